@@ -1,0 +1,139 @@
+"""Accuracy of the pNLP-Mixer presets on public data: trained on train, chosen on dev, test read once.
+
+    python benchmarks/accuracy.py --data ../shared/data snips:x-small clinc150:small mtop_en:x-small mtop_en:base
+
+Each SET:SIZE[+KEY=VALUE...] is one line of `benchmarks/results/accuracy.json`: dev and test measures of the exported
+model (8 bits, onnxruntime), seconds of training, bytes of model.onnx. Hyper-parameters are those of RECIPES below,
+chosen on dev; the baselines on the same rows are those of benchmarks/baselines.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from provenance import provenance
+
+from mixling.config import merge, parse, read_overrides
+from mixling.data.examples import ColumnsConfig, read_examples
+from mixling.data.splits import split_dev
+from mixling.data.store import ExampleStore
+from mixling.data.tables import OnBadRow
+from mixling.models.presets import model_config
+from mixling.runs import RunConfig, fit
+from mixling.runtime.predictor import Predictor
+from mixling.tasks.evaluation import evaluate
+from mixling.tasks.metrics import Metrics
+
+SETS: dict[str, dict[str, Any]] = {
+    "snips": {"dev": "dev", "test": "test", "columns": {"text": "tokens", "label": "intent"}},
+    "clinc150": {"dev": "val", "test": "test", "columns": {}},
+    # GLUE's test labels are not public: its dev split is the test here, and 5% of train choose.
+    "sst2_glue": {"dev": None, "test": "dev", "columns": {}},
+    "mtop_en": {"dev": "dev", "test": "test", "task": "tagging", "columns": {}},
+}
+RECIPES: dict[str, dict[str, Any]] = {"snips": {}, "clinc150": {}, "sst2_glue": {}, "mtop_en": {}}
+
+
+def load(paths: list[Path], task: str, columns: dict[str, str]) -> ExampleStore:
+    """Examples of files, every row required to be good."""
+    examples = read_examples(paths, task=task, columns=ColumnsConfig(**columns), on_bad_row=OnBadRow("error"))
+    return ExampleStore.from_examples(examples)
+
+
+def measure(folder: Path, examples: ExampleStore) -> Metrics:
+    """Measures of the exported model; words and labels that training did not know count as errors."""
+    predictor = Predictor(folder / "model.onnx", num_threads=torch.get_num_threads())
+    texts = [examples.text(i) for i in range(len(examples))]
+    logits = [row for text in chunks(texts) for row in predictor.logits(predictor.encoder.encode(text))]
+    labels = predictor.labels
+    targets = [examples.target(i) for i in range(len(examples))]
+    unknown = set(examples.label_counts()) - set(labels.names)
+    if unknown:
+        raise SystemExit(f"labels that stand only in the test split: {sorted(unknown)}")
+    return evaluate(labels, logits, labels.targets(targets))
+
+
+def chunks(texts: list[Any], size: int = 1024) -> list[list[Any]]:
+    """Texts in groups that fit memory."""
+    return [texts[i : i + size] for i in range(0, len(texts), size)]
+
+
+def run(name: str, data: Path, seed: int) -> dict[str, Any]:
+    """Train and measure one line."""
+    spec, *overrides = name.split("+")
+    dataset, size = spec.split(":")
+    about = SETS[dataset]
+    task = about.get("task", "classification")
+    values = {"task": task, "model": model_config(f"pnlp-mixer-{size}").to_dict(), "train": {"seed": seed}}
+    config = parse(RunConfig, merge(merge(values, RECIPES[dataset]), read_overrides(overrides)), where=name)
+    folder = data / dataset
+    train = load([folder / "train.jsonl.gz"], task, about["columns"])
+    if about["dev"] is None:
+        train, dev = split_dev(train, fraction=0.05, seed=0)
+    else:
+        dev = load([folder / f"{about['dev']}.jsonl.gz"], task, about["columns"])
+    test = load([folder / f"{about['test']}.jsonl.gz"], task, about["columns"])
+    with tempfile.TemporaryDirectory() as out:
+        begin = time.perf_counter()
+        result = fit(config, train, dev, folder=Path(out), say=print)
+        seconds = time.perf_counter() - begin
+        assert result is not None
+        report = {
+            "run": name,
+            "seed": seed,
+            "config": config.model_dump(mode="json", include={"model", "train"}),
+            "parameters": result.parameters,
+            "precision": result.precision,
+            "gate": None if result.gate is None else asdict(result.gate),
+            "onnx_bytes": (Path(out) / "model.onnx").stat().st_size,
+            "seconds": round(seconds, 1),
+            "best_epoch": next(r["epoch"] for r in reversed(result.history) if r["best"]),
+            "dev": scores(result.metrics),
+            "test": scores(measure(Path(out), test)),
+        }
+    print(json.dumps({key: report[key] for key in ("run", "seed", "seconds", "onnx_bytes", "dev", "test")}), flush=True)
+    return report
+
+
+def scores(metrics: Metrics) -> dict[str, Any]:
+    """The single numbers of a report."""
+    return {key: round(v, 5) for key, v in metrics.to_dict().items() if isinstance(v, int | float)}
+
+
+def main() -> None:
+    """Run the lines that are named and add them to the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="SET:SIZE[+KEY=VALUE]")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "accuracy.json")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    lines = json.loads(options.out.read_text()) if options.out.exists() else []
+    for name in options.runs:
+        for seed in options.seeds:
+            line = run(name, options.data, seed)
+            made = provenance(seed=seed, packages=("torch", "onnxruntime", "numpy", "tokenizers"))
+            lines = [old for old in lines if (old["run"], old["seed"]) != (name, seed)]
+            lines.append({**line, "provenance": {**made, "threads": options.threads}})
+            options.out.parent.mkdir(exist_ok=True)
+            options.out.write_text(json.dumps(lines, indent=1) + "\n")
+    for name in options.runs:
+        found = [line["test"] for line in lines if line["run"] == name]
+        for key in ("accuracy", "word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy"):
+            values = [item[key] for item in found if key in item]
+            if values:
+                print(f"{name} test {key}: mean {np.mean(values):.4f} of {len(values)} seeds, {values}")
+
+
+if __name__ == "__main__":
+    main()

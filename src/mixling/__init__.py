@@ -1,0 +1,70 @@
+"""mixling: small, fast text models without (or with very little) attention.
+
+Names are loaded when they are first used: importing the package imports neither torch nor NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mixling.version import __version__
+
+if TYPE_CHECKING:
+    from mixling.errors import UserError
+    from mixling.estimators import TextClassifier, TokenLabeller
+    from mixling.models.model import ModelConfig, build_model
+    from mixling.models.presets import PRESETS, model_config
+    from mixling.runtime.predictor import Predictor
+    from mixling.text.encoder import TextConfig, TextEncoder
+    from mixling.text.labels import Prediction, Span
+
+_HOMES = {
+    "UserError": "errors",
+    "TextClassifier": "estimators",
+    "TokenLabeller": "estimators",
+    "ModelConfig": "models.model",
+    "build_model": "models.model",
+    "PRESETS": "models.presets",
+    "model_config": "models.presets",
+    "Predictor": "runtime.predictor",
+    "TextConfig": "text.encoder",
+    "TextEncoder": "text.encoder",
+    "Prediction": "text.labels",
+    "Span": "text.labels",
+}
+
+__all__ = [
+    "PRESETS",
+    "ModelConfig",
+    "Prediction",
+    "Predictor",
+    "Span",
+    "TextClassifier",
+    "TextConfig",
+    "TextEncoder",
+    "TokenLabeller",
+    "UserError",
+    "__version__",
+    "build_model",
+    "model_config",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mixling' has no attribute {name!r}")
+    home = f"mixling.{_HOMES[name]}"
+    try:
+        return getattr(importlib.import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "sklearn", "jaxtyping"):
+            raise ModuleNotFoundError(
+                f'mixling.{name} needs {error.name}, which is not installed: pip install "mixling[train]"',
+                name=error.name,
+            ) from None
+        raise
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,74 @@
+"""The command line's start: it knows the commands and how each kind of end is told; work is imported when it is done."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import typer
+
+from mixling.errors import Interrupted, UserError
+
+# One file a command. Named, not imported: the files are light, what they do is imported when a command runs.
+COMMANDS = ("train", "predict", "evaluate", "show", "export", "demo")
+
+EXTRAS = {"torch": "train", "onnx": "train", "onnxscript": "train", "sklearn": "train", "matplotlib": "train"}
+
+
+def build_app() -> typer.Typer:
+    """The application with its commands."""
+    app = typer.Typer(
+        help="Small, fast text models: train on labelled rows, predict without torch.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name in COMMANDS:
+        app.command(name)(getattr(importlib.import_module(f"mixling.cli.{name}"), name))
+    return app
+
+
+def run() -> None:
+    """The entry point: a user's mistake is one line and exit code 2, a signal 128 and its number, else a traceback."""
+    try:
+        try:
+            build_app()(prog_name="mixling")
+        finally:
+            sys.stdout.flush()
+    except UserError as error:
+        _leave(f"error: {error}", 2)
+    except Interrupted as error:
+        _leave(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _leave("interrupted", 130)
+    except BrokenPipeError:  # `| head` has seen enough; what is still buffered must not fail again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        _leave(f'error: this needs {module}, which is not installed: pip install "mixling[{EXTRAS[module]}]"', 2)
+
+
+def _leave(message: str, code: int) -> None:
+    print(message, file=sys.stderr)
+    sys.exit(code)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from mixling.version import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Small, fast text models: train on labelled rows, predict without torch."""

@@ -1,0 +1,128 @@
+"""Strict, frozen configurations from TOML and `key=value`; unknown keys are refused and the near miss named."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mixling.errors import ConfigError, near_miss
+
+C = TypeVar("C", bound="Config")
+
+
+class Config(BaseModel):
+    """The base of every configuration: keyword-only, frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """A dictionary of JSON values, complete: defaults included."""
+        return self.model_dump(mode="json")
+
+
+def parse(kind: type[C], values: Mapping[str, Any], *, where: str) -> C:
+    """Validate `values` as a configuration of type `kind`.
+
+    Raises:
+        ConfigError: with `where`, the dotted key, what was got and what is allowed.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{where}: {line}" for line in _explain(kind, error))) from None
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        ConfigError: the file is missing or is not TOML; the parser's line and column are in the message.
+    """
+    try:
+        return tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not TOML in UTF-8: {error}") from None
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` laid over it, tables merged key by key; a table of another `type` replaces the old one."""
+    if "type" in changes and changes["type"] != base.get("type"):
+        return dict(changes)
+    out = dict(base)
+    for key, value in changes.items():
+        old = out.get(key)
+        out[key] = merge(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+    return out
+
+
+def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
+    """Turn `["train.lr=1e-3", "text.lowercase=false"]` into nested tables; values are TOML, bare words are strings.
+
+    Raises:
+        ConfigError: an item is not `key=value`, or two items contradict each other.
+    """
+    out: dict[str, Any] = {}
+    for item in overrides:
+        key, sign, text = item.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(f"--set {item}: got no `key=value`; write for example --set train.lr=0.001")
+        try:
+            value = tomllib.loads(f"v = {text.strip()}")["v"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        table = out
+        *parents, leaf = key.strip().split(".")
+        for parent in parents:
+            table = table.setdefault(parent, {})
+            if not isinstance(table, dict):
+                raise ConfigError(f"--set {item}: {parent!r} is set as a value already")
+        table[leaf] = value
+    return out
+
+
+def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
+    lines = []
+    for item in error.errors(include_url=False):
+        dotted = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            parent = _model_at(kind, item["loc"][:-1])
+            allowed = sorted(parent.model_fields) if parent else []
+            lines.append(f"unknown key {dotted!r}; {near_miss(str(item['loc'][-1]), allowed)}")
+        elif item["type"] == "union_tag_invalid":
+            got = str(item.get("ctx", {}).get("tag"))
+            tags = str(item.get("ctx", {}).get("expected_tags", "")).replace("'", "").split(", ")
+            lines.append(f"{dotted}: unknown type {got!r}; {near_miss(got, tags)}")
+        elif item["type"] == "value_error":
+            lines.append(f"{dotted + ': ' if dotted else ''}{item['ctx']['error']}")
+        else:
+            lines.append(f"{dotted}: got {item['input']!r}; {item['msg'][:1].lower()}{item['msg'][1:]}")
+    return lines
+
+
+def _model_at(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:
+    """The configuration class that stands at a dotted path, through tuples, optionals and tagged unions."""
+    models: list[type[BaseModel]] = [kind]
+    for part in path:
+        fields = [model.model_fields[part].annotation for model in models if part in model.model_fields]
+        if fields:
+            models = [found for field in fields for found in _models_in(field)]
+        elif not isinstance(part, int):  # the tag of a union: keep the member that carries it
+            tagged = [model for model in models if part in get_args(_annotation(model, "type"))]
+            models = tagged or models
+    return models[0] if models else None
+
+
+def _annotation(model: type[BaseModel], name: str) -> Any:
+    return model.model_fields[name].annotation if name in model.model_fields else None
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]

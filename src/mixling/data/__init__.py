@@ -1,0 +1,1 @@
+"""Files and hub data sets -> examples -> batches."""

@@ -1,0 +1,137 @@
+"""Examples -> batches of tensors: bucketed by length, padded to the longest, each distinct word once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mixling.data.store import ExampleStore
+from mixling.text.encoder import Encoded, TextEncoder
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a model reads: the bags of the batch's U distinct words, and which word stands where."""
+
+    positions: Int[Tensor, "U P"]
+    weights: Float[Tensor, "U P"] | None
+    index: Int[Tensor, "B N"]  # 1 + number of the word; 0 for padding and for dropped words
+    mask: Bool[Tensor, "B N"]  # True at tokens
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on a device."""
+        weights = None if self.weights is None else self.weights.to(device)
+        return Batch(self.positions.to(device), weights, self.index.to(device), self.mask.to(device))
+
+
+def collate(texts: Sequence[npt.NDArray[np.int32]], encoder: TextEncoder) -> Batch:
+    """A batch of texts, given as rows of the encoder's word table."""
+    lengths = np.array([len(words) for words in texts])
+    mask = np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
+    distinct, numbers = np.unique(np.concatenate(texts), return_inverse=True)
+    index = np.zeros(mask.shape, np.int64)
+    # Row 0 of the word table is padding, which stands inside a text where word dropout took a word.
+    has_padding = int(len(distinct) > 0 and distinct[0] == 0)
+    index[mask] = numbers + 1 - has_padding
+    bags = encoder.bags(distinct[has_padding:])
+    weights = None if bags.weights is None else torch.from_numpy(bags.weights)
+    return Batch(torch.from_numpy(bags.positions), weights, torch.from_numpy(index), torch.from_numpy(mask))
+
+
+class TextSet:
+    """Texts by index, encoded once where memory allows, else each time that they are asked for.
+
+    Args:
+        texts: the examples whose texts are meant.
+        keep: whether the encoded form of all texts may be held (4 bytes a word).
+    """
+
+    def __init__(self, texts: ExampleStore, encoder: TextEncoder, *, keep: bool = True) -> None:
+        self._texts, self.encoder = texts, encoder
+        self._kept: list[npt.NDArray[np.int32]] | None = None
+        generation = encoder.generation
+        if keep:
+            self._kept = [item for chunk in _chunks(len(texts), 4096) for item in self._encode(chunk)]
+        if generation != encoder.generation:  # too many distinct words for one table: rows were renumbered
+            self._kept = None
+        # A rough length is enough for buckets; only kept texts have an exact one without work.
+        self.lengths = (
+            np.array([len(words) for words in self._kept], np.int32)
+            if self._kept is not None
+            else np.full(len(texts), encoder.config.max_len, np.int32)
+        )
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def words(self, indices: Indices) -> list[npt.NDArray[np.int32]]:
+        """The texts as rows of the encoder's word table, valid until the next call of the encoder."""
+        if self._kept is not None:
+            return [self._kept[i] for i in indices]
+        return self._encode(indices)
+
+    def _encode(self, indices: Sequence[int] | Indices) -> list[npt.NDArray[np.int32]]:
+        return [item.words for item in self.encode(indices)]
+
+    def encode(self, indices: Sequence[int] | Indices, *, offsets: bool = False) -> list[Encoded]:
+        """Encode texts anew."""
+        return self.encoder.encode([self._texts.text(int(i)) for i in indices], offsets=offsets)
+
+
+def training_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, seed: int, epoch: int) -> list[Indices]:
+    """The batches of one epoch: a random order, sorted by length inside windows of 50 batches, batches in random order.
+
+    It depends on nothing but its arguments, so that a resumed run needs only the number of its next batch.
+    """
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(lengths))
+    window = 50 * batch_size
+    batches: list[Indices] = []
+    for first in range(0, len(order), window):
+        part = order[first : first + window]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        batches += [part[i : i + batch_size] for i in range(0, len(part), batch_size)]
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def length_batches(lengths: npt.NDArray[np.int32], batch_size: int) -> Iterator[Indices]:
+    """Batches for evaluation, by length."""
+    order = np.argsort(lengths, kind="stable")
+    for first in range(0, len(order), batch_size):
+        yield order[first : first + batch_size]
+
+
+def drop_words(
+    texts: Sequence[npt.NDArray[np.int32]], rate: float, *, seed: Sequence[int]
+) -> list[npt.NDArray[np.int32]]:
+    """Texts with each word replaced by padding (a zero vector) with probability `rate`."""
+    if rate == 0:
+        return list(texts)
+    rng = np.random.default_rng(seed)
+    return [np.where(rng.random(len(words)) < rate, np.int32(0), words) for words in texts]
+
+
+def pad_targets(targets: Sequence[npt.NDArray[np.int64]], width: int, value: int) -> Int[Tensor, "B N"]:
+    """Rows of different lengths as one tensor."""
+    out = np.full((len(targets), width), value, np.int64)
+    for row, items in zip(out, targets, strict=True):
+        row[: len(items)] = items
+    return torch.from_numpy(out)
+
+
+def shard(batch: Sequence[int] | Indices, rank: int, world: int) -> Indices:
+    """The part of a batch that one of several processes works on; may be empty."""
+    return np.asarray(batch)[rank::world]
+
+
+def _chunks(count: int, size: int) -> Iterator[range]:
+    for first in range(0, count, size):
+        yield range(first, min(first + size, count))

@@ -1,0 +1,198 @@
+"""Rows to examples: which columns hold text and target, what they may hold, and how a bad row is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mixling.config import Config
+from mixling.data.tables import OnBadRow, Row, read_rows
+from mixling.errors import ConfigError, DataError, near_miss
+from mixling.text.encoder import Text
+
+Target = str | tuple[str, ...] | None
+"""A label; a set of labels or the IOB slots of a sentence; nothing."""
+
+Task = Literal["classification", "multi_label", "tagging"]
+
+_SKIP = "or pass --on-bad-row skip"
+_SLOT = re.compile(r"O|[BI]-\S.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A text, its target where it has one, and where it stands: file and 1-based line (or row)."""
+
+    text: Text
+    target: Target
+    path: str
+    line: int
+
+
+class ColumnsConfig(Config):
+    """The names of the columns; None means that there is no such column."""
+
+    text: str = "text"
+    text_pair: str | None = None
+    label: str = "label"
+    tokens: str = "tokens"
+    slots: str = "slots"
+
+
+def read_examples(
+    sources: Sequence[str | Path],
+    *,
+    task: Task,
+    columns: ColumnsConfig,
+    on_bad_row: OnBadRow,
+    labelled: bool = True,
+    file_format: str | None = None,
+) -> Iterator[Example]:
+    """Stream the examples of files and hub data sets, in their order.
+
+    - text: a string, kept as it stands, or a list of tokens (only where there is no pair); never empty.
+    - label: a string, outer spaces stripped; in JSON, Parquet and on the hub also an integer (1 becomes "1"), a float
+      that is an integer (1.0 becomes "1") or a boolean ("true", "false"). The text of a CSV stays as it is.
+    - multi_label: a list of labels, or a string of labels joined by `|`; an empty list or string is the empty set.
+    - tagging: tokens and slots are two lists of equal length, or two strings that split at spaces; slots are IOB2.
+
+    Args:
+        labelled: False reads rows for prediction: a target is read where its column stands and may be empty, and a
+            tagger takes the column of text where there are no tokens.
+
+    Raises:
+        DataError: a missing column, always; a bad row, unless `on_bad_row` skips it; no row left that can be used.
+    """
+    if not sources:
+        raise ConfigError("no input; name at least one file")
+    empty = True
+    for source in sources:
+        checked = False
+        for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format):
+            if not checked:
+                _check_columns(row, task, columns, labelled)
+                checked = True
+            try:
+                example = _tagged(row, columns, labelled) if task == "tagging" else _texts(row, task, columns, labelled)
+            except DataError as error:
+                on_bad_row(error)
+                continue
+            empty = False
+            yield example
+    if empty:
+        first = f"; the first: {on_bad_row.messages[0]}" if on_bad_row.messages else ""
+        raise DataError(f"no row is left, {on_bad_row.skipped} were skipped{first}", path=sources[0])
+
+
+def _check_columns(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> None:
+    if task == "tagging" and not labelled and columns.text in row.values:
+        return
+    wanted = ["tokens", "slots"] if task == "tagging" else ["text", "text_pair", "label"]
+    for option in wanted if labelled else wanted[:-1]:
+        name = getattr(columns, option)
+        if name is not None and name not in row.values:
+            remedy = f"choose a column with --{option.replace('_', '-')}"
+            raise DataError(f"no column {name!r}; {near_miss(name, row.values)}; {remedy}", path=row.path)
+
+
+def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> Example:
+    value = row.values.get(columns.text)
+    text: Text
+    if columns.text_pair is not None:
+        text = (_string(row, columns.text), _string(row, columns.text_pair))
+    elif isinstance(value, list):
+        text = _words(row, columns.text, "token")
+    else:
+        text = _string(row, columns.text)
+    target: Target = None
+    value = row.values.get(columns.label)
+    if labelled or not _is_blank(value):
+        target = _labels(row, columns.label) if task == "multi_label" else _label(row, columns.label, value)
+    return Example(text, target, row.path, row.line)
+
+
+def _tagged(row: Row, columns: ColumnsConfig, labelled: bool) -> Example:
+    if not labelled and columns.tokens not in row.values:
+        return Example(_string(row, columns.text), None, row.path, row.line)
+    tokens = _words(row, columns.tokens, "token")
+    if not labelled and _is_blank(row.values.get(columns.slots)):
+        return Example(tokens, None, row.path, row.line)
+    slots = _words(row, columns.slots, "slot")
+    if len(slots) != len(tokens):
+        counts = f"{len(tokens)} tokens in {columns.tokens!r} but {len(slots)} slots in {columns.slots!r}"
+        raise _fault(row, f"{counts}; give each token one slot, {_SKIP}")
+    previous = "O"
+    for number, (token, slot) in enumerate(zip(tokens, slots, strict=True), 1):
+        where = f"column {columns.slots!r}: bad IOB at token {number} ({token[:40]!r}): "
+        if not _SLOT.fullmatch(slot):
+            raise _fault(row, f"{where}got {slot!r}; O, B-name and I-name are allowed (IOB2, not BIOES), {_SKIP}")
+        if slot[0] == "I" and previous[2:] != slot[2:]:
+            raise _fault(row, f"{where}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2), {_SKIP}")
+        previous = slot
+    return Example(tokens, tuple(slots), row.path, row.line)
+
+
+def _string(row: Row, column: str) -> str:
+    value = row.values.get(column)
+    if _is_blank(value):
+        raise _fault(row, f"column {column!r} is empty; give a text {_SKIP}")
+    if not isinstance(value, str):
+        raise _fault(row, f"column {column!r} is not text but {_shown(value)}; write it as a string {_SKIP}")
+    return value
+
+
+def _words(row: Row, column: str, what: str) -> list[str]:
+    value = row.values.get(column)
+    words = value.split() if isinstance(value, str) else value
+    if not words and words in (None, []):
+        raise _fault(row, f"column {column!r} is empty; give at least one {what} {_SKIP}")
+    if not isinstance(words, list):
+        raise _fault(row, f"column {column!r} is {_shown(value)}; a list of strings is allowed, {_SKIP}")
+    for number, word in enumerate(words, 1):
+        if not isinstance(word, str) or not word.strip():
+            got = "empty" if _is_blank(word) else f"not text but {_shown(word)}"
+            raise _fault(row, f"column {column!r}: {what} {number} is {got}; a string is needed, {_SKIP}")
+    return words
+
+
+def _labels(row: Row, column: str) -> tuple[str, ...]:
+    value = row.values.get(column)
+    if isinstance(value, str):
+        value = value.split("|") if value.strip() else []
+    if not isinstance(value, list):
+        got = "empty" if value is None else _shown(value)
+        allowed = "a list of labels or a string such as 'a|b' is allowed ([] for none)"
+        raise _fault(row, f"column {column!r} is {got}; {allowed}, {_SKIP}")
+    return tuple(dict.fromkeys(_label(row, column, item) for item in value))
+
+
+def _label(row: Row, column: str, value: Any) -> str:
+    if _is_blank(value):
+        raise _fault(row, f"column {column!r} is empty; give a label {_SKIP}")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int | str):
+        allowed = "a string, an integer or a boolean is allowed"
+        raise _fault(row, f"column {column!r} holds {_shown(value)}; {allowed}, {_SKIP}")
+    label = str(value).strip()
+    if any("\ud800" <= sign <= "\udfff" for sign in label):
+        raise _fault(row, f"column {column!r} holds half of a UTF-16 pair: {label!r}; give another label {_SKIP}")
+    return label
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _shown(value: Any) -> str:
+    kind = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
+    return f"{kind.get(type(value).__name__, type(value).__name__)} ({str(value)[:40]})"
+
+
+def _fault(row: Row, message: str) -> DataError:
+    return DataError(message, path=row.path, line=row.line)

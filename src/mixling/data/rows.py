@@ -1,0 +1,150 @@
+"""What every reader of rows shares: the row, what to do with a bad one, and the way from bytes to lines."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import difflib
+import gzip
+import io
+import itertools
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
+
+from mixling.errors import ConfigError, DataError, near_miss
+
+MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field: beyond it a quote or a line end is missing
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row as it stands in the file.
+
+    Args:
+        values: column -> value; CSV and TSV give strings, the others what JSON, Arrow or the hub hold.
+        path: the file or hub name as the user gave it.
+        line: 1-based line on which the row starts; for Parquet and the hub the 1-based number of the row.
+    """
+
+    values: dict[str, Any]
+    path: str
+    line: int
+
+
+@dataclass(slots=True)
+class OnBadRow:
+    """What to do with a row that cannot be used: raise its error, or count it and keep the first `keep` messages."""
+
+    mode: Literal["error", "skip"] = "error"
+    keep: int = 5
+    skipped: int = 0
+    messages: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("error", "skip"):
+            raise ConfigError(f"on-bad-row: got {self.mode!r}; {near_miss(self.mode, ('error', 'skip'))}")
+
+    def __call__(self, error: DataError) -> None:
+        if self.mode == "error":
+            raise error from None
+        self.skipped += 1
+        if len(self.messages) < self.keep:
+            self.messages.append(str(error))
+
+
+def open_file(path: Path, stack: ExitStack) -> BinaryIO:
+    """The bytes of a file, unzipped where its first two bytes are those of gzip."""
+    try:
+        file = stack.enter_context(open(path, "rb"))  # noqa: SIM115 (the stack closes it)
+        magic = file.peek(2)[:2]
+    except FileNotFoundError:
+        names: list[str] = []
+        with contextlib.suppress(OSError):
+            names = [item.name for item in path.parent.iterdir()]
+        close = difflib.get_close_matches(path.name, names, n=1)
+        hint = f"; did you mean {str(path.with_name(close[0]))!r}?" if close else ""
+        raise DataError(f"no such file{hint}", path=path) from None
+    except IsADirectoryError:
+        raise DataError(f"is a folder; name the files in it, or write hf:{path}", path=path) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    if magic == b"\x1f\x8b":
+        return cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
+    if path.suffix.lower() == ".gz" and magic:
+        raise DataError("ends in .gz but is not gzip; remove .gz from its name, or compress it", path=path)
+    return file
+
+
+def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
+    """Lines with their ends, decoded strictly; a line ends at a line feed, as editors and `sed -n 17p` count."""
+    number = 0
+    try:
+        head = cast(io.BufferedReader, data).peek(4)[:4]
+        if head in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+            raise DataError("is UTF-32; convert it: iconv -f utf-32 -t utf-8 OLD > NEW", path=path, line=1)
+        if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            # A lone surrogate passes here and is refused below, where its line is known.
+            with io.TextIOWrapper(data, encoding="utf-16", errors="surrogatepass", newline="\n") as text:
+                for number in itertools.count(1):
+                    line = text.readline(MAX_LINE + 1)
+                    if not line:
+                        return
+                    yield _checked(line, len(line), path, number)
+        for number in itertools.count(1):
+            raw = data.readline(MAX_LINE + 1)
+            if not raw:
+                return
+            if number == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            yield _checked(raw, len(raw), path, number)
+    except UnicodeDecodeError:  # only UTF-16 comes here
+        message = "the file ends inside a UTF-16 character; copy it again"
+    except EOFError:
+        message = "the gzip file is cut short; copy or download it again"
+    except (gzip.BadGzipFile, zlib.error) as error:
+        message = f"the gzip file is damaged ({error}); copy or download it again"
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+    raise DataError(message, path=path, line=number or None)
+
+
+def _checked(line: str | bytes, size: int, path: str, number: int) -> str:
+    if size > MAX_LINE:
+        message = f"the line is longer than {MAX_LINE >> 20} MiB; one row a line, ended by a line feed, is allowed"
+        raise DataError(message, path=path, line=number)
+    try:
+        if isinstance(line, bytes):
+            return line.decode("utf-8")
+        line.encode("utf-8")
+        return line
+    except UnicodeDecodeError as error:
+        got = f"byte 0x{error.object[error.start]:02x} (byte {error.start + 1} of the line) is not UTF-8"
+        message = f"{got}; convert the file, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
+    except UnicodeEncodeError as error:
+        message = f"character {error.start + 1} is half of a UTF-16 pair; write the file again, as UTF-8"
+    raise DataError(message, path=path, line=number)
+
+
+def nul_error(path: str, line: int) -> DataError:
+    """The error of a row that holds a NUL byte."""
+    message = "holds a NUL byte; remove it: tr -d '\\000' (or convert UTF-16 text: iconv -f utf-16le -t utf-8)"
+    return DataError(message, path=path, line=line)
+
+
+def check_header(header: list[str], path: str, line: int | None) -> list[str]:
+    """The header itself.
+
+    Raises:
+        DataError: a column has no name, or the name of another.
+    """
+    for number, name in enumerate(header, 1):
+        if not name:
+            message = f"column {number} of the header has no name; name it, or write the file without an index column"
+            raise DataError(message, path=path, line=line)
+        if name in header[: number - 1]:
+            raise DataError(f"column {name!r} stands twice in the header; rename one", path=path, line=line)
+    return header

@@ -1,0 +1,118 @@
+"""Training rows and dev rows: setting some aside, duplicates between the two, labels that only one side knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.store import ExampleStore
+from mixling.errors import ConfigError, DataError, near_miss
+
+_SHOWN = 20  # labels that an error message lists
+
+
+def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[ExampleStore, ExampleStore]:
+    """Set about `fraction` of the examples aside: (train, dev), both in the order of the store.
+
+    Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random.
+    Equal texts stay on one side, so that dev can be a little smaller or larger than asked.
+
+    Raises:
+        ConfigError: the fraction is not between 0 and 1.
+        DataError: there are too few different texts to set one aside.
+    """
+    if not 0 < fraction < 1:
+        raise ConfigError(f"dev fraction: got {fraction}; a number between 0 and 1 is allowed")
+    hashes, ids = store.text_hashes(), store.class_ids()
+    keys = _shuffled(hashes, seed)  # equal texts get equal keys: a class gives its smallest keys to dev
+    classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
+    counts = np.bincount(classes, minlength=1)
+    in_dev = np.zeros(len(store), dtype=bool)
+    rows_by_class = np.split(np.argsort(classes, kind="stable"), np.cumsum(counts)[:-1])
+    for rows, quota in zip(rows_by_class, _quotas(counts, fraction), strict=True):
+        if quota:
+            in_dev[rows[_smallest(keys[rows], int(quota))]] = True
+    in_dev &= ~np.isin(hashes, hashes[~in_dev])  # a text with two labels may have gone both ways
+    if not in_dev.any():
+        path = store.where(0)[0] if len(store) else None
+        remedy = "give more rows, a larger dev fraction, or a file of your own with --dev"
+        raise DataError(f"{len(store)} rows are too few to set some aside for dev; {remedy}", path=path)
+    return store.subset(np.flatnonzero(~in_dev)), store.subset(np.flatnonzero(in_dev))
+
+
+def _shuffled(hashes: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
+    """A seeded bijection of 64-bit numbers (multiply and xor-shift), the same on every platform."""
+    keys = hashes + np.uint64(seed % 2**64)
+    for multiplier, shift in ((0xBF58476D1CE4E5B9, 31), (0x94D049BB133111EB, 29)):
+        keys ^= keys >> np.uint64(shift)
+        keys *= np.uint64(multiplier)
+    keys ^= keys >> np.uint64(32)
+    return keys
+
+
+def _quotas(counts: npt.NDArray[np.int64], fraction: float) -> npt.NDArray[np.int64]:
+    """How many of each class go to dev: largest remainders, and never a whole class."""
+    exact = counts * fraction
+    quotas = np.floor(exact).astype(np.int64)
+    most = np.maximum(counts - 1, 0)
+    open_classes = [
+        c for c in np.argsort(quotas - exact, kind="stable") if quotas[c] < most[c] and quotas[c] < exact[c]
+    ]
+    missing = round(float(exact.sum())) - int(quotas.sum())
+    quotas[open_classes[:missing]] += 1
+    return np.minimum(quotas, most)
+
+
+def _smallest(keys: npt.NDArray[np.uint64], quota: int) -> npt.NDArray[np.bool_]:
+    """The `quota` smallest keys; equal keys go together, to where the count comes nearest, but never all of them."""
+    edge = np.partition(keys, quota - 1)[quota - 1]
+    below, upto = keys < edge, keys <= edge
+    more, fewer = int(upto.sum()), int(below.sum())
+    return upto if more < len(keys) and more - quota <= quota - fewer else below
+
+
+def report_duplicates(train: ExampleStore, dev: ExampleStore) -> int:
+    """The number of dev examples whose text stands in train too."""
+    return int(np.isin(dev.text_hashes(), train.text_hashes()).sum())
+
+
+def unseen(store: ExampleStore, known_labels: Collection[str]) -> npt.NDArray[np.int64]:
+    """Indices of the examples that carry a label, or a slot, which is not known."""
+    known = set(known_labels)
+    if known.issuperset(store.label_counts()):
+        return np.zeros(0, dtype=np.int64)
+    return np.array([i for i in range(len(store)) if not known.issuperset(_labels(store, i))], dtype=np.int64)
+
+
+def _labels(store: ExampleStore, index: int) -> tuple[str, ...]:
+    target = store.target(index)
+    return (target,) if isinstance(target, str) else target or ()
+
+
+def check_labels(train: ExampleStore, dev: ExampleStore | None) -> None:
+    """Refuse what cannot be learnt or measured.
+
+    For slots, `B-name` makes `I-name` known and the other way round.
+
+    Raises:
+        DataError: train has one class only, or no slots but O; dev has a label that train lacks.
+    """
+    counts = train.label_counts()
+    if len(counts) < 2 and (train.class_ids() is not None or "O" in counts):
+        got = f"only the label {next(iter(counts))!r}" if counts else "no labels"
+        message = f"{got} in {len(train)} training rows; at least two different labels are needed"
+        raise DataError(message, path=train.where(0)[0] if len(train) else None)
+    known = set(counts)
+    if "O" in counts and train.class_ids() is None:
+        known |= {prefix + slot[2:] for slot in counts if slot != "O" for prefix in ("B-", "I-")}
+    bad = unseen(dev, known) if dev is not None else np.zeros(0, dtype=np.int64)
+    if dev is not None and len(bad):
+        path, line = dev.where(int(bad[0]))
+        label = next(label for label in _labels(dev, int(bad[0])) if label not in known)
+        allowed = sorted(known) if len(known) <= _SHOWN else difflib.get_close_matches(label, known, _SHOWN, cutoff=0)
+        remedy = "correct it, leave the row out, or add training rows with it"
+        message = f"label {label!r} does not occur in training; {near_miss(label, allowed)}; {remedy}"
+        raise DataError(message, path=path, line=line)

@@ -1,0 +1,66 @@
+"""What can go wrong by a user's hand, and how it is said.
+
+Every message tells where, what was got and what is allowed. The command line prints a `UserError` without a traceback
+and leaves with exit code 2; anything else that escapes is a fault of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class UserError(Exception):
+    """A mistake that the user can mend: the message says how."""
+
+
+class ConfigError(UserError):
+    """A configuration, option or preset that does not exist or does not fit."""
+
+
+class DataError(UserError):
+    """A row, column or file of the user's data that cannot be used.
+
+    Args:
+        message: what was got, and what is allowed.
+        path: the file, `<stdin>` or the name of a hub data set.
+        line: 1-based line of a text file, or row of a table without lines.
+    """
+
+    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
+        self.path, self.line = path, line
+        where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
+        super().__init__(where + message)
+
+
+class ModelFileError(UserError):
+    """A saved model that is missing, damaged, hostile or of another format."""
+
+
+class StorageError(UserError):
+    """A file that could not be written; what stood there before still stands."""
+
+
+class TrainingError(UserError):
+    """A training that cannot go on, such as a loss that is not finite."""
+
+
+class Interrupted(Exception):
+    """SIGINT or SIGTERM came and the work was saved; `exit_code` is what a shell expects of the signal."""
+
+    def __init__(self, message: str, *, signum: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signum
+
+
+class NotFittedError(UserError, ValueError, AttributeError):
+    """An estimator that was asked before it was fitted (the bases are those of scikit-learn's error)."""
+
+
+def near_miss(word: str, allowed: Iterable[str]) -> str:
+    """A sentence that names what is allowed, with the nearest spelling first."""
+    choices = [str(choice) for choice in allowed]
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}allowed: {', '.join(choices)}" if choices else "nothing is allowed here"

@@ -1,0 +1,191 @@
+"""A trained model as one ONNX file, complete with vocabulary, labels and configuration.
+
+The graph's inputs are `cached` (K, R) float32, summed rows of words that the caller has; `positions` (U, P) int32, the
+bags of words that it has not, with `weights` (U, P) float32 unless all are one; `index` (B, N) int32, for each token 0
+for padding or 1 + the number of its word in [cached, new]. Outputs: `logits` (B, C) or (B, N, C), and `rows` (U, R),
+the new words' sums, for the caller's cache. All of K, U, P, B and N are free, K and U may be 0. R = (2w+1) D.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mixling.errors import UserError
+from mixling.export.quantize import quantize, quantize_graph
+from mixling.models.model import Model, count_parameters
+from mixling.runtime.onnx_file import seal
+from mixling.runtime.session import FORMAT_VERSION, Metadata
+from mixling.text.encoder import TextConfig
+from mixling.text.fingerprint import MinHash
+from mixling.text.labels import LabelSet
+from mixling.text.vocabulary import Vocabulary
+from mixling.version import __version__
+
+OPSET = 20  # the first with Gelu; LayerNormalization came with 17
+IR_VERSION = 10
+
+
+class ExportedModel(nn.Module):
+    """The whole graph: bags of words -> rows -> logits.
+
+    In 8 bits a row is the sum of integers, which float32 holds exactly below 2^24, times one scale a column: it does not
+    depend on the order of the sum, so that every runtime and every cache has the same row.
+    """
+
+    def __init__(self, model: Model, *, precision: Literal["int8", "float32"], has_weights: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.has_weights = has_weights
+        table = model.frontend.table().detach()
+        self.register_buffer("scale", None)
+        if precision == "int8":
+            integers, scale = quantize(table.numpy(), axis=1)
+            table, self.scale = torch.from_numpy(integers), torch.from_numpy(scale)
+        self.register_buffer("table", table)
+
+    def forward(
+        self,
+        cached: Float[Tensor, "K R"],
+        positions: Int[Tensor, "U P"],
+        index: Int[Tensor, "B N"],
+        weights: Float[Tensor, "U P"] | None = None,
+    ) -> tuple[Tensor, Float[Tensor, "U R"]]:
+        parts = F.embedding(positions, self.table).float()
+        rows = (parts if weights is None else parts * weights[..., None]).sum(1)
+        if self.scale is not None:
+            rows = rows * self.scale
+        known = torch.cat([torch.zeros(1, rows.shape[1]), cached, rows])
+        return self.model.from_rows(known, index, index != 0), rows
+
+
+def export_onnx(
+    model: Model,
+    *,
+    text: TextConfig,
+    task: str,
+    labels: LabelSet,
+    vocabulary: Vocabulary,
+    precision: Literal["int8", "float32"],
+) -> bytes:
+    """The bytes of `model.onnx`, which `mixling.runtime` reads; equal models give equal bytes.
+
+    Args:
+        model: of any device and mode, and left as it is.
+        text: how the model's texts were encoded in training.
+        task: the task's name, kept for the reader.
+        precision: "int8" stores weights in 8 bits (a quarter of the size); "float32" stores them as they are.
+
+    Raises:
+        UserError: the packages that export needs are not installed.
+    """
+    _require()
+    from onnx import ModelProto, OperatorSetIdProto, helper
+
+    has_weights = not isinstance(text.projection, MinHash)
+    metadata = Metadata(
+        format_version=FORMAT_VERSION,
+        library=__version__,
+        task=task,
+        text=text,
+        labels=labels.to_dict(),
+        precision=precision,
+        parameters=count_parameters(model),
+    )
+    still = copy.deepcopy(model).cpu().float().eval()
+    graph = _trace(ExportedModel(still, precision=precision, has_weights=has_weights), max_len=text.max_len)
+    if precision == "int8":
+        quantize_graph(graph)
+    _strip(graph)
+    proto = ModelProto(
+        ir_version=IR_VERSION,
+        producer_name="mixling",
+        producer_version=__version__,
+        opset_import=[OperatorSetIdProto(domain="", version=OPSET)],
+        graph=graph,
+    )
+    name, content = vocabulary.serialise()
+    entries = {
+        "mixling": json.dumps(metadata.to_dict(), ensure_ascii=False, sort_keys=True),
+        "vocabulary_name": name,
+        "vocabulary": content,
+    }
+    helper.set_model_props(proto, entries)
+    return seal(proto.SerializeToString(deterministic=True))
+
+
+def _trace(module: ExportedModel, *, max_len: int) -> Any:
+    """The GraphProto of a module."""
+    # Two texts, because a dimension of size 1 is taken for a constant; so is a length of one or of `max_len`.
+    length = min(max(2, max_len // 2), max_len)
+    example = {
+        "cached": torch.zeros(3, module.table.shape[1]),
+        "positions": torch.zeros(4, 5, dtype=torch.int32),
+        "index": torch.ones(2, length, dtype=torch.int32),
+    }
+    free: dict[str, dict[int, str]] = {
+        "cached": {0: "cached_words"},
+        "positions": {0: "new_words", 1: "bag"},
+        "index": {0: "texts", 1: "tokens"},
+    }
+    if module.has_weights:
+        example["weights"] = torch.ones(4, 5)
+        free["weights"] = {0: "new_words", 1: "bag"}
+    with _quiet():
+        program = torch.onnx.export(
+            module.eval(),
+            kwargs=example,
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=list(example),
+            output_names=["logits", "rows"],
+            dynamic_shapes=free,
+            verbose=False,
+        )
+    assert program is not None
+    return program.model_proto.graph
+
+
+def _strip(graph: Any) -> None:
+    """Take out what the exporter notes for people who debug it: stack traces, names of its own, paths of the machine."""
+    graph.name = "mixling"
+    del graph.value_info[:]
+    for item in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
+        del item.metadata_props[:]
+        item.ClearField("doc_string")
+    for node in graph.node:
+        node.ClearField("name")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter's warnings are about itself; what it cannot do it raises."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.ERROR)
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+def _require() -> None:
+    try:
+        import onnx
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise UserError(f'export needs the package {error.name}; pip install "mixling[train]"') from None

@@ -1,0 +1,137 @@
+"""Pictures of a run, as PNG files; matplotlib is imported when one is drawn, and no global state of it is touched."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixling.errors import DataError, StorageError, UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_DPI = 120
+_MAX_COUNTED_CLASSES = 30  # more classes leave no room for a count in each cell
+_MAX_TICKS = 75
+_MAX_NAME = 24
+
+
+def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path) -> None:
+    """Draw counts (C, C), a row for each true class and a column for each predicted one, as a PNG file.
+
+    The colour is the part of the row, so that rare classes are seen too; up to 30 classes have their counts written.
+
+    Raises:
+        StorageError: the file cannot be written; what stood there still stands.
+        UserError: matplotlib is not installed.
+    """
+    counts = np.asarray(matrix)
+    n = len(names)
+    assert counts.shape == (n, n), f"a matrix of shape {counts.shape} for {n} names"
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    size = min(4.5 + 0.4 * n, 16.0)
+    figure = _figure(size, 0.9 * size)
+    axes = figure.add_subplot()
+    image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="part of the true class", fraction=0.045, pad=0.02)
+    shown = range(0, n, math.ceil(n / _MAX_TICKS))
+    # A label is never a formula: "$" in a name would be parsed, and refused, as mathematics.
+    text: dict[str, Any] = {"fontsize": 9 if n <= _MAX_COUNTED_CLASSES else 6, "parse_math": False}
+    axes.set_xticks(shown, [_short(names[index]) for index in shown], rotation=90, **text)
+    axes.set_yticks(shown, [_short(names[index]) for index in shown], **text)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+    if n <= _MAX_COUNTED_CLASSES:
+        for row, column in np.ndindex(n, n):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=colour, fontsize=7)
+    _save(figure, path)
+
+
+def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Draw the records of metrics.jsonl, one for each epoch, as a PNG file: losses, dev metrics and learning rate.
+
+    Reads `epoch`, `train_loss`, `dev_loss`, `dev_*` and `learning_rate`, and draws those that there are.
+
+    Raises:
+        DataError: no record holds an epoch and one of these numbers.
+        StorageError: the file cannot be written; what stood there still stands.
+        UserError: matplotlib is not installed.
+    """
+    keys = dict.fromkeys(key for record in records for key in record)
+    metrics = [key for key in keys if key.startswith("dev_") and key != "dev_loss"]
+    panels = {"loss": ["train_loss", "dev_loss"], "dev metrics": metrics, "learning rate": ["learning_rate"]}
+    curves = {title: {key: _points(records, key) for key in panel} for title, panel in panels.items()}
+    drawn = {title: {key: points for key, points in panel.items() if points} for title, panel in curves.items()}
+    drawn = {title: panel for title, panel in drawn.items() if panel}
+    if not drawn:
+        raise DataError(
+            "no training curve to draw: no record holds an epoch with a loss, a dev metric or a learning rate"
+        )
+    figure = _figure(8.0, 2.8 * len(drawn))
+    from matplotlib.ticker import MaxNLocator
+
+    all_axes = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
+    for axes, (title, panel) in zip(all_axes, drawn.items(), strict=True):
+        for key, points in panel.items():
+            axes.plot(*zip(*points, strict=True), label=key, marker=".")
+        axes.set_ylabel(title)
+        axes.grid(alpha=0.3)
+        axes.legend()
+    all_axes[-1].set_xlabel("epoch")
+    all_axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    _save(figure, path)
+
+
+def _points(records: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float]]:
+    """The pairs (epoch, value) of the records that hold both as finite numbers."""
+    pairs = [(record.get("epoch"), record.get(key)) for record in records]
+    return [(float(x), float(y)) for x, y in pairs if _is_number(x) and _is_number(y)]  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _short(name: str) -> str:
+    name = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    return name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
+
+
+def _figure(width: float, height: float) -> Figure:
+    """A figure of its own, width and height in inches, without pyplot and its list of open figures."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError('pictures need matplotlib; install it by pip install "mixling[train]"') from None
+    figure = Figure(figsize=(width, height), dpi=_DPI, layout="compressed")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _save(figure: Figure, path: str | Path) -> None:
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        # A script that the bundled font lacks is drawn as boxes; that is no reason to fail or to fill the terminal.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")  # before 3.11
+        figure.savefig(picture, format="png", metadata={"Software": None})
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(picture.getbuffer())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StorageError(f"{path}: the picture cannot be written: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

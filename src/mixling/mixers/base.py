@@ -1,0 +1,91 @@
+"""What every token mixer is: a module from (B, N, D) and a mask to (B, N, D), and a configuration that builds it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from mixling.config import Config, parse
+from mixling.errors import ConfigError, near_miss
+
+
+class Mixer(nn.Module, ABC):
+    """A token mixer: every output position may depend on every real input position.
+
+    The contract, which tests check for every file of this package: the shape is kept; what stands at padded positions
+    never reaches real ones, and neither do more padding or another batch mate. What comes out at padded positions is
+    not defined.
+    """
+
+    @abstractmethod
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        """Mix the tokens `x`; `mask` is True at real ones. Cross mixing reads its keys and values from `context`."""
+
+    @abstractmethod
+    def flops(self, batch: int, length: int) -> int:
+        """Floating-point operations of one forward pass (2 per multiply-add), matrix products only."""
+
+
+class MixerConfig(Config, ABC):
+    """The configuration of one mixer; `type` is the name of the file that holds it."""
+
+    type: str
+    # What a mixer cannot do is refused where it is built, not where it runs.
+    supports_causal: ClassVar[bool] = False
+    supports_cross: ClassVar[bool] = False
+
+    @abstractmethod
+    def _build(self, dim: int, max_len: int, causal: bool) -> Mixer: ...
+
+    def build(self, dim: int, max_len: int, causal: bool = False) -> Mixer:
+        """Make the mixer for tokens of width `dim` and inputs of at most `max_len` tokens.
+
+        Raises:
+            ConfigError: `causal` is asked of a mixer that has no causal form.
+        """
+        if causal and not self.supports_causal:
+            raise ConfigError(f"mixer {self.type!r} has no causal form")
+        return self._build(dim, max_len, causal)
+
+
+def mixer_types() -> list[str]:
+    """The names of all mixers: the files of this package."""
+    package = importlib.import_module("mixling.mixers")
+    return sorted(info.name for info in pkgutil.iter_modules(package.__path__) if info.name != "base")
+
+
+def mixer_config(values: MixerConfig | dict[str, Any]) -> MixerConfig:
+    """A mixer's configuration from a table with a `type`.
+
+    Raises:
+        ConfigError: there is no such mixer, or a key that it does not have.
+    """
+    if isinstance(values, MixerConfig):
+        return values
+    name = values.get("type")
+    if name not in mixer_types():
+        raise ConfigError(f"unknown mixer {name!r}; {near_miss(str(name), mixer_types())}")
+    return parse(config_class(name), values, where=f"mixer {name!r}")
+
+
+def config_class(name: str) -> type[MixerConfig]:
+    """The one MixerConfig that the file of this name holds."""
+    module = importlib.import_module(f"mixling.mixers.{name}")
+    found = [
+        item
+        for item in vars(module).values()
+        if isinstance(item, type) and issubclass(item, MixerConfig) and item.__module__ == module.__name__
+    ]
+    assert len(found) == 1, f"{module.__name__} must hold one MixerConfig, it holds {len(found)}"
+    return found[0]

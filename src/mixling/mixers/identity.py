@@ -1,0 +1,36 @@
+"""No token mixing: the ablation that every mixer is measured against."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mixling.mixers.base import Mixer, MixerConfig
+
+
+class Identity(Mixer):
+    """Y = X. Cost is nothing. Source: the "None" row of HyperMixer's Figure 5."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        return x
+
+    def flops(self, batch: int, length: int) -> int:
+        return 0
+
+
+class IdentityConfig(MixerConfig):
+    """No options."""
+
+    type: Literal["identity"] = "identity"
+    supports_causal = True
+
+    def _build(self, dim: int, max_len: int, causal: bool) -> Identity:
+        return Identity()

@@ -1,0 +1,1 @@
+"""Front ends, blocks, encoders, heads; `ModelConfig` -> `build_model`."""

@@ -1,0 +1,75 @@
+"""The one block: token mixers, then a feed-forward over the channels, each a residual sublayer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from jaxtyping import Bool, Float
+from pydantic import Field, SerializeAsAny, field_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mixling.config import Config
+from mixling.errors import ConfigError
+from mixling.mixers.base import MixerConfig, mixer_config
+
+
+class FeedForwardConfig(Config):
+    """W2 gelu(W1 x): the channel MLP."""
+
+    type: Literal["mlp"] = "mlp"
+    ffn_dim: int = Field(256, ge=1)
+
+
+class BlockConfig(Config):
+    """Mixers in order, then an optional feed-forward."""
+
+    mixers: tuple[SerializeAsAny[MixerConfig], ...] = ()
+    feed_forward: FeedForwardConfig | None = None
+    norm: Literal["pre", "post"] = "pre"
+    dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
+
+    @field_validator("mixers", mode="before")
+    @classmethod
+    def _read_mixers(cls, values: Any) -> Any:
+        try:
+            return tuple(mixer_config(item) for item in values) if isinstance(values, list | tuple) else values
+        except ConfigError as error:
+            raise ValueError(str(error)) from None  # so that the outer error says where
+
+
+class FeedForward(nn.Module):
+    """Y = W2 gelu(W1 X + b1) + b2 over the channels."""
+
+    def __init__(self, *, dim: int, ffn_dim: int) -> None:
+        super().__init__()
+        self.expand = nn.Linear(dim, ffn_dim)
+        self.contract = nn.Linear(ffn_dim, dim)
+
+    def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        return self.contract(F.gelu(self.expand(x)))
+
+
+class Block(nn.Module):
+    """Pre-norm: x + f(LN(x)) for each sublayer f; post-norm: LN(x + f(x))."""
+
+    def __init__(self, config: BlockConfig, *, dim: int, max_len: int) -> None:
+        super().__init__()
+        self.pre = config.norm == "pre"
+        self.dropout = config.dropout
+        self.mixers = nn.ModuleList(mixer.build(dim, max_len) for mixer in config.mixers)
+        self.mixer_norms = nn.ModuleList(nn.LayerNorm(dim) for _ in config.mixers)
+        ffn = config.feed_forward
+        self.feed_forward = None if ffn is None else FeedForward(dim=dim, ffn_dim=ffn.ffn_dim)
+        self.feed_forward_norm = None if ffn is None else nn.LayerNorm(dim)
+
+    def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+        for mixer, norm in zip(self.mixers, self.mixer_norms, strict=True):
+            x = self._join(x, mixer(norm(x), mask)) if self.pre else norm(self._join(x, mixer(x, mask)))
+        if self.feed_forward is not None and self.feed_forward_norm is not None:
+            ffn, norm = self.feed_forward, self.feed_forward_norm
+            x = self._join(x, ffn(norm(x))) if self.pre else norm(self._join(x, ffn(x)))
+        return x
+
+    def _join(self, x: Tensor, update: Tensor) -> Tensor:
+        return x + F.dropout(update, self.dropout, self.training)

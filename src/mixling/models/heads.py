@@ -1,0 +1,59 @@
+"""Token vectors -> logits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mixling.config import Config
+
+
+class HeadConfig(Config):
+    """How token vectors become the vector of a text; a model that labels tokens does not pool."""
+
+    pooling: Literal["attention", "mean", "max"] = "attention"
+    dropout: float = Field(0.0, ge=0, lt=1, description="on what the last linear layer reads")
+
+
+class PoolingHead(nn.Module):
+    """logits = W pool(X) + b, the pool over real tokens only.
+
+    Attention pooling: sum of softmax(X a + c)_i x_i, one score a token (pNLP-Mixer, section 3.2; the parameter counts
+    require a scalar score).
+    """
+
+    def __init__(self, config: HeadConfig, *, dim: int, num_outputs: int) -> None:
+        super().__init__()
+        self.pooling, self.dropout = config.pooling, config.dropout
+        self.score = nn.Linear(dim, 1) if config.pooling == "attention" else None
+        self.output = nn.Linear(dim, num_outputs)
+
+    def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B C"]:
+        real = mask[..., None]
+        if self.score is not None:
+            scores = self.score(x)
+            # Under autocast the scores are of another precision than x; the lowest number must be one of theirs.
+            shares = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(dim=1)
+            pooled = (shares.mT @ x.masked_fill(~real, 0)).squeeze(1)
+        elif self.pooling == "mean":
+            pooled = x.masked_fill(~real, 0).sum(1) / real.sum(1)
+        else:
+            pooled = x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
+        return self.output(F.dropout(pooled, self.dropout, self.training))
+
+
+class TokenHead(nn.Module):
+    """logits_i = W x_i + b for every token."""
+
+    def __init__(self, config: HeadConfig, *, dim: int, num_outputs: int) -> None:
+        super().__init__()
+        self.dropout = config.dropout
+        self.output = nn.Linear(dim, num_outputs)
+
+    def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N C"]:
+        return self.output(F.dropout(x, self.dropout, self.training))

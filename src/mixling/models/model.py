@@ -1,0 +1,96 @@
+"""ModelConfig -> build_model: front end, encoder, head."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from mixling.config import Config
+from mixling.models.block import BlockConfig
+from mixling.models.encoder import Encoder
+from mixling.models.frontend import FrontendConfig, ProjectionFrontend
+from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
+from mixling.text.encoder import TextConfig
+from mixling.text.fingerprint import AveragedEmbedding
+
+Output = Literal["text", "tokens"]
+
+
+class ModelConfig(Config):
+    """A whole model, from text to logits; everything that models differ in is a value here."""
+
+    text: TextConfig = TextConfig()
+    frontend: FrontendConfig = FrontendConfig()
+    dim: int = Field(64, ge=1, description="b: width of the token vectors")
+    layers: tuple[BlockConfig, ...] = ()
+    num_layers: int | None = Field(None, ge=0, description="repeat the one layer that `layers` gives")
+    head: HeadConfig = HeadConfig()
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelConfig:
+        if self.num_layers is not None and len(self.layers) > 1:
+            raise ValueError(f"num_layers repeats one layer; got {len(self.layers)} in `layers`")
+        if self.num_layers and not self.layers:
+            raise ValueError(f"num_layers = {self.num_layers} repeats one layer; got none in `layers`")
+        return self
+
+    @property
+    def blocks(self) -> tuple[BlockConfig, ...]:
+        """The layers, repeated."""
+        return self.layers if self.num_layers is None else self.layers * self.num_layers
+
+
+class Model(nn.Module):
+    """Words as bags -> logits."""
+
+    def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
+        super().__init__()
+        projection = config.text.projection
+        self.frontend = ProjectionFrontend(
+            num_features=projection.num_features,
+            dim=config.dim,
+            window=config.frontend.window,
+            embedding_dim=projection.embedding_dim if isinstance(projection, AveragedEmbedding) else None,
+        )
+        self.encoder = Encoder(config.blocks, dim=config.dim, max_len=config.text.max_len)
+        head = PoolingHead if output == "text" else TokenHead
+        self.head = head(config.head, dim=config.dim, num_outputs=num_outputs)
+
+    def forward(
+        self,
+        positions: Int[Tensor, "U P"],
+        weights: Float[Tensor, "U P"] | None,
+        index: Int[Tensor, "B N"],
+        mask: Bool[Tensor, "B N"],
+    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"]:
+        """Logits of a batch: the bags of its U distinct words, and for each token 1 + the number of its word."""
+        return self.from_rows(self.frontend.word_rows(positions, weights), index, mask)
+
+    def from_rows(
+        self, rows: Float[Tensor, "U+1 R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
+    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"]:
+        """Logits from the summed rows of words, which may come from a cache."""
+        return self.head(self.encoder(self.frontend(rows, index, mask), mask), mask)
+
+
+def build_model(config: ModelConfig, *, num_outputs: int, output: Output, seed: int | None = None) -> Model:
+    """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
+
+    Args:
+        num_outputs: C, number of labels.
+        output: "text" for one row of logits a text, "tokens" for one a word.
+    """
+    if seed is None:
+        return Model(config, num_outputs=num_outputs, output=output)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Model(config, num_outputs=num_outputs, output=output)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Number of trained parameters."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

@@ -1,0 +1,1 @@
+"""Prediction with numpy, tokenizers and onnxruntime; never torch."""

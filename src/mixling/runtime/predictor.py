@@ -1,0 +1,245 @@
+"""Prediction from a saved model: NumPy, tokenizers and ONNX Runtime, never torch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.errors import ConfigError, DataError
+from mixling.runtime.session import Float32, Metadata, OpenModel, open_model
+from mixling.text.encoder import Encoded, Text, TextConfig, TextEncoder
+from mixling.text.labels import LabelSet, Prediction
+
+# One batch: more texts are no faster on a core, and their activations leave its cache.
+BATCH_SIZE = 16
+BATCH_TOKENS = 4096
+# Texts that are looked at together, to put those of one length into one batch.
+WINDOW_TEXTS = 4096
+ROW_CACHE_BYTES = 64 << 20
+
+# An encoder may be shared between predictors, and predictors between threads. Encoding holds the interpreter's own lock
+# almost all the time, so one lock for all of them costs nothing.
+_ENCODING = threading.Lock()
+
+
+class Predictor:
+    """Answers for texts with a saved model.
+
+    A text is a string, a pair of strings in a tuple, or a list of words of a sentence that was split before. Where many
+    texts may be given, a list is always a list of texts: one sentence given as words goes to `predict_one`, or as
+    `predict([words])`.
+
+    Safe to be called from several threads. The summed row of each word is kept, as many words as fit 64 MiB (with an
+    encoder of the caller's: as many as that holds), so that a word met again costs no hashing and no projection.
+    """
+
+    def __init__(self, path: str | Path, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
+        """Open a saved model.
+
+        Args:
+            path: a saved model's folder, or its `model.onnx` alone.
+            num_threads: threads of one prediction; small models are fastest with one.
+            encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
+
+        Raises:
+            ModelFileError: there is no sound model at `path`.
+            ConfigError: `encoder` gives words other features than this model was trained on.
+        """
+        self._model: OpenModel = open_model(path, num_threads=num_threads)
+        config, dim = self._model.metadata.text, self._model.row_dim
+        max_words = max(ROW_CACHE_BYTES // (4 * dim), 1024)
+        if encoder is None:
+            encoder = TextEncoder(config, self._model.vocabulary, max_table=max_words)
+        elif encoder.digest != TextEncoder(config, self._model.vocabulary).digest:
+            raise ConfigError(f"{self._model.path}: the encoder given has another vocabulary, projection or casing")
+        elif encoder.config.max_len > config.max_len:
+            raise ConfigError(
+                f"{self._model.path}: reads {config.max_len} words, the encoder given {encoder.config.max_len}; "
+                "share the encoder of the model that reads fewer"
+            )
+        self.encoder = encoder
+        # A window's new words stay within what the cache may hold, even if no two are the same.
+        self._window_chars = 8 * max_words
+        self._generation = encoder.generation
+        self._rows: Float32 = np.zeros((0, dim), np.float32)
+        self._known = np.zeros(0, bool)
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the model file says of itself: task, precision, number of parameters."""
+        return self._model.metadata
+
+    @property
+    def task(self) -> str:
+        return self._model.metadata.task
+
+    @property
+    def labels(self) -> LabelSet:
+        return self._model.labels
+
+    @property
+    def text_config(self) -> TextConfig:
+        return self._model.metadata.text
+
+    def predict(self, texts: Text | Sequence[Text]) -> Prediction | list[Prediction]:
+        """One text -> its prediction; several -> a list in their order.
+
+        Raises:
+            DataError: an item is no text.
+        """
+        if isinstance(texts, str | tuple):
+            return self.predict_one(texts)
+        return list(self.predict_stream(texts))
+
+    def predict_one(self, text: Text) -> Prediction:
+        """The prediction for one text; a list is the words of a sentence."""
+        _check(text, 0)
+        tagging = self.labels.kind == "iob"
+        with _ENCODING:
+            encoded = self.encoder.encode([text], offsets=tagging)[0]
+            rows = self._word_rows(encoded.words)
+        logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
+        if tagging:
+            return self._decode_tokens(text, encoded, logits)
+        return self.labels.decode_text(logits, encoded.truncated)
+
+    def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
+        """Predictions in the order of `texts`, which may be endless: a few thousand of them are held at a time.
+
+        Raises:
+            DataError: an item is no text.
+        """
+        tagging = self.labels.kind == "iob"
+        for window in self._windows(texts):
+            encoded, logits = self._encode_and_run(window, offsets=tagging, batch_size=batch_size)
+            if tagging:
+                yield from map(self._decode_tokens, window, encoded, logits)
+            else:
+                yield from self.labels.decode_texts(np.stack(logits), [item.truncated for item in encoded])
+
+    def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
+        """Probabilities (number of texts, C) in the order of `labels.names`.
+
+        Raises:
+            DataError: an item is no text, `texts` is a single one, or the model is a tagger.
+        """
+        if self.labels.kind == "iob":
+            raise DataError("the model labels tokens, and texts have no probabilities; use predict")
+        if isinstance(texts, str):
+            raise DataError("predict_proba takes a list of texts; got one string")
+        parts = [np.zeros((0, len(self.labels)))]
+        for window in self._windows(texts):
+            _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
+            parts.append(self.labels.probabilities(np.stack(logits)))
+        return np.concatenate(parts)
+
+    def encode(self, texts: Sequence[Text]) -> list[Encoded]:
+        """What `logits` reads, here and of every other predictor that shares this encoder."""
+        for number, text in enumerate(texts):
+            _check(text, number)
+        with _ENCODING:
+            return self.encoder.encode(texts, offsets=self.labels.kind == "iob")
+
+    def logits(self, encoded: Sequence[Encoded]) -> list[Float32]:
+        """The logits of each encoded text: (C,), or (N, C) of a tagger.
+
+        The texts must be the encoder's latest: a later call of it may start its table anew (`encoder.generation`).
+        """
+        with _ENCODING:
+            rows = [self._word_rows(item.words) for item in encoded]
+        return self._run(rows, BATCH_SIZE)
+
+    def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
+        window: list[Text] = []
+        num_chars = 0
+        for number, text in enumerate(texts):
+            num_chars += _check(text, number)
+            window.append(text)
+            if len(window) >= WINDOW_TEXTS or num_chars >= self._window_chars:
+                yield window
+                window, num_chars = [], 0
+        if window:
+            yield window
+
+    def _encode_and_run(
+        self, texts: list[Text], *, offsets: bool, batch_size: int
+    ) -> tuple[list[Encoded], list[Float32]]:
+        with _ENCODING:
+            encoded = self.encoder.encode(texts, offsets=offsets)
+            lengths = [len(item.words) for item in encoded]
+            flat = self._word_rows(np.concatenate([item.words for item in encoded]))
+        return encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size)
+
+    def _run(self, rows: list[Float32], batch_size: int) -> list[Float32]:
+        """Logits of texts given as their words' rows (N, R), in batches of nearly one length."""
+        out: list[Float32] = [np.zeros(0, np.float32)] * len(rows)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        first = 0
+        while first < len(order):
+            size = 1
+            while first + size < len(order) and size < batch_size:
+                if (size + 1) * len(rows[order[first + size]]) > BATCH_TOKENS:
+                    break
+                size += 1
+            batch = order[first : first + size]
+            first += size
+            lengths = np.array([len(rows[i]) for i in batch])
+            real = np.arange(lengths[-1]) < lengths[:, None]  # (B, N)
+            index = np.zeros(real.shape, np.int32)
+            index[real] = np.arange(1, lengths.sum() + 1)
+            logits = self._model.logits(np.concatenate([rows[i] for i in batch]), index)
+            for i, item in zip(batch, logits, strict=True):
+                out[i] = item[: len(rows[i])] if item.ndim == 2 else item
+        return out
+
+    def _word_rows(self, words: npt.NDArray[np.int32]) -> Float32:
+        """The summed rows (len(words), R) of rows of the encoder's table; the caller holds the lock."""
+        if self._generation != self.encoder.generation:
+            self._known[:] = False
+            self._generation = self.encoder.generation
+        if len(self.encoder) > len(self._known):
+            capacity = max(len(self.encoder), len(self._known) * 3 // 2, 1024)
+            self._rows = np.resize(self._rows, (capacity, self._rows.shape[1]))
+            self._known = np.concatenate([self._known, np.zeros(capacity - len(self._known), bool)])
+        known = self._known[words]
+        if not known.all():
+            fresh = np.unique(words[~known])
+            for part in np.split(fresh, range(1024, len(fresh), 1024)):
+                bags = self.encoder.bags(part)
+                self._rows[part] = self._model.rows(bags.positions, bags.weights)
+            self._known[fresh] = True
+        return self._rows[words]
+
+    def _decode_tokens(self, text: Text, encoded: Encoded, logits: Float32) -> Prediction:
+        if isinstance(text, tuple):
+            raise DataError("the model labels the tokens of one text; got a pair of texts")
+        assert encoded.offsets is not None
+        offsets = np.array(encoded.offsets, np.int64).reshape(-1, 2)
+        if isinstance(text, str):
+            tokens: Sequence[str] = [text[start:end] for start, end in encoded.offsets]
+        else:
+            tokens = text[: len(offsets)]
+        # An empty text is read as one special word, which is no token of it.
+        return self.labels.decode_tokens(logits[: len(tokens)], tokens, offsets, encoded.truncated)
+
+
+def _check(text: object, number: int) -> int:
+    """The characters of a text.
+
+    Raises:
+        DataError: it is none.
+    """
+    if isinstance(text, str):
+        return len(text)
+    if isinstance(text, list) and all(isinstance(word, str) for word in text):
+        return sum(map(len, text)) + len(text)
+    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+        return len(text[0]) + len(text[1])
+    kind = type(text).__name__
+    raise DataError(
+        f"item {number} is of type {kind}, not a text; allowed: a string, a tuple of two strings, a list of words"
+    )

@@ -1,0 +1,61 @@
+"""Writing files so that a reader finds the old content or the new one, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from mixling.errors import StorageError
+
+
+def write_atomic(path: str | Path, data: bytes | str) -> None:
+    """Write a file: temporary file beside it, fsync, rename, fsync of the folder.
+
+    Raises:
+        StorageError: with the path and the reason (disk full, no permission, ...); what stood there still stands.
+    """
+    path = Path(path)
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = file.name
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise StorageError(f"{path}: could not be written: {error.strerror}; nothing was saved there") from error
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write JSON, indented, in UTF-8, atomically."""
+    write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files that a killed process left behind."""
+    for path in folder.glob(".*.????????"):
+        if path.is_file():
+            path.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

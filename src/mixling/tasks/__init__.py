@@ -1,0 +1,1 @@
+"""What a training loop must not know: collate, loss, decode, metrics of each task."""

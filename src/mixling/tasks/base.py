@@ -1,0 +1,60 @@
+"""What a training loop must not know of a task: its loss and the shape of its targets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from mixling.config import Config
+from mixling.models.model import Output
+from mixling.text.labels import LabelSet
+
+TaskName = Literal["classification", "multi_label", "tagging"]
+
+
+class LossConfig(Config):
+    """How an answer's error is counted."""
+
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced: as if all labels were as frequent"
+    )
+
+
+class Task(ABC):
+    """A task with its labels.
+
+    A loss is a pair of sums, of the weighted losses and of the weights: dividing the one by the other over all
+    processes gives the mean over the global batch, however it was divided between them.
+    """
+
+    name: TaskName
+    output: Output
+    metric: str  # the metric by which the best epoch is chosen; larger is better
+
+    def __init__(self, labels: LabelSet, loss: LossConfig, counts: npt.NDArray[np.int64] | None = None) -> None:
+        self.labels, self.loss_config = labels, loss
+        self.class_weights: Tensor | None = None
+        if loss.class_weights == "balanced" and counts is not None:
+            self.class_weights = torch.from_numpy(self._balance(counts)).float()
+
+    @abstractmethod
+    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Sum of weighted losses and sum of weights; `weights` (B,) are those of the examples."""
+
+    @abstractmethod
+    def stack(self, targets: Sequence[npt.NDArray[np.int64]], width: int) -> Tensor:
+        """The targets of a batch as one tensor; `width` is the padded length of its texts."""
+
+    def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        present = counts > 0
+        weights = np.ones(len(counts))
+        weights[present] = counts.sum() / (present.sum() * counts[present])
+        return weights

@@ -1,0 +1,1 @@
+"""Raw text -> `Encoded`, with NumPy and tokenizers only."""

@@ -1,0 +1,212 @@
+"""Text -> words -> rows of a word table, whose bags the model's front end sums."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from mixling.config import Config
+from mixling.errors import DataError
+from mixling.text.clean import clean, normalise
+from mixling.text.fingerprint import HASH_VERSION, Bags, MinHash, Projection, Projector
+from mixling.text.vocabulary import Vocabulary
+from mixling.text.words import split_words, word_spans
+
+# One text, a pair of texts, or the words of a sentence that was split before.
+Text = str | tuple[str, str] | list[str]
+
+PADDING, SEPARATOR, EMPTY = 0, 1, 2
+_SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
+
+
+class TextConfig(Config):
+    """How text becomes the positions of a model."""
+
+    projection: Projection = MinHash()
+    max_len: int = Field(64, ge=1, le=1_000_000, description="words per text (pairs: with the separator)")
+    max_word_chars: int = Field(100, ge=1, le=1_000, description="characters per word that are read")
+    lowercase: bool = True
+    vocabulary: str | None = Field(
+        None,
+        description="vocab.txt, tokenizer.json, a folder or a hub name; None trains WordPiece on the training text",
+    )
+    vocabulary_size: int | None = Field(None, ge=100, le=1_000_000, description="units to train; None: from the data")
+    hash_version: Literal[1] = HASH_VERSION  # type: ignore[assignment]
+
+    @property
+    def max_chars(self) -> int:
+        """Characters per text that are looked at, enough for `max_len` words of full length."""
+        return self.max_len * (self.max_word_chars + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One text as the model reads it.
+
+    words: (N,) int32, rows of the encoder's word table.
+    offsets: N pairs of start and end characters in the text; None unless asked for, and for pairs.
+    truncated: whether words, or characters of a word, were left out.
+    """
+
+    words: npt.NDArray[np.int32]
+    offsets: list[tuple[int, int]] | None
+    truncated: bool
+
+
+class TextEncoder:
+    """Encodes texts; keeps a table with the bag of every word that it has met, so that each is hashed once.
+
+    The table's row numbers are the only state: `generation` changes when the table was emptied because it held
+    `max_table` words, and row numbers of an older generation mean nothing then. It happens only between calls.
+    """
+
+    def __init__(self, config: TextConfig, vocabulary: Vocabulary, *, max_table: int = 1 << 19) -> None:
+        self.config = config
+        self.vocabulary = vocabulary
+        self.generation = 0
+        self._max_table = max_table
+        self._projector = Projector(config.projection, vocabulary)
+        self._start_table()
+
+    @property
+    def digest(self) -> str:
+        """Equal for two encoders exactly if they give every word the same bag."""
+        config = self.config.model_dump(
+            mode="json", include={"projection", "lowercase", "max_word_chars", "hash_version"}
+        )
+        content = json.dumps([config, *self.vocabulary.serialise()], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def encode(self, texts: Sequence[Text], *, offsets: bool = False) -> list[Encoded]:
+        """Encode texts; words beyond `max_len` are left out and the answer says so."""
+        if self._size > self._max_table:
+            self.generation += 1
+            self._start_table()
+        split = [self._split(text, offsets) for text in texts]
+        ids = self._ids
+        try:
+            rows = [[ids[word] for word in words] for words, _, _ in split]
+        except KeyError:
+            self._add(word for words, _, _ in split for word in words)
+            rows = [[ids[word] for word in words] for words, _, _ in split]
+        return [
+            Encoded(np.array(row or [EMPTY], np.int32), spans, cut)
+            for row, (_, spans, cut) in zip(rows, split, strict=True)
+        ]
+
+    def bags(self, rows: npt.NDArray[np.integer]) -> Bags:
+        """The bags of rows of the word table; row 0 is padding and has none."""
+        weights = self._weights[rows] if self._weights is not None else None
+        return Bags(self._positions[rows].astype(np.int32), weights)
+
+    def words(self, text: str) -> list[str]:
+        """The normalised words of a text, as the vocabulary is trained on them."""
+        text, _ = clean(text, self.config.max_chars)
+        return normal_words(text, self.config)
+
+    def _split(self, text: Text, offsets: bool) -> tuple[list[str], list[tuple[int, int]] | None, bool]:
+        config = self.config
+        if isinstance(text, str):
+            text, cut = clean(text, config.max_chars)
+            if offsets:
+                spans = word_spans(text, config.max_len + 1)
+                words = [text[start:end] for start, end in spans]
+            else:
+                spans, words = [], split_words(text)
+            if len(words) > config.max_len:
+                words, spans, cut = words[: config.max_len], spans[: config.max_len], True
+            return words, spans if offsets else None, cut or self._too_long(words)
+        if isinstance(text, tuple):
+            return self._split_pair(text)
+        words = [clean(word, config.max_chars)[0] for word in text[: config.max_len]]
+        cut = len(text) > config.max_len
+        ends = np.cumsum([len(word) + 1 for word in words]).tolist()
+        spans = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
+        return words, spans if offsets else None, cut or self._too_long(words)
+
+    def _split_pair(self, pair: tuple[str, str]) -> tuple[list[str], None, bool]:
+        """Both texts with a separator between; what is too long loses words at the end of the longer text."""
+        (first, _, cut_a), (second, _, cut_b) = (self._split(text, False) for text in pair)
+        space = max(self.config.max_len - 1, 2)
+        keep_b = min(len(second), max(space - len(first), space // 2))
+        keep_a = min(len(first), space - keep_b)
+        cut = cut_a or cut_b or keep_a < len(first) or keep_b < len(second)
+        return [*first[:keep_a], _SPECIAL[SEPARATOR], *second[:keep_b]], None, cut
+
+    def _too_long(self, words: list[str]) -> bool:
+        return any(len(word) > self.config.max_word_chars for word in words)
+
+    def _start_table(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._size = 0
+        # The smallest type that holds a position: the table of a large corpus is the largest thing in memory.
+        self._dtype = np.uint16 if self.config.projection.num_features <= 1 << 16 else np.uint32
+        self._positions = np.zeros((0, 0), self._dtype)
+        self._weights: npt.NDArray[np.float32] | None = None
+        specials = [_SPECIAL.get(row, "[PAD]") for row in range(len(_SPECIAL) + 1)]
+        self._append(specials, [[word] for word in specials])
+
+    def _add(self, words: Iterable[str]) -> None:
+        """Enter words that are new, under their form in the text: no word is normalised twice."""
+        limit, lowercase = self.config.max_word_chars, self.config.lowercase
+        fresh = list(dict.fromkeys(word for word in words if word not in self._ids))
+        normal = [normalise(word[:limit], lowercase=lowercase) for word in fresh]
+        for first in range(0, len(fresh), 8192):
+            part = slice(first, first + 8192)
+            self._append(fresh[part], self.vocabulary.units(normal[part]), normal[part])
+
+    def _append(self, words: list[str], units: list[list[str]], normal: list[str] | None = None) -> None:
+        bags = self._projector.bags(normal or words, units)
+        first, last = self._size, self._size + len(words)
+        width = max(self._positions.shape[1], bags.positions.shape[1])
+        self._positions = _grown(self._positions, last, width)
+        self._positions[first:last, : bags.positions.shape[1]] = bags.positions
+        if bags.weights is not None:
+            self._weights = _grown(self._weights if self._weights is not None else bags.weights[:0], last, width)
+            self._weights[first:last, : bags.weights.shape[1]] = bags.weights
+        self._ids.update((word, first + i) for i, word in enumerate(words))
+        self._size = last
+
+
+def normal_words(text: str, config: TextConfig) -> list[str]:
+    """The normalised words of a clean text."""
+    limit = config.max_word_chars
+    return [normalise(word[:limit], lowercase=config.lowercase) for word in split_words(text)]
+
+
+def train_vocabulary(texts: Iterable[Text], config: TextConfig) -> Vocabulary:
+    """WordPiece units of texts.
+
+    Raises:
+        DataError: there is no word in the texts.
+    """
+
+    def words() -> Iterable[str]:
+        for text in texts:
+            for part in text if not isinstance(text, str) else (text,):
+                yield from normal_words(clean(part, config.max_chars)[0], config)
+
+    vocabulary = Vocabulary.train(words(), size=config.vocabulary_size)
+    if len(vocabulary) < 2:
+        raise DataError("the training text has no word at all; the vocabulary cannot be trained on it")
+    return vocabulary
+
+
+def _grown(table: npt.NDArray, rows: int, width: int) -> npt.NDArray:
+    """`table` with room for `rows` rows of `width`; grows by half at least, so that appending costs little."""
+    if rows <= table.shape[0] and width == table.shape[1]:
+        return table
+    capacity = table.shape[0] if rows <= table.shape[0] else max(rows, table.shape[0] * 3 // 2)
+    out = np.zeros((capacity, width), table.dtype)
+    out[: table.shape[0], : table.shape[1]] = table
+    return out

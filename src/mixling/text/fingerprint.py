@@ -1,0 +1,219 @@
+"""Projections: subword units -> hash positions, without an embedding table.
+
+Every projection is a weighted bag: a word is a few positions out of `num_features`, each with a weight, so that
+features times a matrix is a weighted sum of the matrix's rows, and the `num_features` wide row is never built.
+
+Source: pNLP-Mixer, section 3.1 and Table 1; the ternary projection (TSP) is that of PRADO and pQRNN.
+Decided beyond the paper: the hash family is `HASH_VERSION` below, in 32-bit arithmetic so that a browser computes the
+same; a continuation unit ("##ing") and a unit of fewer than three characters are hashed as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from mixling.config import Config
+from mixling.text.tsp import tsp_features
+from mixling.text.vocabulary import CONTINUATION, Vocabulary
+
+HASH_VERSION = 1
+NGRAM = 3
+
+UInt32 = npt.NDArray[np.uint32]
+
+
+class MinHash(Config):
+    """For each of `num_hashes` hashes the minimum over a word's trigrams, counted at position `minimum mod m`."""
+
+    type: Literal["minhash"] = "minhash"
+    num_features: int = Field(1024, ge=2, le=2**24, description="m, the number of counters")
+    num_hashes: int = Field(64, ge=1, le=4096, description="n")
+    seed: int = Field(0, ge=0, lt=2**32)
+
+
+class SimHash(Config):
+    """Bit i is one where more of a word's trigrams have a one than a zero at bit i of their hash."""
+
+    type: Literal["simhash"] = "simhash"
+    num_features: int = Field(1024, ge=2, le=2**16)
+    seed: int = Field(0, ge=0, lt=2**32)
+
+
+class Binary(Config):
+    """A Bloom filter: the bits at the `num_hashes` hashes of each unit, united over the units of a word."""
+
+    type: Literal["binary"] = "binary"
+    num_features: int = Field(1024, ge=2, le=2**24)
+    num_hashes: int = Field(64, ge=1, le=4096)
+    seed: int = Field(0, ge=0, lt=2**32)
+
+
+class Tsp(Config):
+    """Ternary: two bits of the word's 128-bit hash make each feature 0, 1 or -1."""
+
+    type: Literal["tsp"] = "tsp"
+    num_features: int = Field(1024, ge=2, le=2**16)
+
+
+class AveragedEmbedding(Config):
+    """The mean of fixed unit embeddings: a bag of unit numbers over a table that the model carries."""
+
+    type: Literal["embedding"] = "embedding"
+    num_features: int = Field(ge=1, description="number of units in the vocabulary")
+    embedding_dim: int = Field(ge=1, description="width of the embeddings")
+
+
+Projection = Annotated[MinHash | SimHash | Binary | Tsp | AveragedEmbedding, Field(discriminator="type")]
+
+
+@dataclass(frozen=True, slots=True)
+class Bags:
+    """Words as weighted bags.
+
+    positions: (U, P) int32 below `num_features`.
+    weights: (U, P) float32, zero where a bag has fewer than P positions; None means that all are one.
+    """
+
+    positions: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32] | None
+
+
+class Projector:
+    """Turns words, given as units, into bags; the hashes of a unit are computed once."""
+
+    def __init__(self, config: MinHash | SimHash | Binary | Tsp | AveragedEmbedding, vocabulary: Vocabulary) -> None:
+        self.config = config
+        self._vocabulary = vocabulary
+        self._known: dict[str, int] = {}
+        self._fingerprints: UInt32 = np.empty((0, getattr(config, "num_hashes", 0)), np.uint32)
+
+    def bags(self, words: Sequence[str], units: Sequence[Sequence[str]]) -> Bags:
+        """The bags of words; `units[i]`, never empty, spells `words[i]`."""
+        config = self.config
+        match config:
+            case MinHash():
+                rows, starts = self._rows(units)
+                smallest = np.minimum.reduceat(rows, starts, axis=0)
+                return Bags((smallest % np.uint32(config.num_features)).astype(np.int32), None)
+            case Binary():
+                rows, starts = self._rows(units)
+                flat = (rows % np.uint32(config.num_features)).astype(np.int32)
+                return _ragged([np.unique(part) for part in np.split(flat, starts[1:])])
+            case SimHash():
+                return _from_dense(_simhash(units, config))
+            case Tsp():
+                return _from_dense(tsp_features(words, config.num_features))
+            case AveragedEmbedding():
+                return _ragged(
+                    [np.array([self._vocabulary.unit_id(u) for u in spelled]) for spelled in units], mean=True
+                )
+
+    def _rows(self, units: Sequence[Sequence[str]]) -> tuple[UInt32, npt.NDArray[np.intp]]:
+        """The fingerprints (sum of lengths, n) of all units, and where each word starts."""
+        fresh = list(dict.fromkeys(u for spelled in units for u in spelled if u not in self._known))
+        if fresh:
+            make = _minhash if isinstance(self.config, MinHash) else _unit_hashes
+            new = make(fresh, self._fingerprints.shape[1], self.config.seed)  # type: ignore[union-attr]
+            self._known.update(zip(fresh, range(len(self._known), len(self._known) + len(fresh)), strict=True))
+            self._fingerprints = np.concatenate([self._fingerprints, new])
+        index = np.array([self._known[u] for spelled in units for u in spelled])
+        return self._fingerprints[index], _starts(units)
+
+
+def hash_strings(strings: Sequence[str]) -> UInt32:
+    """The 32-bit FNV-1a hash (S,) of each string's UTF-8 bytes."""
+    encoded = [string.encode() for string in strings]
+    lengths = np.array([len(data) for data in encoded])
+    width = int(lengths.max(initial=1))
+    data = np.frombuffer(b"".join(item.ljust(width, b"\0") for item in encoded), np.uint8).reshape(-1, width)
+    out = np.full(len(strings), 2166136261, np.uint32)
+    for column in range(width):
+        stepped = (out ^ data[:, column]) * np.uint32(16777619)
+        out = np.where(column < lengths, stepped, out)
+    return out
+
+
+def hash_family(base: UInt32, num_hashes: int, seed: int) -> UInt32:
+    """Hashes (S, n) of strings whose FNV-1a hashes are `base` (S,): `mix(base xor mix(seed + (i + 1) * golden))`."""
+    keys = np.uint32(seed) + np.arange(1, num_hashes + 1, dtype=np.uint32) * np.uint32(0x9E3779B9)
+    return _mix(base[:, None] ^ _mix(keys))
+
+
+def _mix(x: UInt32) -> UInt32:
+    """The finaliser of MurmurHash3 (32 bits): a permutation whose output bits each depend on all input bits."""
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return x ^ (x >> np.uint32(16))
+
+
+def ngrams(unit: str) -> list[str]:
+    """What of a unit is hashed: its trigrams of code points, or the unit where it is short or a continuation."""
+    if len(unit) <= NGRAM or unit.startswith(CONTINUATION):
+        return [unit]
+    return [unit[i : i + NGRAM] for i in range(len(unit) - NGRAM + 1)]
+
+
+def _minhash(units: Sequence[str], num_hashes: int, seed: int) -> UInt32:
+    grams = [ngrams(unit) for unit in units]
+    distinct = {gram: i for i, gram in enumerate(dict.fromkeys(g for spelled in grams for g in spelled))}
+    hashes = hash_family(hash_strings(list(distinct)), num_hashes, seed)
+    flat = np.array([distinct[g] for spelled in grams for g in spelled])
+    starts = _starts(grams)
+    out = np.empty((len(units), num_hashes), np.uint32)
+    for first in range(0, len(units), 4096):  # bounds the gathered block
+        stop = min(first + 4096, len(units))
+        low, high = starts[first], starts[stop] if stop < len(units) else len(flat)
+        out[first:stop] = np.minimum.reduceat(hashes[flat[low:high]], starts[first:stop] - low, axis=0)
+    return out
+
+
+def _unit_hashes(units: Sequence[str], num_hashes: int, seed: int) -> UInt32:
+    return hash_family(hash_strings(units), num_hashes, seed)
+
+
+def _simhash(units: Sequence[Sequence[str]], config: SimHash) -> npt.NDArray[np.int8]:
+    grams = [[gram for unit in spelled for gram in ngrams(unit)] for spelled in units]
+    base = hash_strings([gram for spelled in grams for gram in spelled])
+    num_words = -(-config.num_features // 32)
+    out = np.empty((len(units), config.num_features), np.int8)
+    for i, (first, stop) in enumerate(_bounds(grams)):
+        hashes = hash_family(base[first:stop], num_words, config.seed)
+        bits = (hashes[:, :, None] >> np.arange(32, dtype=np.uint32)) & np.uint32(1)  # low bit first
+        ones = bits.reshape(stop - first, -1)[:, : config.num_features].sum(axis=0)
+        out[i] = 2 * ones.astype(np.int64) > stop - first
+    return out
+
+
+def _starts(groups: Sequence[Sequence[object]]) -> npt.NDArray[np.intp]:
+    lengths = np.array([len(group) for group in groups], np.intp)
+    return np.cumsum(lengths) - lengths
+
+
+def _bounds(groups: Sequence[Sequence[object]]) -> list[tuple[int, int]]:
+    return [(int(start), int(start) + len(group)) for start, group in zip(_starts(groups), groups, strict=True)]
+
+
+def _from_dense(features: npt.NDArray[np.int8]) -> Bags:
+    """Bags of a matrix (U, m) of small integers: the positions that are not zero, with their values as weights."""
+    return _ragged([np.flatnonzero(row) for row in features], [row[row != 0] for row in features])
+
+
+def _ragged(
+    positions: Sequence[npt.NDArray[np.integer]],
+    weights: Sequence[npt.NDArray[np.integer]] | None = None,
+    *,
+    mean: bool = False,
+) -> Bags:
+    width = max((len(row) for row in positions), default=0)
+    out = Bags(np.zeros((len(positions), width), np.int32), np.zeros((len(positions), width), np.float32))
+    assert out.weights is not None
+    for i, row in enumerate(positions):
+        out.positions[i, : len(row)] = row
+        out.weights[i, : len(row)] = weights[i] if weights is not None else 1 / len(row) if mean else 1
+    return out

@@ -1,0 +1,1 @@
+"""The one training loop, its optimiser, its checkpoints, its processes."""

@@ -1,0 +1,361 @@
+"""The only training loop.
+
+All randomness is a function of (seed, step): the order of an epoch, dropped words, dropout. So the state of a run is
+its tensors and a step number, a resumed run repeats the uninterrupted one bit by bit, and two runs with one seed,
+one machine and one number of threads end with the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from mixling.config import Config
+from mixling.data.batches import Indices, TextSet, collate, drop_words, shard, training_batches
+from mixling.errors import Interrupted, TrainingError
+from mixling.models.model import Model
+from mixling.storage import write_atomic
+from mixling.tasks.base import LossConfig, Task
+from mixling.tasks.evaluation import evaluate
+from mixling.text.labels import Targets
+from mixling.training.checkpoint import load_checkpoint, save_checkpoint
+from mixling.training.distributed import Processes
+from mixling.training.interrupts import Interrupts
+from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
+from mixling.training.predict import mean_loss, predict_logits
+
+CHECKPOINT = "checkpoint.safetensors"
+HISTORY = "metrics.jsonl"
+MIN_EVALUATIONS = 10
+
+
+class TrainConfig(Config):
+    """How a model is trained."""
+
+    epochs: int | None = Field(None, ge=1, description="None: from the size of the data (see `planned_epochs`)")
+    batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
+    time_budget: float | None = Field(None, gt=0, description="seconds for the training steps; fewer epochs if needed")
+    patience: int | None = Field(None, ge=1, description="evaluations without a better one after which to stop")
+    seed: int = Field(0, ge=0, lt=2**32)
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words that are replaced by zero vectors")
+    loss: LossConfig = LossConfig()
+    optim: OptimConfig = OptimConfig()
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="auto: bfloat16 where the device computes in it"
+    )
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    checkpoint_seconds: float = Field(15.0, gt=0, description="least time between two checkpoints")
+
+    def planned_epochs(self, num_examples: int) -> int:
+        """`epochs`, or as many as make about 400,000 examples seen: at least 3, at most 40."""
+        return self.epochs or min(max(round(400_000 / max(num_examples, 1)), 3), 40)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData:
+    """Encoded texts and their targets; `weights` are the user's weights of the training examples."""
+
+    train: TextSet
+    train_targets: Targets
+    dev: TextSet
+    dev_targets: Targets
+    weights: npt.NDArray[np.float32] | None = None
+    where: Callable[[int], tuple[str, int]] | None = None
+
+
+class Observer:
+    """Told what happens; this one does nothing."""
+
+    def started(self, step: int, total_steps: int) -> None:
+        """Training begins, or goes on, at `step`."""
+
+    def stepped(self, step: int, loss: float) -> None:
+        """A step was made."""
+
+    def evaluated(self, record: dict[str, Any]) -> None:
+        """The dev split was evaluated; the record is a line of metrics.jsonl."""
+
+    def finished(self) -> None:
+        """Training ended, well or not."""
+
+
+@dataclass
+class _State:
+    """What a checkpoint must know beside tensors."""
+
+    total_steps: int
+    eval_interval: int
+    step: int = 0
+    best_step: int = -1
+    best_metric: float = -math.inf
+    best_loss: float = math.inf
+    stale: int = 0
+    loss_sum: float = 0.0
+    loss_weight: float = 0.0
+    stopped: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Trainer:
+    """Trains a model and leaves it with the weights of the best evaluation on dev.
+
+    Args:
+        folder: where checkpoints and metrics.jsonl go; None keeps nothing.
+        fingerprint: identifies data and configuration; a checkpoint of another fingerprint is not resumed.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        task: Task,
+        data: TrainingData,
+        config: TrainConfig,
+        *,
+        folder: Path | None = None,
+        fingerprint: str = "",
+        processes: Processes | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.task, self.data, self.config, self.folder = task, data, config, folder
+        self.fingerprint = fingerprint
+        self.processes = processes or Processes()
+        self.observer = observer or Observer()
+        cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
+        self.device = torch.device("cuda" if cuda else "cpu")
+        native = cuda or torch.cpu.get_capabilities().get("avx512_bf16", False)
+        self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and native)
+        self.model = model.to(self.device)
+        self.optimizer = build_optimizer(model, config.optim)
+        self._parallel = self.processes.wrap(self.model)
+        self._best: dict[str, Tensor] = {}
+        self._batches: list[Indices] = []
+        self._epoch = -1
+        self._saved_at = time.monotonic()
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in one pass over the training data."""
+        return max(1, math.ceil(len(self.data.train) / self.config.batch_size))
+
+    def fit(self, *, resume: bool = False) -> list[dict[str, Any]]:
+        """Train to the end.
+
+        Returns:
+            the records of all evaluations.
+
+        Raises:
+            TrainingError: the loss is not finite.
+            Interrupted: SIGINT or SIGTERM came; the state was saved first.
+            StorageError, ModelFileError: a checkpoint could not be written, or read.
+        """
+        state = self._restore() if resume else self._plan()
+        self._write_history(state)
+        if self.folder is not None and not resume:
+            self._save(state)
+        self.observer.started(state.step, state.total_steps)
+        try:
+            with Interrupts(enabled=self.folder is not None) as interrupts:
+                self._run(state, interrupts)
+        finally:
+            self.observer.finished()
+        self.model.load_state_dict(self._best)
+        return state.history
+
+    def _run(self, state: _State, interrupts: Interrupts) -> None:
+        while state.step < state.total_steps and not state.stopped:
+            loss, signum = self._step(state, interrupts)
+            self.observer.stepped(state.step, loss)
+            at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
+            if at_evaluation:
+                self._evaluate(state)
+            if signum:
+                self._save(state)
+                told = "" if self.folder is None else f"; go on with: mixling train --resume -o {self.folder}"
+                raise Interrupted(f"interrupted at step {state.step} of {state.total_steps}{told}", signum=signum)
+            if time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
+                self._save(state)
+        self._save(state)
+
+    def _step(self, state: _State, interrupts: Interrupts) -> tuple[float, int]:
+        """One optimiser step on one global batch; returns its mean loss and the signal that came, or 0."""
+        config = self.config
+        indices = self._batch(state.step)
+        rate = learning_rate(config.optim, state.step, state.total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        sums = self._backward(indices, state.step, signum=interrupts.received)
+        loss = float(sums[0] / sums[1]) if sums[1] > 0 else 0.0
+        norm = self._norm()
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            raise TrainingError(self._not_finite(state, indices, loss, norm))
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        state.step += 1
+        state.loss_sum += float(sums[0])
+        state.loss_weight += float(sums[1])
+        # Every process must stop at the same step; torchrun sends one signal to all, so a sum is some multiple of it.
+        return loss, (interrupts.received or signal.SIGTERM) if sums[2] > 0 else 0
+
+    def _backward(self, indices: Indices, step: int, *, signum: int = 0) -> Tensor:
+        """Gradients of the mean loss over the global batch; returns the sums of losses, weights and signals."""
+        config, ranks = self.config, self.processes
+        words = drop_words(self.data.train.words(indices), config.word_dropout, seed=[config.seed, 1, step])
+        mine = shard(np.arange(len(indices)), ranks.rank, ranks.world)
+        idle = len(mine) == 0  # fewer examples than processes: work on one that does not count
+        mine = np.array([0]) if idle else mine
+        torch.manual_seed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
+        batch = collate([words[i] for i in mine], self.data.train.encoder).to(self.device)
+        chosen = indices[mine]
+        targets = self.task.stack([self.data.train_targets[i] for i in chosen], batch.mask.shape[1]).to(self.device)
+        weights = None
+        if self.data.weights is not None or idle:
+            given = np.zeros(1, np.float32) if idle else self.data.weights[chosen]  # type: ignore[index]
+            weights = torch.from_numpy(given).to(self.device)
+        self._parallel.train()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            logits = self._parallel(batch.positions, batch.weights, batch.index, batch.mask)
+        loss, weight = self.task.loss(logits.float(), targets, weights)
+        sums = torch.stack([loss.detach(), weight.detach(), torch.tensor(float(signum), device=self.device)])
+        sums = self.processes.sum(sums.double())
+        # DDP averages gradients over processes: times their number, the sum of local losses over the global weight.
+        (loss * (ranks.world / sums[1].clamp_min(1e-12))).backward()
+        return sums
+
+    def _norm(self) -> float:
+        limit = self.config.optim.clip_norm
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit or math.inf)
+        return float(norm)
+
+    def _batch(self, step: int) -> Indices:
+        epoch, number = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            lengths, size = self.data.train.lengths, self.config.batch_size
+            self._batches = training_batches(lengths, size, seed=self.config.seed, epoch=epoch)
+            self._epoch = epoch
+        return self._batches[number]
+
+    def _evaluate(self, state: _State) -> None:
+        data, config = self.data, self.config
+        logits = predict_logits(self.model, data.dev)
+        values = evaluate(self.task.labels, logits, data.dev_targets).to_dict()
+        dev_loss = mean_loss(self.task, logits, data.dev_targets)
+        metric = float(values[self.task.metric])
+        record = {
+            "epoch": round(state.step / self.steps_per_epoch, 3),
+            "step": state.step,
+            "train_loss": round(state.loss_sum / max(state.loss_weight, 1e-12), 6),
+            "dev_loss": round(dev_loss, 6),
+            **{f"dev_{key}": round(value, 6) for key, value in values.items() if isinstance(value, float)},
+            "learning_rate": learning_rate(config.optim, state.step - 1, state.total_steps),
+        }
+        state.history.append(record)
+        state.loss_sum = state.loss_weight = 0.0
+        if (metric, -dev_loss) > (state.best_metric, -state.best_loss) or not self._best:
+            state.best_metric, state.best_loss, state.best_step, state.stale = metric, dev_loss, state.step, 0
+            self._best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+        else:
+            state.stale += 1
+        state.stopped = config.patience is not None and state.stale >= config.patience
+        record["best"] = state.best_step == state.step
+        self.observer.evaluated(record)
+        if self.folder is not None and self.processes.is_main:
+            with (self.folder / HISTORY).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+
+    def _plan(self) -> _State:
+        """How many steps: those of the planned epochs, or as many as the time budget allows."""
+        config = self.config
+        per_epoch = self.steps_per_epoch
+        total = per_epoch * config.planned_epochs(len(self.data.train))
+        if config.time_budget is not None:
+            total = self.processes.share(min(total, self._affordable(config.time_budget)))
+        interval = per_epoch if total >= MIN_EVALUATIONS * per_epoch else math.ceil(total / MIN_EVALUATIONS)
+        return _State(total_steps=total, eval_interval=interval)
+
+    def _affordable(self, seconds: float) -> int:
+        """Steps and evaluations that fit; the plan is fixed before the first step, so that a resumed run follows it."""
+        begin = time.monotonic()
+        predict_logits(self.model, self.data.dev)
+        evaluation = time.monotonic() - begin
+        steps = min(self.steps_per_epoch, 24)
+        chosen = np.linspace(0, self.steps_per_epoch - 1, steps).astype(int)
+        spent = []
+        for number in chosen:
+            begin = time.monotonic()
+            self._backward(self._batch(int(number)), int(number))
+            spent.append(time.monotonic() - begin)
+        self.optimizer.zero_grad(set_to_none=True)
+        # The first steps warm caches; the optimiser's own work is some percent; leave a tenth for noise.
+        per_step = float(np.mean(spent[len(spent) // 4 :])) * 1.1 + evaluation / max(self.steps_per_epoch, 1)
+        return max(1, int(0.9 * seconds / per_step))
+
+    def _tensors(self) -> dict[str, Tensor]:
+        out = {f"model/{name}": value for name, value in self.model.state_dict().items()}
+        out |= {f"best/{name}": value for name, value in self._best.items()}
+        for number, slots in self.optimizer.state_dict()["state"].items():
+            out |= {f"optimizer/{number}/{name}": value for name, value in slots.items()}
+        return out
+
+    def _save(self, state: _State) -> None:
+        if self.folder is None:
+            return
+        if self.processes.is_main:
+            values = {**vars(state), "fingerprint": self.fingerprint}
+            values["best_metric"] = None if state.best_step < 0 else state.best_metric
+            values["best_loss"] = None if state.best_step < 0 else state.best_loss
+            save_checkpoint(self.folder / CHECKPOINT, self._tensors(), values)
+        self._saved_at = time.monotonic()
+
+    def _restore(self) -> _State:
+        assert self.folder is not None, "resuming needs a folder"
+        tensors, values = load_checkpoint(self.folder / CHECKPOINT)
+        if values.pop("fingerprint") != self.fingerprint:
+            raise TrainingError(
+                f"{self.folder / CHECKPOINT}: belongs to other data or another configuration; "
+                "give the files and options of the run that was interrupted, or train anew without --resume"
+            )
+        groups: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition("/")
+            groups[group][rest] = tensor
+        self.model.load_state_dict(groups["model"])
+        self._best = groups["best"]
+        slots: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in groups["optimizer"].items():
+            number, _, slot = name.partition("/")
+            slots.setdefault(int(number), {})[slot] = tensor
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
+        values["best_metric"] = -math.inf if values["best_metric"] is None else values["best_metric"]
+        values["best_loss"] = math.inf if values["best_loss"] is None else values["best_loss"]
+        return _State(**values)
+
+    def _write_history(self, state: _State) -> None:
+        """metrics.jsonl as the state knows it: a killed run may have written lines after its last checkpoint."""
+        if self.folder is not None and self.processes.is_main:
+            write_atomic(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in state.history))
+
+    def _not_finite(self, state: _State, indices: Indices, loss: float, norm: float) -> str:
+        epoch, number = divmod(state.step, self.steps_per_epoch)
+        what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm} (loss {loss:.4g})"
+        rows = ""
+        if self.data.where is not None:
+            places = sorted(self.data.where(int(i)) for i in indices)
+            rows = f", rows {', '.join(f'{path}:{line}' for path, line in places[:5])}"
+            rows += f" and {len(places) - 5} more" if len(places) > 5 else ""
+        kept = f"; the last checkpoint in {self.folder} is intact" if self.folder is not None else ""
+        return (
+            f"step {state.step} (epoch {epoch + 1}, batch {number + 1} of {self.steps_per_epoch}{rows}): {what}; "
+            f"a lower rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
+        )

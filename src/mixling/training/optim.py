@@ -1,0 +1,43 @@
+"""Optimiser and learning-rate schedule."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from mixling.config import Config
+
+
+class OptimConfig(Config):
+    """AdamW with warm-up and cosine decay; pNLP-Mixer's recipe is lr 5e-4 at batch size 256."""
+
+    lr: float = Field(1e-3, gt=0, le=1)
+    beta1: float = Field(0.9, ge=0, lt=1)
+    beta2: float = Field(0.999, ge=0, lt=1)
+    eps: float = Field(1e-8, gt=0)
+    weight_decay: float = Field(0.01, ge=0, description="on matrices only: not on biases and norms")
+    clip_norm: float | None = Field(1.0, gt=0, description="largest norm of the gradient; None: no limit")
+    warmup: float = Field(0.05, ge=0, le=1, description="share of the steps in which the rate rises to lr")
+    final_lr: float = Field(0.0, ge=0, le=1, description="the rate at the last step, as a share of lr")
+
+
+def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
+    """AdamW with two groups of parameters: decayed matrices and the rest."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2), eps=config.eps, fused=True)
+
+
+def learning_rate(config: OptimConfig, step: int, total_steps: int) -> float:
+    """The rate of step `step` (from 0) of `total_steps`: linear warm-up, then half a cosine."""
+    warmup = max(1, round(config.warmup * total_steps))
+    if step < warmup:
+        return config.lr * (step + 1) / warmup
+    progress = (step - warmup) / max(1, total_steps - warmup)
+    return config.lr * (config.final_lr + (1 - config.final_lr) * (1 + math.cos(math.pi * progress)) / 2)

@@ -1,0 +1,171 @@
+"""Dev splits: shares, determinism, no text on both sides; duplicates and unknown labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.splits import check_labels, report_duplicates, split_dev, unseen
+from mixling.data.store import ExampleStore
+from mixling.data.tables import OnBadRow
+from mixling.errors import ConfigError, DataError
+
+
+def store_of(*rows: tuple[object, object], path: str = "train.csv") -> ExampleStore:
+    return ExampleStore.from_examples(
+        Example(text, target, path, line)  # type: ignore[arg-type]
+        for line, (text, target) in enumerate(rows, 2)
+    )
+
+
+def texts(store: ExampleStore) -> list[str]:
+    return [str(store.text(i)) for i in range(len(store))]
+
+
+def test_classes_keep_their_shares() -> None:
+    sizes = {"a": 1000, "b": 500, "c": 33, "d": 2, "e": 1}
+    store = store_of(*((f"{label}{i}", label) for label, size in sizes.items() for i in range(size)))
+    train, dev = split_dev(store, fraction=0.1, seed=1)
+    counts = dev.label_counts()
+    assert (counts["a"], counts["b"]) == (100, 50)
+    assert counts["c"] in (3, 4)
+    assert "e" not in counts
+    assert len(dev) == 154  # a tenth of 1,536, rounded
+    assert set(train.label_counts()) == set(sizes)
+    everything = texts(store)
+    kept = set(texts(train))
+    assert texts(train) == [text for text in everything if text in kept]
+    assert Counter(texts(train)) + Counter(texts(dev)) == Counter(everything)
+
+
+def test_classes_of_one_row_take_no_place_in_dev() -> None:
+    store = store_of(*((f"s{i}", f"single{i}") for i in range(40)), *((f"t{i}", "many") for i in range(41)))
+    assert split_dev(store, fraction=0.5, seed=1)[1].label_counts() == {"many": 21}
+
+
+def test_seeds_decide() -> None:
+    store = store_of(*((f"t{i}", "ab"[i % 2]) for i in range(400)))
+    picks = [frozenset(texts(split_dev(store, fraction=0.25, seed=seed)[1])) for seed in (1, 1, 2, 3)]
+    assert picks[0] == picks[1]
+    assert len(set(picks)) == 3
+    assert 10 < len(picks[0] & picks[2]) < 45  # 25 by chance
+    order = np.random.default_rng(0).permutation(400)
+    shuffled = split_dev(store.subset(order), fraction=0.25, seed=1)[1]
+    assert frozenset(texts(shuffled)) == picks[0]  # the text decides, not its place
+
+
+def test_each_text_is_as_likely_as_another() -> None:
+    store = store_of(*((f"t{i}", "x") for i in range(50)))
+    drawn = Counter(text for seed in range(400) for text in texts(split_dev(store, fraction=0.2, seed=seed)[1]))
+    expected, deviation = 400 * 0.2, (400 * 0.2 * 0.8) ** 0.5
+    assert len(drawn) == 50
+    assert max(abs(count - expected) for count in drawn.values()) < 4.5 * deviation
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 12), st.sampled_from("abc")), max_size=40),
+    fraction=st.floats(0.01, 0.99),
+    seed=st.integers(0, 2**63),
+    tuples=st.booleans(),
+)
+def test_no_text_stands_on_both_sides(rows: list[tuple[int, str]], fraction: float, seed: int, tuples: bool) -> None:
+    store = store_of(*((str(text), (label,) if tuples else label) for text, label in rows))
+    try:
+        train, dev = split_dev(store, fraction=fraction, seed=seed)
+    except DataError as error:
+        refused = "too few" in str(error)
+        assert refused
+        return
+    assert len(train) + len(dev) == len(store)
+    assert not set(texts(train)) & set(texts(dev))
+    assert len(train)
+    assert len(dev)
+    assert report_duplicates(train, dev) == 0
+    assert tuples or set(train.label_counts()) == set(store.label_counts())
+
+
+def test_many_copies_do_not_fill_dev() -> None:
+    store = store_of(*[("copy", "a")] * 60, *((f"t{i}", "a") for i in range(40)), *((f"u{i}", "b") for i in range(100)))
+    for seed in range(20):
+        train, dev = split_dev(store, fraction=0.1, seed=seed)
+        assert len(dev) <= 20
+        assert texts(train).count("copy") == 60
+
+
+def test_too_few_rows_and_bad_fractions() -> None:
+    with pytest.raises(DataError, match=r"train\.csv: 2 rows are too few .* --dev"):
+        split_dev(store_of(("a", "x"), ("b", "y")), fraction=0.5, seed=1)
+    with pytest.raises(DataError, match="too few"):
+        split_dev(store_of(*[("same", "x")] * 50), fraction=0.1, seed=1)
+    for fraction in (0.0, 1.0, -1.0, float("nan")):
+        with pytest.raises(ConfigError, match="a number between 0 and 1"):
+            split_dev(store_of(("a", "x")), fraction=fraction, seed=1)
+
+
+def test_duplicates_are_dev_rows() -> None:
+    train = store_of(("a", "x"), ("a", "x"), ("b", "y"))
+    dev = store_of(("a", "y"), ("c", "x"), ("b", "y"), ("b", "x"))
+    assert report_duplicates(train, dev) == 3
+    assert report_duplicates(dev, train) == 3
+    assert report_duplicates(train, dev.subset([1])) == 0
+
+
+def test_real_duplicates_are_those_that_the_origin_has(shared_data: Path) -> None:
+    train, test = (
+        ExampleStore.from_examples(
+            read_examples(
+                [shared_data / "imdb" / f"{part}.jsonl.gz"],
+                task="classification",
+                columns=ColumnsConfig(),
+                on_bad_row=OnBadRow(),
+            )
+        )
+        for part in ("train", "test")
+    )
+    assert report_duplicates(train, test) == 123  # as the data's README says
+
+
+def test_unseen() -> None:
+    store = store_of(("a", "x"), ("b", "new"), ("c", None), ("d", "x"), ("e", "newer"))
+    assert unseen(store, ["x"]).tolist() == [1, 4]
+    assert unseen(store.subset([4, 3]), ["x"]).tolist() == [0]
+    assert unseen(store, ["x", "new", "newer"]).tolist() == []
+    tagged = store_of((["a", "b"], ("O", "B-x")), (["c"], ("O",)))
+    assert unseen(tagged, ["O"]).tolist() == [0]
+
+
+def test_labels_that_cannot_be_learnt_or_measured() -> None:
+    train = store_of(("a", "good"), ("b", "bad"))
+    check_labels(train, None)
+    check_labels(train, store_of(("c", "bad")))
+    with pytest.raises(DataError) as caught:
+        check_labels(train, store_of(("c", "bad"), ("d", "godo"), path="dev.csv"))
+    message = str(caught.value)
+    assert message.startswith(
+        "dev.csv:3: label 'godo' does not occur in training; did you mean 'good'? allowed: bad, good;"
+    )
+    with pytest.raises(DataError, match=r"train\.csv: only the label 'good' in 2 training rows; at least two"):
+        check_labels(store_of(("a", "good"), ("b", "good")), None)
+    with pytest.raises(DataError, match="no labels in 0 training rows"):
+        check_labels(store_of(), None)
+    labels = store_of(*((str(i), f"label{i}") for i in range(500)))
+    with pytest.raises(DataError, match="did you mean 'label77'") as caught:
+        check_labels(labels, store_of(("x", "lable77")))
+    assert len(str(caught.value)) < 600
+
+
+def test_slots_know_both_their_forms() -> None:
+    train = store_of((["a", "b"], ("O", "B-x")))
+    check_labels(train, store_of((["a", "b"], ("B-x", "I-x"))))
+    with pytest.raises(DataError, match=r"dev\.csv:2: label 'B-y' does not occur in training"):
+        check_labels(train, store_of((["a"], ("B-y",)), path="dev.csv"))
+    with pytest.raises(DataError, match="only the label 'O'"):
+        check_labels(store_of((["a"], ("O",))), None)
+    check_labels(store_of(("a", ("toxic",)), ("b", ())), None)  # one label of a set is a question with two answers

@@ -1,0 +1,163 @@
+"""Pictures: PNG files of the expected size, with what they shall show."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixling.errors import DataError, StorageError, UserError
+from mixling.inspect import plots
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert data[-8:-4] == b"IEND"
+    return struct.unpack(">II", data[16:24])
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that are drawn, so that their parts can be looked at."""
+    drawn: list[Any] = []
+    make = plots._figure
+    monkeypatch.setattr(plots, "_figure", lambda *size: drawn.append(make(*size)) or drawn[-1])
+    return drawn
+
+
+def test_a_small_matrix_has_its_counts_written(tmp_path: Path, figures: list[Any]) -> None:
+    plots.confusion_matrix(np.array([[3, 1], [0, 2]]), ["no", "yes"], tmp_path / "confusion.png")
+    axes = figures[0].axes[0]
+    assert [text.get_text() for text in axes.texts] == ["3", "1", "0", "2"]
+    np.testing.assert_allclose(axes.images[0].get_array(), [[0.75, 0.25], [0.0, 1.0]])
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["no", "yes"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted", "true")
+    inches = figures[0].get_size_inches()
+    assert png_size(tmp_path / "confusion.png") == tuple(round(side * 120) for side in inches)
+
+
+def test_a_matrix_of_150_classes_stays_readable(tmp_path: Path, figures: list[Any]) -> None:
+    matrix = np.eye(150, dtype=int)
+    matrix[3] = 0  # a class without a row must not divide by zero
+    plots.confusion_matrix(matrix, [f"intent_{i}" for i in range(150)], tmp_path / "confusion.png")
+    axes = figures[0].axes[0]
+    assert not axes.texts
+    ticks = axes.get_yticks()
+    assert ticks.tolist() == list(range(0, 150, 2))
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [f"intent_{i}" for i in ticks]
+    assert np.isfinite(axes.images[0].get_array()).all()
+    # No two neighbouring names overlap.
+    boxes = [tick.get_window_extent() for tick in axes.get_yticklabels()]
+    assert all(upper.y0 > lower.y1 for upper, lower in itertools.pairwise(boxes))
+    assert png_size(tmp_path / "confusion.png") == (1920, 1728)
+
+
+@pytest.mark.parametrize("n", [2, 8, 30, 31])
+def test_nothing_is_cut_off(n: int, tmp_path: Path, figures: list[Any]) -> None:
+    names = [f"{i:02d} a very long name of a class" for i in range(n)]
+    plots.confusion_matrix(np.eye(n, dtype=int), names, tmp_path / "confusion.png")
+    box = figures[0].get_tightbbox()  # inches
+    width, height = figures[0].get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= 0
+    assert (len(figures[0].axes[0].texts) == n * n) == (n <= 30)
+
+
+def test_any_name_can_be_drawn(tmp_path: Path) -> None:
+    names = ["中文", "العربية", "עברית", "हिन्दी", "$x_^$", "\\frac{", "日本\n\x00\x1b語", "\U0001f600", "%s{}", "-"]
+    plots.confusion_matrix(np.eye(10, dtype=int), names, tmp_path / "confusion.png")
+    assert (tmp_path / "confusion.png").stat().st_size > 0
+
+
+RECORDS = [
+    {
+        "epoch": epoch,
+        "train_loss": 1 / epoch,
+        "dev_loss": None if epoch == 2 else 1.5 / epoch,
+        "dev_accuracy": float("nan") if epoch == 3 else 1 - 1 / epoch,
+        "learning_rate": 1e-3 / epoch,
+        "seconds": 3.0,
+    }
+    for epoch in range(1, 5)
+]
+
+
+def curves(figure: Any) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    return {
+        axes.get_ylabel(): {line.get_label(): [tuple(p) for p in line.get_xydata().tolist()] for line in axes.lines}
+        for axes in figure.axes
+    }
+
+
+def test_training_curves_draw_what_there_is(tmp_path: Path, figures: list[Any]) -> None:
+    plots.training_curves(RECORDS, tmp_path / "curves.png")
+    got = curves(figures[0])
+    assert {title: list(panel) for title, panel in got.items()} == {
+        "loss": ["train_loss", "dev_loss"],
+        "dev metrics": ["dev_accuracy"],
+        "learning rate": ["learning_rate"],
+    }
+    assert got["loss"]["train_loss"] == [(1, 1), (2, 1 / 2), (3, 1 / 3), (4, 1 / 4)]
+    assert [epoch for epoch, _ in got["loss"]["dev_loss"]] == [1, 3, 4]
+    assert [epoch for epoch, _ in got["dev metrics"]["dev_accuracy"]] == [1, 2, 4]
+    assert png_size(tmp_path / "curves.png") == (960, 3 * 336)
+
+
+def test_training_curves_of_one_epoch_and_one_number(tmp_path: Path, figures: list[Any]) -> None:
+    plots.training_curves([{"epoch": 1, "train_loss": 0.5, "dev_name": "x", "dev_flag": True}], tmp_path / "curves.png")
+    assert curves(figures[0]) == {"loss": {"train_loss": [(1, 0.5)]}}
+    assert png_size(tmp_path / "curves.png") == (960, 336)
+
+
+@pytest.mark.parametrize("records", [[], [{"epoch": 1}], [{"train_loss": 1.0}], [{"epoch": 1, "train_loss": None}]])
+def test_no_curve_is_told(records: list[dict[str, Any]], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no training curve"):
+        plots.training_curves(records, tmp_path / "curves.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one.png", "two.png"):
+        plots.training_curves(RECORDS, tmp_path / name)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "curves.png"
+    path.write_bytes(b"old")
+
+    def full(self: Path, data: bytes) -> int:
+        with io.FileIO(str(self), "w") as file:
+            file.write(data[:100])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(StorageError, match=r"curves\.png: .*No space left"):
+        plots.training_curves(RECORDS, path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("folder", ["missing", "file"])
+def test_a_folder_that_is_none_is_told(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"curves\.png"):
+        plots.training_curves(RECORDS, tmp_path / folder / "curves.png")
+
+
+def test_pyplot_is_left_alone(tmp_path: Path) -> None:
+    before = "matplotlib.pyplot" in sys.modules
+    plots.training_curves(RECORDS, tmp_path / "curves.png")
+    assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(UserError, match=r"mixling\[train\]"):
+        plots.training_curves(RECORDS, tmp_path / "curves.png")
