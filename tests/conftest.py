@@ -1,10 +1,18 @@
-"""Fixtures that every test may ask for."""
+"""Fixtures that every test may ask for, and the check of tensors' shapes, which is on in tests only."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+# Must come before the packages are first imported. Without torch, which prediction does not need, there is nothing to
+# check, and the tests that need no torch still run.
+if all(find_spec(name) is not None for name in ("torch", "jaxtyping", "beartype")):
+    from jaxtyping import install_import_hook
+
+    install_import_hook(["mixling.mixers", "mixling.models"], "beartype.beartype")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -82,6 +82,8 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
             table = table.setdefault(parent, {})
             if not isinstance(table, dict):
                 raise ConfigError(f"--set {item}: {parent!r} is set as a value already")
+        if isinstance(table.get(leaf), dict) and not isinstance(value, dict):
+            raise ConfigError(f"--set {item}: keys of {leaf!r} are set already")
         table[leaf] = value
     return out
 
@@ -89,12 +91,14 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
 def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
     lines = []
     for item in error.errors(include_url=False):
-        dotted = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
-            parent = _model_at(kind, item["loc"][:-1])
-            allowed = sorted(parent.model_fields) if parent else []
-            lines.append(f"unknown key {dotted!r}; {near_miss(str(item['loc'][-1]), allowed)}")
-        elif item["type"] == "union_tag_invalid":
+            *path, key = item["loc"]
+            keys, models = _follow(kind, path)
+            allowed = sorted(models[0].model_fields) if models else []
+            lines.append(f"unknown key {'.'.join([*keys, str(key)])!r}; {near_miss(str(key), allowed)}")
+            continue
+        dotted = ".".join(_follow(kind, item["loc"])[0])
+        if item["type"] == "union_tag_invalid":
             got = str(item.get("ctx", {}).get("tag"))
             tags = str(item.get("ctx", {}).get("expected_tags", "")).replace("'", "").split(", ")
             lines.append(f"{dotted}: unknown type {got!r}; {near_miss(got, tags)}")
@@ -105,17 +109,20 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
     return lines
 
 
-def _model_at(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """The configuration class that stands at a dotted path, through tuples, optionals and tagged unions."""
+def _follow(kind: type[BaseModel], path: Sequence[int | str]) -> tuple[list[str], list[type[BaseModel]]]:
+    """A place as the user writes it, without the tags of unions, and the configuration classes that may stand there."""
+    keys: list[str] = []
     models: list[type[BaseModel]] = [kind]
     for part in path:
         fields = [model.model_fields[part].annotation for model in models if part in model.model_fields]
+        tagged = [model for model in models if part in get_args(_annotation(model, "type"))]
         if fields:
             models = [found for field in fields for found in _models_in(field)]
-        elif not isinstance(part, int):  # the tag of a union: keep the member that carries it
-            tagged = [model for model in models if part in get_args(_annotation(model, "type"))]
-            models = tagged or models
-    return models[0] if models else None
+        elif tagged:
+            models = tagged
+            continue
+        keys.append(str(part))
+    return keys, models
 
 
 def _annotation(model: type[BaseModel], name: str) -> Any:

@@ -176,6 +176,7 @@ def fit(
     if processes.is_main:
         remove_leftovers(folder)
         if not resume:
+            (folder / CHECKPOINT).unlink(missing_ok=True)  # of an older run: it must not be taken for this one's
             write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": False})
     trainer = Trainer(
         model, task, data, config.train,
@@ -189,8 +190,8 @@ def fit(
         return None
     model.cpu()
     run = _write(config, model, encoder, labels, data, dev, history, folder, say)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
     write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": True})
+    (folder / CHECKPOINT).unlink(missing_ok=True)  # last: a run cut off before must not begin anew
     return run
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from mixling.errors import StorageError
 
+_SUFFIX = ".part"  # what `remove_leftovers` may take for its own
+
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
     """Write a file: temporary file beside it, fsync, rename, fsync of the folder.
@@ -19,12 +21,15 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
         StorageError: with the path and the reason (disk full, no permission, ...); what stood there still stands.
     """
     path = Path(path)
+    content = data.encode() if isinstance(data, str) else data
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", suffix=_SUFFIX, delete=False
+        ) as file:
             temporary = file.name
-            file.write(data.encode() if isinstance(data, str) else data)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         mask = os.umask(0)
@@ -36,7 +41,9 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-        raise StorageError(f"{path}: could not be written: {error.strerror}; nothing was saved there") from error
+        raise StorageError(
+            f"{path}: could not be written: {error.strerror or error}; nothing was saved there"
+        ) from error
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -46,7 +53,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove temporary files that a killed process left behind."""
-    for path in folder.glob(".*.????????"):
+    for path in folder.glob(f".*.????????{_SUFFIX}"):
         if path.is_file():
             path.unlink(missing_ok=True)
 

@@ -19,8 +19,9 @@ class TrainingProgress(Observer):
         silent: say and show nothing (a process beside the main one).
     """
 
-    def __init__(self, *, metric: str, silent: bool = False) -> None:
-        self._metric, self._silent = metric, silent
+    def __init__(self, *, silent: bool = False) -> None:
+        self.metric = "accuracy"
+        self._silent = silent
         self._console = Console(stderr=True, highlight=False)
         self._bar: Progress | None = None
         if sys.stderr.isatty() and not silent:
@@ -51,8 +52,8 @@ class TrainingProgress(Observer):
             self._bar.update(self._bar.task_ids[0], completed=step, description=f"loss {loss:.4f}{self._dev}")
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        name = self._metric.replace("_", " ")
-        value = record[f"dev_{self._metric}"]
+        name = self.metric.replace("_", " ")
+        value = record[f"dev_{self.metric}"]
         self._dev = f"  dev {name} {value:.4f}"
         best = "  (best so far)" if record["best"] else ""
         losses = f"train loss {record['train_loss']:.4f}  dev loss {record['dev_loss']:.4f}"

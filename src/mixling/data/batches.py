@@ -36,12 +36,19 @@ def collate(texts: Sequence[npt.NDArray[np.int32]], encoder: TextEncoder) -> Bat
     """A batch of texts, given as rows of the encoder's word table."""
     lengths = np.array([len(words) for words in texts])
     mask = np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
-    distinct, numbers = np.unique(np.concatenate(texts), return_inverse=True)
+    flat = np.concatenate(texts)
+    kept = np.flatnonzero(flat)  # row 0 of the word table is padding, which stands where word dropout took a word
+    distinct, first, numbers = np.unique(flat[kept], return_index=True, return_inverse=True)
+    # In the order of the text, not of the table: gradients are summed in this order, and the bits of a sum must not
+    # depend on what was encoded before.
+    order = np.argsort(first)
+    places = np.empty_like(order)
+    places[order] = np.arange(1, len(order) + 1)
+    flat_index = np.zeros(len(flat), np.int64)
+    flat_index[kept] = places[numbers]
     index = np.zeros(mask.shape, np.int64)
-    # Row 0 of the word table is padding, which stands inside a text where word dropout took a word.
-    has_padding = int(len(distinct) > 0 and distinct[0] == 0)
-    index[mask] = numbers + 1 - has_padding
-    bags = encoder.bags(distinct[has_padding:])
+    index[mask] = flat_index
+    bags = encoder.bags(distinct[order])
     weights = None if bags.weights is None else torch.from_numpy(bags.weights)
     return Batch(torch.from_numpy(bags.positions), weights, torch.from_numpy(index), torch.from_numpy(mask))
 
@@ -57,11 +64,10 @@ class TextSet:
     def __init__(self, texts: ExampleStore, encoder: TextEncoder, *, keep: bool = True) -> None:
         self._texts, self.encoder = texts, encoder
         self._kept: list[npt.NDArray[np.int32]] | None = None
-        generation = encoder.generation
+        self._generation = encoder.generation
         if keep:
             self._kept = [item for chunk in _chunks(len(texts), 4096) for item in self._encode(chunk)]
-        if generation != encoder.generation:  # too many distinct words for one table: rows were renumbered
-            self._kept = None
+        self._forget_stale()
         # A rough length is enough for buckets; only kept texts have an exact one without work.
         self.lengths = (
             np.array([len(words) for words in self._kept], np.int32)
@@ -74,9 +80,15 @@ class TextSet:
 
     def words(self, indices: Indices) -> list[npt.NDArray[np.int32]]:
         """The texts as rows of the encoder's word table, valid until the next call of the encoder."""
+        self._forget_stale()
         if self._kept is not None:
             return [self._kept[i] for i in indices]
         return self._encode(indices)
+
+    def _forget_stale(self) -> None:
+        """Kept rows mean nothing once the encoder, which other texts share, has begun a new table."""
+        if self._generation != self.encoder.generation:
+            self._kept = None
 
     def _encode(self, indices: Sequence[int] | Indices) -> list[npt.NDArray[np.int32]]:
         return [item.words for item in self.encode(indices)]

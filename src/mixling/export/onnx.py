@@ -39,12 +39,14 @@ IR_VERSION = 10
 class ExportedModel(nn.Module):
     """The whole graph: bags of words -> rows -> logits.
 
-    In 8 bits a row is the sum of integers, which float32 holds exactly below 2^24, times one scale a column: it does not
-    depend on the order of the sum, so that every runtime and every cache has the same row.
+    In 8 bits a row is the sum of integers, which float32 holds exactly below 2^24, times one scale a column: it
+    does not depend on the order of the sum, so that every runtime and every cache has the same row.
     """
 
     def __init__(self, model: Model, *, precision: Literal["int8", "float32"], has_weights: bool) -> None:
         super().__init__()
+        self.table: Tensor
+        self.scale: Tensor | None
         self.model = model
         self.has_weights = has_weights
         table = model.frontend.table().detach()
@@ -66,7 +68,7 @@ class ExportedModel(nn.Module):
         if self.scale is not None:
             rows = rows * self.scale
         known = torch.cat([torch.zeros(1, rows.shape[1]), cached, rows])
-        return self.model.from_rows(known, index, index != 0), rows
+        return self.model.from_rows(known, index, index.bool()), rows
 
 
 def export_onnx(
@@ -157,7 +159,7 @@ def _trace(module: ExportedModel, *, max_len: int) -> Any:
 
 
 def _strip(graph: Any) -> None:
-    """Take out what the exporter notes for people who debug it: stack traces, names of its own, paths of the machine."""
+    """Take out what the exporter notes for debugging: stack traces, names of its own, paths of the machine."""
     graph.name = "mixling"
     del graph.value_info[:]
     for item in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
@@ -185,7 +187,7 @@ def _quiet() -> Iterator[None]:
 
 def _require() -> None:
     try:
-        import onnx
+        import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise UserError(f'export needs the package {error.name}; pip install "mixling[train]"') from None

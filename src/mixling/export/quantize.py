@@ -93,7 +93,8 @@ def measure_gate(
     Args:
         targets: (S,) ids; for `multi`, (S, C) of booleans or of 0 and 1, and each of them is a decision.
     """
-    assert float_logits.shape == int8_logits.shape and len(targets) == len(float_logits) > 0
+    assert float_logits.shape == int8_logits.shape
+    assert len(targets) == len(float_logits) > 0
     if kind == "multi":
         before, after = float_logits > 0, int8_logits > 0
     else:

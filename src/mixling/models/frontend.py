@@ -50,9 +50,9 @@ class ProjectionFrontend(nn.Module):
         return F.pad(rows, (0, 0, 1, 0))
 
     def forward(
-        self, rows: Float[Tensor, "U+1 R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
+        self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> Float[Tensor, "B N D"]:
-        """Token vectors of words `index`; 0 is the row of zeros."""
+        """Token vectors of the words whose summed rows are `rows[index]`; row 0 is the row of zeros."""
         x = F.embedding(index, rows)
         if self.window == 0:
             return x + self.bias

@@ -71,7 +71,7 @@ class Model(nn.Module):
         return self.from_rows(self.frontend.word_rows(positions, weights), index, mask)
 
     def from_rows(
-        self, rows: Float[Tensor, "U+1 R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
+        self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"]:
         """Logits from the summed rows of words, which may come from a cache."""
         return self.head(self.encoder(self.frontend(rows, index, mask), mask), mask)

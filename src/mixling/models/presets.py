@@ -51,7 +51,7 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
     where = f"model {name!r}"
     if name.endswith(".toml"):
         values, where = read_toml(Path(name)), name
-        name = values.pop("preset", "")
+        name = str(values.pop("preset", ""))
     if name:
         if name not in PRESETS:
             raise ConfigError(

@@ -37,11 +37,11 @@ class Predictor:
     encoder of the caller's: as many as that holds), so that a word met again costs no hashing and no projection.
     """
 
-    def __init__(self, path: str | Path, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
+    def __init__(self, path: str | Path | bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
         """Open a saved model.
 
         Args:
-            path: a saved model's folder, or its `model.onnx` alone.
+            path: a saved model's folder, its `model.onnx` alone, or the bytes of that file.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
 
@@ -55,10 +55,10 @@ class Predictor:
         if encoder is None:
             encoder = TextEncoder(config, self._model.vocabulary, max_table=max_words)
         elif encoder.digest != TextEncoder(config, self._model.vocabulary).digest:
-            raise ConfigError(f"{self._model.path}: the encoder given has another vocabulary, projection or casing")
+            raise ConfigError(f"{self._model.name}: the encoder given has another vocabulary, projection or casing")
         elif encoder.config.max_len > config.max_len:
             raise ConfigError(
-                f"{self._model.path}: reads {config.max_len} words, the encoder given {encoder.config.max_len}; "
+                f"{self._model.name}: reads {config.max_len} words, the encoder given {encoder.config.max_len}; "
                 "share the encoder of the model that reads fewer"
             )
         self.encoder = encoder
@@ -66,7 +66,12 @@ class Predictor:
         self._window_chars = 8 * max_words
         self._generation = encoder.generation
         self._rows: Float32 = np.zeros((0, dim), np.float32)
-        self._known = np.zeros(0, bool)
+        self._num_rows = 0
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:
+        """A predictor from the content of a `model.onnx`."""
+        return cls(content, num_threads=num_threads, encoder=encoder)
 
     @property
     def metadata(self) -> Metadata:
@@ -129,8 +134,6 @@ class Predictor:
         """
         if self.labels.kind == "iob":
             raise DataError("the model labels tokens, and texts have no probabilities; use predict")
-        if isinstance(texts, str):
-            raise DataError("predict_proba takes a list of texts; got one string")
         parts = [np.zeros((0, len(self.labels)))]
         for window in self._windows(texts):
             _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
@@ -154,6 +157,8 @@ class Predictor:
         return self._run(rows, BATCH_SIZE)
 
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
+        if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+            raise DataError(f"got one {type(texts).__name__}, not a list of texts")
         window: list[Text] = []
         num_chars = 0
         for number, text in enumerate(texts):
@@ -197,22 +202,25 @@ class Predictor:
         return out
 
     def _word_rows(self, words: npt.NDArray[np.int32]) -> Float32:
-        """The summed rows (len(words), R) of rows of the encoder's table; the caller holds the lock."""
+        """The summed rows (len(words), R) of words, rows of the encoder's table; the caller holds the lock."""
         if self._generation != self.encoder.generation:
-            self._known[:] = False
-            self._generation = self.encoder.generation
-        if len(self.encoder) > len(self._known):
-            capacity = max(len(self.encoder), len(self._known) * 3 // 2, 1024)
-            self._rows = np.resize(self._rows, (capacity, self._rows.shape[1]))
-            self._known = np.concatenate([self._known, np.zeros(capacity - len(self._known), bool)])
-        known = self._known[words]
-        if not known.all():
-            fresh = np.unique(words[~known])
-            for part in np.split(fresh, range(1024, len(fresh), 1024)):
-                bags = self.encoder.bags(part)
-                self._rows[part] = self._model.rows(bags.positions, bags.weights)
-            self._known[fresh] = True
+            self._num_rows, self._generation = 0, self.encoder.generation
+        if self._num_rows < len(self.encoder):
+            self._add_rows()
         return self._rows[words]
+
+    def _add_rows(self) -> None:
+        """Sum the rows of the words that the encoder's table has gained."""
+        size = len(self.encoder)
+        if size > len(self._rows):
+            rows = np.empty((max(size, len(self._rows) * 3 // 2, 1024), self._rows.shape[1]), np.float32)
+            rows[: self._num_rows] = self._rows[: self._num_rows]
+            self._rows = rows
+        for first in range(self._num_rows, size, 1024):  # bounds the gathered bags
+            part = slice(first, min(first + 1024, size))
+            bags = self.encoder.bags(np.arange(part.start, part.stop))
+            self._rows[part] = self._model.rows(bags.positions, bags.weights)
+        self._num_rows = size
 
     def _decode_tokens(self, text: Text, encoded: Encoded, logits: Float32) -> Prediction:
         if isinstance(text, tuple):

@@ -1,7 +1,8 @@
 """Opening a saved model: every file that is not a sound one ends in `ModelFileError`, whatever its bytes are.
 
 The file is untrusted: it is checked before ONNX Runtime reads it (`onnx_file`), its metadata is validated, and it must
-answer one small batch before it is used.
+answer one small batch before it is used. What cannot be ruled out is a file made on purpose that asks for much memory
+or work, as any ONNX graph can: set limits of the operating system where strangers' models are loaded.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ class Metadata(Config):
 class OpenModel:
     """A model file that was found sound.
 
+    name: its path, for messages.
     row_dim: R, floats of a word's summed row.
     has_weights: whether the words' bags have weights.
     """
 
-    path: Path
+    name: str
     metadata: Metadata
     labels: LabelSet
     vocabulary: Vocabulary
@@ -70,7 +72,7 @@ class OpenModel:
         return self._run("rows", cached, positions, weights, np.ones((1, 1), np.int32), only_rows)
 
     def logits(self, rows: Float32, index: Int32) -> Float32:
-        """Logits (B, C) or (B, N, C) of tokens `index` (B, N): 0 for padding, else 1 + the number of a row in `rows`."""
+        """Logits (B, C) or (B, N, C); `index` (B, N) is 0 for padding, else 1 + the number of a row of `rows`."""
         positions = np.zeros((0, 1), np.int32)
         weights = np.zeros((0, 1), np.float32) if self.has_weights else None
         return self._run("logits", rows, positions, weights, index)
@@ -85,31 +87,30 @@ class OpenModel:
         options: onnxruntime.RunOptions | None = None,
     ) -> Float32:
         feed = {"cached": cached, "positions": positions, "index": index}
-        if self.has_weights:
+        if weights is not None:
             feed["weights"] = weights
         try:
             return self._session.run([output], feed, options)[0]
         except Exception as error:  # the binding's exceptions have no common type but this
-            raise ModelFileError(f"{self.path}: the model could not be run: {_first_line(error)}") from None
+            raise ModelFileError(f"{self.name}: the graph cannot be run: {_first_line(error)}") from None
 
 
-def open_model(path: str | Path, *, num_threads: int = 1) -> OpenModel:
-    """Read a model: a folder that holds `model.onnx`, or such a file.
+def open_model(path: str | Path | bytes, *, num_threads: int = 1) -> OpenModel:
+    """Read a model: a folder that holds `model.onnx`, such a file, or its bytes.
 
     Raises:
         ModelFileError: missing, empty, damaged, of a newer format, hostile, or not a model of ours; names the path.
     """
-    path = Path(path)
-    data, path = _read(path)
+    data, name = (path, "the model's bytes") if isinstance(path, bytes) else _read(Path(path))
     try:
-        return _open(data, path, num_threads)
-    except ModelFileError as error:
-        raise error if str(error).startswith(str(path)) else ModelFileError(f"{path}: {error}") from None
-    except ValueError as error:
-        raise ModelFileError(f"{path}: {error}") from None
+        model = _open(data, name, num_threads)
+    except (ModelFileError, ValueError) as error:
+        raise ModelFileError(f"{name}: {error}") from None
+    _try_out(model)
+    return model
 
 
-def _read(path: Path) -> tuple[bytes, Path]:
+def _read(path: Path) -> tuple[bytes, str]:
     try:
         if path.is_dir():
             path = path / FILE_NAME
@@ -126,13 +127,13 @@ def _read(path: Path) -> tuple[bytes, Path]:
             raise ModelFileError(f"{path}: is empty")
         if size > MAX_BYTES:
             raise ModelFileError(f"{path}: has {size:,} bytes; model files have at most {MAX_BYTES:,}")
-        return path.read_bytes(), path
+        return path.read_bytes(), str(path)
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise ModelFileError(f"{path}: cannot be read: {reason}") from None
 
 
-def _open(data: bytes, path: Path, num_threads: int) -> OpenModel:
+def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     entries = read_metadata(data)
     metadata = _metadata(entries)
     labels = LabelSet.from_dict(metadata.labels)
@@ -147,9 +148,7 @@ def _open(data: bytes, path: Path, num_threads: int) -> OpenModel:
     width = inputs["cached"][2][1]
     if not isinstance(width, int) or not 0 < width <= MAX_ROW:
         raise ModelFileError(f"the rows of words have {width} values; allowed: 1 to {MAX_ROW:,}")
-    model = OpenModel(path, metadata, labels, vocabulary, width, has_weights, session)
-    _try_out(model)
-    return model
+    return OpenModel(name, metadata, labels, vocabulary, width, has_weights, session)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
@@ -191,7 +190,8 @@ def _session(data: bytes, num_threads: int) -> onnxruntime.InferenceSession:
     options.log_severity_level = 4  # what goes wrong is raised; standard error is the caller's
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave the cores to others
     try:
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        # Without fallback, because that prints what went wrong, and tries the same again.
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:  # the binding's exceptions have no common type but this
         raise ModelFileError(f"ONNX Runtime cannot read it: {_first_line(error)}") from None
 
@@ -209,19 +209,19 @@ def _try_out(model: OpenModel) -> None:
     """Run the graph on a word of the highest position in two texts, one of two words and one of one."""
     highest = model.metadata.text.projection.num_features - 1
     if highest >= 2**31:
-        raise ModelFileError(f"its projection has {highest + 1:,} features; allowed: up to {2**31:,}")
+        raise ModelFileError(f"{model.name}: its projection has {highest + 1:,} features; allowed: up to {2**31:,}")
     positions = np.full((1, 2), highest, np.int32)
     rows = model.rows(positions, np.ones((1, 2), np.float32) if model.has_weights else None)
     if rows.shape != (1, model.row_dim) or rows.dtype != np.float32:
-        raise ModelFileError(f"the graph answers with rows {rows.shape}; expected {(1, model.row_dim)}")
+        raise ModelFileError(f"{model.name}: the graph answers with rows {rows.shape}; expected {(1, model.row_dim)}")
     length = min(2, model.metadata.text.max_len)
     index = np.array([[1, 1], [1, 0]], np.int32)[:, :length]
     logits = model.logits(rows, index)
     expected = (2, length, len(model.labels)) if model.labels.kind == "iob" else (2, len(model.labels))
     if logits.shape != expected or logits.dtype != np.float32:
         raise ModelFileError(
-            f"the graph answers with logits {logits.shape} to {len(model.labels)} labels of kind {model.labels.kind!r}; "
-            f"expected {expected}"
+            f"{model.name}: the graph answers with logits {logits.shape}; "
+            f"expected {expected}, for {len(model.labels)} labels of kind {model.labels.kind!r}"
         )
 
 

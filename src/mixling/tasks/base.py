@@ -22,7 +22,7 @@ TaskName = Literal["classification", "multi_label", "tagging"]
 class LossConfig(Config):
     """How an answer's error is counted."""
 
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: as if all labels were as frequent"
     )

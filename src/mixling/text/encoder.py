@@ -51,7 +51,8 @@ class Encoded:
     """One text as the model reads it.
 
     words: (N,) int32, rows of the encoder's word table.
-    offsets: N pairs of start and end characters in the text; None unless asked for, and for pairs.
+    offsets: N pairs of start and end characters in the text (of a list: its words joined by single spaces); None unless
+        asked for, and for pairs. A text without words has one row all the same, and no offsets.
     truncated: whether words, or characters of a word, were left out.
     """
 
@@ -72,7 +73,6 @@ class TextEncoder:
         self.vocabulary = vocabulary
         self.generation = 0
         self._max_table = max_table
-        self._projector = Projector(config.projection, vocabulary)
         self._start_table()
 
     @property
@@ -128,16 +128,18 @@ class TextEncoder:
             return words, spans if offsets else None, cut or self._too_long(words)
         if isinstance(text, tuple):
             return self._split_pair(text)
-        words = [clean(word, config.max_chars)[0] for word in text[: config.max_len]]
-        cut = len(text) > config.max_len
-        ends = np.cumsum([len(word) + 1 for word in words]).tolist()
-        spans = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
-        return words, spans if offsets else None, cut or self._too_long(words)
+        given = text[: config.max_len]
+        words = [clean(word, config.max_chars)[0] for word in given]
+        cut = len(text) > config.max_len or self._too_long(words)
+        if not offsets:
+            return words, None, cut
+        ends = np.cumsum([len(word) + 1 for word in given]).tolist()  # of the words as given, joined by spaces
+        return words, [(end - 1 - len(word), end - 1) for word, end in zip(given, ends, strict=True)], cut
 
     def _split_pair(self, pair: tuple[str, str]) -> tuple[list[str], None, bool]:
         """Both texts with a separator between; what is too long loses words at the end of the longer text."""
         (first, _, cut_a), (second, _, cut_b) = (self._split(text, False) for text in pair)
-        space = max(self.config.max_len - 1, 2)
+        space = self.config.max_len - 1
         keep_b = min(len(second), max(space - len(first), space // 2))
         keep_a = min(len(first), space - keep_b)
         cut = cut_a or cut_b or keep_a < len(first) or keep_b < len(second)
@@ -147,6 +149,7 @@ class TextEncoder:
         return any(len(word) > self.config.max_word_chars for word in words)
 
     def _start_table(self) -> None:
+        self._projector = Projector(self.config.projection, self.vocabulary)  # its units would grow without end, too
         self._ids: dict[str, int] = {}
         self._size = 0
         # The smallest type that holds a position: the table of a large corpus is the largest thing in memory.

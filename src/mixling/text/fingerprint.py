@@ -210,7 +210,7 @@ def _ragged(
     *,
     mean: bool = False,
 ) -> Bags:
-    width = max((len(row) for row in positions), default=0)
+    width = max([1, *(len(row) for row in positions)])  # an embedding bag cannot read rows of no width
     out = Bags(np.zeros((len(positions), width), np.int32), np.zeros((len(positions), width), np.float32))
     assert out.weights is not None
     for i, row in enumerate(positions):

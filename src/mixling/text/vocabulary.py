@@ -13,7 +13,9 @@ from mixling.errors import ConfigError, ModelFileError
 
 CONTINUATION = "##"
 UNKNOWN = "[UNK]"
+FILES = ("vocab.txt", "tokenizer.json")
 MIN_UNITS, MAX_UNITS = 1_000, 8_000
+MAX_CHARS = 1_000  # of a word that is split into units
 
 
 class Vocabulary:
@@ -23,8 +25,15 @@ class Vocabulary:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
         self._tokenizer = tokenizer
         self._is_wordpiece = type(tokenizer.model).__name__ == "WordPiece"
+        self._unknown = getattr(tokenizer.model, "unk_token", None) or UNKNOWN
+        if self._is_wordpiece:
+            if tokenizer.token_to_id(self._unknown) is None:
+                raise ModelFileError(f"the unit {self._unknown} is missing; a WordPiece vocabulary has it")
+            tokenizer.model.max_input_chars_per_word = MAX_CHARS
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
@@ -37,19 +46,20 @@ class Vocabulary:
             encodings = self._tokenizer.encode_batch(list(words), add_special_tokens=False)
             spelled = [encoding.tokens for encoding in encodings]
         return [
-            [word] if not units or units == [UNKNOWN] else units for word, units in zip(words, spelled, strict=True)
+            [word] if not units or self._unknown in units else units for word, units in zip(words, spelled, strict=True)
         ]
 
     def unit_id(self, unit: str) -> int:
         """The id of a unit; that of `[UNK]`, or 0, for one that is not in the vocabulary."""
         found = self._tokenizer.token_to_id(unit)
-        return found if found is not None else self._tokenizer.token_to_id(UNKNOWN) or 0
+        return found if found is not None else self._tokenizer.token_to_id(self._unknown) or 0
 
     def serialise(self) -> tuple[str, str]:
-        """File name and content that `Vocabulary.parse` reads: `vocab.txt` for WordPiece, else `tokenizer.json`."""
-        if not self._is_wordpiece:
+        """File name and content for `Vocabulary.parse`: `vocab.txt` for usual WordPiece, else `tokenizer.json`."""
+        model, ids = self._tokenizer.model, self._tokenizer.get_vocab()
+        usual = self._is_wordpiece and (model.unk_token, model.continuing_subword_prefix) == (UNKNOWN, CONTINUATION)
+        if not usual or sorted(ids.values()) != list(range(len(ids))):  # lines are numbered without gaps
             return "tokenizer.json", self._tokenizer.to_str()
-        ids = self._tokenizer.get_vocab()
         return "vocab.txt", "".join(f"{unit}\n" for unit in sorted(ids, key=ids.__getitem__))
 
     @classmethod
@@ -62,6 +72,8 @@ class Vocabulary:
         if name.endswith(".json"):
             try:
                 return cls(Tokenizer.from_str(content))
+            except ModelFileError as error:
+                raise ModelFileError(f"{name}: {error}") from None
             except Exception as error:  # the binding raises bare Exception
                 raise ModelFileError(f"{name}: is not a tokenizer of the `tokenizers` library: {error}") from None
         units = content.split("\n")
@@ -78,7 +90,7 @@ class Vocabulary:
             raise ModelFileError(f"{name}: the vocabulary {fault}; it needs one distinct unit a line")
         if UNKNOWN not in ids:
             raise ModelFileError(f"{name}: the unit {UNKNOWN} is missing; a WordPiece vocabulary has it")
-        return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=1_000)))
+        return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=MAX_CHARS)))
 
     @classmethod
     def load(cls, source: str) -> Vocabulary:
@@ -86,18 +98,20 @@ class Vocabulary:
 
         Raises:
             ConfigError: nothing of that name can be read.
+            ModelFileError: the file is not a vocabulary.
         """
-        path = Path(source)
-        if path.is_dir():
-            for name in ("vocab.txt", "tokenizer.json"):
-                if (path / name).is_file():
-                    return cls.load(str(path / name))
-            raise ConfigError(f"{path}: the folder has neither vocab.txt nor tokenizer.json")
-        if path.is_file():
-            try:
+        try:
+            path = Path(source)
+            if path.is_dir():
+                path = next((path / name for name in FILES if (path / name).is_file()), path)
+            if path.is_dir():
+                raise ConfigError(f"{path}: the folder has neither {' nor '.join(FILES)}")
+            if path.is_file():
                 return cls.parse(str(path), path.read_text("utf-8"))
-            except UnicodeDecodeError as error:
-                raise ConfigError(f"{path}: is not UTF-8 text: {error}") from None
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}: is not UTF-8 text: {error}") from None
+        except OSError as error:
+            raise ConfigError(f"{source}: cannot be read: {error.strerror}") from None
         try:
             return cls(Tokenizer.from_pretrained(source))
         except Exception as error:  # network, authorisation and parsing faults have no common type

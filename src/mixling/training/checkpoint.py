@@ -26,7 +26,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[st
         StorageError: the file could not be written; the checkpoint that stood there still stands.
     """
     flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(state, sort_keys=True, allow_nan=False)
+    text = json.dumps(state, allow_nan=False)
     metadata = {"format_version": str(FORMAT_VERSION), "state": text, "sha256": _digest(flat, text)}
     write_atomic(path, save(flat, metadata))
 

@@ -58,7 +58,8 @@ def processes() -> Iterator[Processes]:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    # Gloo too beside NCCL: counts and models on the CPU are shared also where there is a GPU.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield Processes(dist.get_rank(), dist.get_world_size())
     finally:

@@ -42,14 +42,14 @@ MIN_EVALUATIONS = 10
 
 
 class TrainConfig(Config):
-    """How a model is trained."""
+    """How a model is trained; pNLP-Mixer's own recipe is 80 epochs, batch size 256, lr 5e-4 and no regularisation."""
 
     epochs: int | None = Field(None, ge=1, description="None: from the size of the data (see `planned_epochs`)")
     batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
     time_budget: float | None = Field(None, gt=0, description="seconds for the training steps; fewer epochs if needed")
     patience: int | None = Field(None, ge=1, description="evaluations without a better one after which to stop")
     seed: int = Field(0, ge=0, lt=2**32)
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words that are replaced by zero vectors")
+    word_dropout: float = Field(0.2, ge=0, lt=1, description="share of words that are replaced by zero vectors")
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
     precision: Literal["auto", "float32", "bfloat16"] = Field(
@@ -134,7 +134,8 @@ class Trainer:
         self.observer = observer or Observer()
         cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
         self.device = torch.device("cuda" if cuda else "cpu")
-        native = cuda or torch.cpu.get_capabilities().get("avx512_bf16", False)
+        # Without instructions for it, bfloat16 on a CPU is slower than float32; old releases of torch cannot tell.
+        native = cuda or getattr(torch.cpu, "get_capabilities", dict)().get("avx512_bf16", False)
         self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and native)
         self.model = model.to(self.device)
         self.optimizer = build_optimizer(model, config.optim)
@@ -182,11 +183,12 @@ class Trainer:
                 self._evaluate(state)
             if signum:
                 self._save(state)
-                told = "" if self.folder is None else f"; go on with: mixling train --resume -o {self.folder}"
-                raise Interrupted(f"interrupted at step {state.step} of {state.total_steps}{told}", signum=signum)
+                raise self._interrupted(state, signum)
             if time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self._save(state)
         self._save(state)
+        if interrupts.received:  # after the last step's look at it
+            raise self._interrupted(state, interrupts.received)
 
     def _step(self, state: _State, interrupts: Interrupts) -> tuple[float, int]:
         """One optimiser step on one global batch; returns its mean loss and the signal that came, or 0."""
@@ -249,6 +251,8 @@ class Trainer:
     def _evaluate(self, state: _State) -> None:
         data, config = self.data, self.config
         logits = predict_logits(self.model, data.dev)
+        if not all(np.isfinite(row).all() for row in logits):
+            raise TrainingError(f"step {state.step}: an answer on dev is not finite; {self._advice()}")
         values = evaluate(self.task.labels, logits, data.dev_targets).to_dict()
         dev_loss = mean_loss(self.task, logits, data.dev_targets)
         metric = float(values[self.task.metric])
@@ -278,14 +282,15 @@ class Trainer:
         """How many steps: those of the planned epochs, or as many as the time budget allows."""
         config = self.config
         per_epoch = self.steps_per_epoch
-        total = per_epoch * config.planned_epochs(len(self.data.train))
+        total, evaluations = per_epoch * config.planned_epochs(len(self.data.train)), MIN_EVALUATIONS
         if config.time_budget is not None:
-            total = self.processes.share(min(total, self._affordable(config.time_budget)))
-        interval = per_epoch if total >= MIN_EVALUATIONS * per_epoch else math.ceil(total / MIN_EVALUATIONS)
+            steps, evaluations = (self.processes.share(n) for n in self._affordable(config.time_budget))
+            total = min(total, steps)
+        interval = per_epoch if total >= evaluations * per_epoch else math.ceil(total / evaluations)
         return _State(total_steps=total, eval_interval=interval)
 
-    def _affordable(self, seconds: float) -> int:
-        """Steps and evaluations that fit; the plan is fixed before the first step, so that a resumed run follows it."""
+    def _affordable(self, seconds: float) -> tuple[int, int]:
+        """Steps that fit, and the fewest evaluations; fixed before the first step, so that a resumed run follows it."""
         begin = time.monotonic()
         predict_logits(self.model, self.data.dev)
         evaluation = time.monotonic() - begin
@@ -298,8 +303,12 @@ class Trainer:
             spent.append(time.monotonic() - begin)
         self.optimizer.zero_grad(set_to_none=True)
         # The first steps warm caches; the optimiser's own work is some percent; leave a tenth for noise.
-        per_step = float(np.mean(spent[len(spent) // 4 :])) * 1.1 + evaluation / max(self.steps_per_epoch, 1)
-        return max(1, int(0.9 * seconds / per_step))
+        per_step = float(np.mean(spent[len(spent) // 4 :])) * 1.1
+        seconds *= 0.9
+        # Evaluations are one an epoch, or `fewest` in all where the epochs are fewer: at most a fifth of the time.
+        fewest = min(MIN_EVALUATIONS, max(1, int(0.2 * seconds / max(evaluation, 1e-9))))
+        by_epochs = (seconds - evaluation) / (per_step + evaluation / self.steps_per_epoch)
+        return max(1, int(min(by_epochs, (seconds - fewest * evaluation) / per_step))), fewest
 
     def _tensors(self) -> dict[str, Tensor]:
         out = {f"model/{name}": value for name, value in self.model.state_dict().items()}
@@ -354,8 +363,13 @@ class Trainer:
             places = sorted(self.data.where(int(i)) for i in indices)
             rows = f", rows {', '.join(f'{path}:{line}' for path, line in places[:5])}"
             rows += f" and {len(places) - 5} more" if len(places) > 5 else ""
+        batch = f"batch {number + 1} of {self.steps_per_epoch}"
+        return f"step {state.step} (epoch {epoch + 1}, {batch}{rows}): {what}; {self._advice()}"
+
+    def _advice(self) -> str:
         kept = f"; the last checkpoint in {self.folder} is intact" if self.folder is not None else ""
-        return (
-            f"step {state.step} (epoch {epoch + 1}, batch {number + 1} of {self.steps_per_epoch}{rows}): {what}; "
-            f"a lower rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
-        )
+        return f"a lower rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
+
+    def _interrupted(self, state: _State, signum: int) -> Interrupted:
+        told = "" if self.folder is None else f"; go on with: mixling train --resume -o {self.folder}"
+        return Interrupted(f"interrupted at step {state.step} of {state.total_steps}{told}", signum=signum)

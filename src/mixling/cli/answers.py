@@ -1,0 +1,142 @@
+"""How predictions are written: JSON lines, CSV or text for people, to standard output or to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mixling.errors import ConfigError, StorageError, near_miss
+from mixling.text.encoder import Text
+from mixling.text.labels import LabelKind, Prediction
+
+_TOP = 5
+FORMATS = ("jsonl", "csv", "text")
+
+Writer = Callable[[Text | None, Prediction | str], str]
+"""Text and prediction, or what was wrong with the row, to one row of output with its line end."""
+
+
+def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[str, Writer]:
+    """What stands before the first row, and the writer of a row.
+
+    Args:
+        kind: of the model's labels.
+        echo: write the text as well.
+        skip: rows without an answer are to be expected.
+
+    Raises:
+        ConfigError: an unknown format, or CSV for a tagger.
+    """
+    if name == "jsonl":
+        return "", lambda text, answer: _json_line(text if echo else None, answer)
+    if name == "text":
+        return "", lambda text, answer: _for_people(text if echo else None, answer)
+    if name != "csv":
+        raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
+    if kind == "iob":
+        raise ConfigError("a tagger answers with lists of tags and spans, which a CSV cannot hold; use --format jsonl")
+    header = ["label", "probability"] if kind == "single" else ["labels"]
+    header = ["text"] * echo + header + ["error"] * skip
+
+    def write(text: Text | None, answer: Prediction | str) -> str:
+        fields: list[Any] = ([text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)]) * echo
+        if isinstance(answer, str):
+            return _csv_line([*[""] * (len(header) - 1), answer])
+        if answer.label is not None and answer.probabilities is not None:
+            fields += [answer.label, f"{answer.probabilities[answer.label]:.6f}"]
+        else:
+            fields.append("|".join(answer.labels or ()))
+        return _csv_line([*fields, *[""] * skip])
+
+    return _csv_line(header), write
+
+
+def _json_line(text: Text | None, answer: Prediction | str) -> str:
+    row = {} if text is None else {"text": text}
+    row |= {"error": answer} if isinstance(answer, str) else answer.to_dict()
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _csv_line(fields: list[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(fields)
+    return line.getvalue()
+
+
+def _for_people(text: Text | None, answer: Prediction | str) -> str:
+    lines = [] if text is None else [printable(text if isinstance(text, str) else " ".join(text))]
+    if isinstance(answer, str):
+        lines.append(f"(no answer: {answer})")
+    elif answer.spans is not None:
+        words = answer.tokens or ()
+        tags = answer.tags or ()
+        width = max((len(word) for word in words), default=0)
+        lines += [f"{printable(word):<{width}}  {printable(tag)}" for word, tag in zip(words, tags, strict=True)]
+    else:
+        assert answer.probabilities is not None
+        likely = sorted(answer.probabilities.items(), key=lambda item: -item[1])[:_TOP]
+        lines.append(printable(answer.label if answer.label is not None else ", ".join(answer.labels or ()) or "(none)"))
+        lines += [f"  {probability:6.1%}  {printable(label)}" for label, probability in likely]
+    cut = "  (the text is longer than the model reads; its end had no part in this)"
+    truncated = not isinstance(answer, str) and answer.truncated
+    return "\n".join([*lines, cut] if truncated else lines) + "\n"
+
+
+def printable(text: str) -> str:
+    """A text that cannot steer a terminal."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+@contextlib.contextmanager
+def open_out(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """A function that writes text to standard output at once, or to a file that appears complete at the end, or never.
+
+    Raises:
+        StorageError: the file cannot be written; what stood there still stands.
+    """
+    if path is None:
+
+        def write(text: str) -> None:
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+            sys.stdout.buffer.flush()
+
+        yield write
+        return
+    try:
+        file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
+    except OSError as error:
+        raise _unwritten(path, error) from None
+    try:
+        with file:
+            yield lambda text: _write(file, text, path)
+            try:
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError as error:
+                raise _unwritten(path, error) from None
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(file.name, 0o666 & ~mask)
+        os.replace(file.name, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(file.name)
+
+
+def _write(file: Any, text: str, path: Path) -> None:
+    try:
+        file.write(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise _unwritten(path, error) from None
+
+
+def _unwritten(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"{path}: could not be written: {error.strerror}; nothing was saved there")

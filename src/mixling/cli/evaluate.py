@@ -1,0 +1,109 @@
+"""`mixling evaluate`: how good a saved model is on labelled rows."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from mixling.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from mixling.data.examples import Example
+    from mixling.data.rows import OnBadRow
+    from mixling.runtime.predictor import Predictor
+    from mixling.tasks.metrics import Metrics
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labelled rows, in any format of `train`.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all measures there.")
+    ] = None,
+    confusion: Annotated[
+        Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix there.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="COLUMN", help="Column of the text [that of the training rows].")
+    ] = None,
+    text_pair: Annotated[
+        str | None, typer.Option("--text-pair", metavar="COLUMN", help="Column of a second text.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option("--tokens", metavar="COLUMN", help="Tagging: column of the words.")
+    ] = None,
+    slots: Annotated[
+        str | None, typer.Option("--slots", metavar="COLUMN", help="Tagging: column of the IOB tags.")
+    ] = None,
+    on_bad_row: Annotated[
+        str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or count it.")
+    ] = "error",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of one computation.")] = 1,
+) -> None:
+    """Measure a saved model on labelled rows.
+
+    A label that the model does not know is a bad row. Torch is not needed.
+    """
+    from mixling.cli.rows import columns_for
+    from mixling.data.examples import read_examples
+    from mixling.data.rows import OnBadRow
+    from mixling.runtime.predictor import Predictor
+    from mixling.storage import write_json
+    from mixling.tasks.metrics import ClassificationMetrics, format_table
+
+    predictor = Predictor(model, num_threads=threads)
+    if confusion is not None and predictor.labels.kind != "single":
+        raise ConfigError("--confusion: only texts with one label each have a confusion matrix")
+    given = {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots}
+    bad = OnBadRow(cast(Any, on_bad_row))
+    task = cast(Any, predictor.task)
+    metrics = measure(
+        predictor, read_examples(files, task=task, columns=columns_for(model, given), on_bad_row=bad), on_bad_row=bad
+    )
+    print(format_table(metrics))
+    if bad.skipped:
+        print(f"{bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:3]), file=sys.stderr)
+    if out is not None:
+        write_json(out, {"model": model, "files": files, "skipped": bad.skipped, **metrics.to_dict()})
+    if confusion is not None:
+        import numpy as np
+
+        from mixling.inspect.plots import confusion_matrix
+
+        assert isinstance(metrics, ClassificationMetrics)
+        confusion_matrix(np.array(metrics.confusion), predictor.labels.names, confusion)
+
+
+def measure(predictor: Predictor, examples: Iterator[Example], *, on_bad_row: OnBadRow) -> Metrics:
+    """The metrics of a model on examples, which are read in windows.
+
+    Raises:
+        DataError: an example has a label that the model does not know, unless `on_bad_row` skips it; no example is left.
+    """
+    from mixling.cli.rows import WINDOW
+    from mixling.tasks.evaluation import evaluate as score
+
+    logits: list[Any] = []
+    targets: list[Any] = []
+    known = (example for example in examples if _is_known(predictor, example, on_bad_row))
+    while window := list(itertools.islice(known, WINDOW)):
+        logits += predictor.logits(predictor.encode([example.text for example in window]))
+        targets += [example.target for example in window]
+    if not targets:
+        raise DataError(f"no row is left to measure on, {on_bad_row.skipped} were skipped: {on_bad_row.messages[0]}")
+    return score(predictor.labels, logits, predictor.labels.targets(targets))
+
+
+def _is_known(predictor: Predictor, example: Example, on_bad_row: OnBadRow) -> bool:
+    try:
+        predictor.labels.targets([example.target])
+    except DataError as error:
+        on_bad_row(DataError(f"{error}; the model never saw it", path=example.path, line=example.line))
+        return False
+    return True

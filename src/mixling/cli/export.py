@@ -1,0 +1,60 @@
+"""`mixling export`: one file that predicts alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from mixling.errors import ConfigError, near_miss
+
+_PRECISIONS = ("int8", "float32")
+
+
+def export(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.onnx", help="The file to write.")],
+    precision: Annotated[
+        str | None, typer.Option("--precision", metavar="int8|float32", help="Of the weights [as in the folder].")
+    ] = None,
+) -> None:
+    """Write a model as one ONNX file.
+
+    Vocabulary, labels and configuration are inside. Another precision than that of the folder's model.onnx is made from its float weights, which needs torch.
+    """
+    from mixling.runtime.session import FILE_NAME, open_model
+    from mixling.storage import write_atomic
+
+    if precision is not None and precision not in _PRECISIONS:
+        raise ConfigError(f"--precision: got {precision!r}; {near_miss(precision, _PRECISIONS)}")
+    if out.is_dir():
+        raise ConfigError(f"{out}: is a folder; give the name of a file, such as {out / 'model.onnx'}")
+    has = open_model(model).metadata.precision
+    folder = Path(model).is_dir()
+    if precision in (None, has):
+        content = (Path(model) / FILE_NAME if folder else Path(model)).read_bytes()
+    elif not folder:
+        raise ConfigError(f"{model}: holds {has} weights; {precision} is made from a run folder, which has the floats")
+    else:
+        content = _export_anew(model, cast(str, precision))
+        if precision == "int8":
+            print("note: what 8 bits cost was not measured here; `mixling evaluate` tells", file=sys.stderr)
+    write_atomic(out, content)
+    print(f"{out}: {len(content) / 1e6:.2f} MB, {precision or has}", file=sys.stderr)
+
+
+def _export_anew(folder: str, precision: str) -> bytes:
+    from mixling.export.onnx import export_onnx
+    from mixling.runs import load_model
+
+    model, encoder, labels, task = load_model(folder)
+    return export_onnx(
+        model,
+        text=encoder.config,
+        task=task,
+        labels=labels,
+        vocabulary=encoder.vocabulary,
+        precision=cast(Any, precision),
+    )

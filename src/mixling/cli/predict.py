@@ -1,0 +1,145 @@
+"""`mixling predict`: answers for a text, for the rows of files, or for lines as they come."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from mixling.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from mixling.cli.rows import Item
+
+_FILE_NAME = re.compile(r"\S+\.(csv|tsv|jsonl|ndjson|json|parquet|conll|iob|bio|txt)(\.gz)?", re.IGNORECASE)
+
+
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
+    inputs: Annotated[
+        list[str],
+        typer.Argument(metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there, at once when all is done.")
+    ] = None,
+    output_format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="jsonl|csv|text", help="By default of FILE's name; text for a terminal."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="COLUMN", help="Column of the text [that of the training rows].")
+    ] = None,
+    text_pair: Annotated[
+        str | None, typer.Option("--text-pair", metavar="COLUMN", help="Column of a second text.")
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option("--tokens", metavar="COLUMN", help="Tagging: column of the words.")
+    ] = None,
+    echo: Annotated[bool, typer.Option("--echo", help="Write each text beside its answer.")] = False,
+    on_bad_row: Annotated[
+        str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
+    ] = "error",
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 16,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of one computation.")] = 1,
+) -> None:
+    """Predict with a saved model.
+
+    Each input row gives one row of output, in order. JSON lines have label and probabilities (or labels, or tokens, tags
+    and spans), CSV has label and probability. Lines on standard input are answered as they arrive.
+    Torch is not needed.
+    """
+    from mixling.cli.answers import open_out, writer_for
+    from mixling.cli.rows import columns_for, file_items, stream_items
+    from mixling.data.rows import OnBadRow
+    from mixling.runtime.predictor import Predictor
+
+    skip = OnBadRow(cast(Any, on_bad_row)).mode == "skip"
+    kind = kind_of(inputs)
+    if out is not None and kind == "files":
+        _keep_inputs(inputs, out)
+    predictor = Predictor(model, num_threads=threads)
+    by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
+    name = output_format or _format_of(out, people=by_hand and sys.stdout.isatty())
+    echo = echo or (name == "text" and len(inputs) > 1)
+    header, row = writer_for(name, kind=predictor.labels.kind, echo=echo, skip=skip)
+    windows: Iterator[list[Item]]
+    if kind == "files":
+        columns = columns_for(model, {"text": text, "text_pair": text_pair, "tokens": tokens})
+        windows = file_items(inputs, task=cast(Any, predictor.task), columns=columns, skip=skip)
+    elif kind == "stdin":
+        windows = stream_items(sys.stdin.buffer, "<stdin>")
+    else:
+        windows = iter([_texts(inputs)])
+    done = failed = 0
+    with open_out(out) as write, _bar(shown=kind == "files" and (out is not None or not sys.stdout.isatty())) as bar:
+        write(header)
+        for items in windows:
+            texts = [item.text for item in items if item.text is not None]
+            answers = predictor.predict_stream(texts, batch_size=batch_size)
+            # An item has a text or an error; `answers` has one prediction for each text.
+            write("".join(row(i.text, next(answers) if i.text is not None else i.error or "") for i in items))
+            done, failed = done + len(texts), failed + len(items) - len(texts)
+            if bar is not None:
+                bar.update(bar.task_ids[0], completed=done + failed)
+    if failed:
+        print(f"{failed} bad rows have an error instead of an answer", file=sys.stderr)
+    if out is not None:
+        print(f"{out}: {done + failed:,} rows", file=sys.stderr)
+
+
+def kind_of(inputs: Sequence[str]) -> str:
+    """Whether the inputs are "files", "stdin" or "text".
+
+    Raises:
+        DataError: what looks like a file's name is none.
+        ConfigError: inputs of several kinds.
+    """
+    if list(inputs) == ["-"]:
+        return "stdin"
+    files = [item.startswith("hf:") or Path(item).is_file() for item in inputs if len(item) < 4096]
+    if len(files) == len(inputs) and all(files):
+        return "files"
+    for item in inputs:
+        if _FILE_NAME.fullmatch(item) and not Path(item).is_file():
+            raise DataError("no such file; a text that looks like a file's name goes through standard input", path=item)
+    if any(files) or "-" in inputs:
+        raise ConfigError("inputs of several kinds; give texts, or files, or - for standard input")
+    return "text"
+
+
+def _texts(inputs: Sequence[str]) -> list[Item]:
+    from mixling.cli.rows import Item
+
+    return [Item(text) for text in inputs]
+
+
+def _format_of(out: Path | None, *, people: bool) -> str:
+    if out is None:
+        return "text" if people else "jsonl"
+    suffix = out.suffix.lower().removeprefix(".")
+    if suffix not in ("jsonl", "csv"):
+        raise ConfigError(f"{out}: ends neither in .jsonl nor in .csv; say --format jsonl or --format csv")
+    return suffix
+
+
+def _keep_inputs(inputs: Sequence[str], out: Path) -> None:
+    if out.exists() and any(Path(item).is_file() and out.samefile(item) for item in inputs):
+        raise ConfigError(f"{out}: is an input too; give another file with -o")
+
+
+def _bar(*, shown: bool) -> AbstractContextManager[Any]:
+    if not (shown and sys.stderr.isatty()):
+        return nullcontext()
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} rows"), TextColumn("{task.speed}"), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task("", total=None)
+    return bar

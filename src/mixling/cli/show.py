@@ -1,0 +1,94 @@
+"""`mixling show`: what a saved model is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mixling.errors import ModelFileError
+
+_SHOWN_LABELS = 20
+
+
+def show(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
+    as_json: Annotated[bool, typer.Option("--json", help="All that is known, as JSON.")] = False,
+) -> None:
+    """Show what a saved model is.
+
+    Task, labels, size and configuration; of a run folder the measures on dev, too.
+    """
+    facts = describe(model)
+    print(json.dumps(facts, ensure_ascii=False, indent=2) if as_json else _for_people(facts))
+
+
+def describe(model: str) -> dict[str, Any]:
+    """What the model's file says, and its folder where it is given.
+
+    Raises:
+        ModelFileError: there is no sound model, or a file beside it is damaged.
+    """
+    from mixling.runtime.session import FILE_NAME, open_model
+
+    opened = open_model(model)
+    metadata = opened.metadata
+    file = Path(model) / FILE_NAME if Path(model).is_dir() else Path(model)
+    facts: dict[str, Any] = {
+        "file": str(file),
+        "file_bytes": file.stat().st_size,
+        "task": metadata.task,
+        "precision": metadata.precision,
+        "parameters": metadata.parameters,
+        "written_by": f"mixling {metadata.library}",
+        "labels": list(opened.labels.names),
+        "vocabulary_units": len(opened.vocabulary),
+        "text": metadata.text.to_dict(),
+    }
+    if Path(model).is_dir():
+        facts["model"] = _read(Path(model) / "config.json").get("model")
+        facts |= {key: value for key, value in _read(Path(model) / "metrics.json").items() if key in ("best", "dev")}
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+
+
+def _for_people(facts: dict[str, Any]) -> str:
+    from mixling.cli.answers import printable
+
+    labels, text = facts["labels"], facts["text"]
+    names = ", ".join(printable(name) for name in labels[:_SHOWN_LABELS])
+    more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
+    projection = ", ".join(f"{key} {value}" for key, value in text["projection"].items() if key != "type")
+    lines = [
+        ("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB, written by {facts['written_by']}"),
+        ("task", facts["task"]),
+        ("labels", f"{len(labels)}: {names}{more}"),
+        ("parameters", f"{facts['parameters']:,}, {facts['precision']}"),
+        ("text", f"up to {text['max_len']} words, {facts['vocabulary_units']:,} units"),
+        ("projection", f"{text['projection']['type']}: {projection}"),
+    ]
+    if "model" in facts:
+        lines.append(("body", _body(facts["model"])))
+    if "dev" in facts:
+        values = {key: value for key, value in facts["dev"].items() if isinstance(value, float)}
+        lines.append(("dev", ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in values.items())))
+    if "best" in facts:
+        lines.append(("best epoch", f"{facts['best']['epoch']:g}"))
+    return "\n".join(f"{name:<11} {value}" for name, value in lines)
+
+
+def _body(model: dict[str, Any]) -> str:
+    layers = model["layers"]
+    count = len(layers) if model["num_layers"] is None else model["num_layers"]
+    mixers = " + ".join(dict.fromkeys(mixer["type"] for layer in layers for mixer in layer["mixers"])) or "no mixer"
+    return f"width {model['dim']}, window {model['frontend']['window']}, {count} layers of {mixers}"

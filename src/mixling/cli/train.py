@@ -1,0 +1,249 @@
+"""`mixling train`: labelled files to a model folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixling.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mixling.models.model import ModelConfig
+    from mixling.runs import Run, RunConfig
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
+
+
+def train(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILES...", help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL or hf:NAME[:SPLIT]."),
+    ] = None,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder of the run.")] = ...,  # type: ignore[assignment]
+    dev: Annotated[
+        list[str] | None, typer.Option("--dev", metavar="FILE", help="Rows to choose the best epoch on; may be repeated.")
+    ] = None,
+    dev_fraction: Annotated[
+        float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
+    ] = None,
+    text: Annotated[str | None, typer.Option("--text", metavar="COLUMN", help="Column of the text [text].")] = None,
+    text_pair: Annotated[
+        str | None, typer.Option("--text-pair", metavar="COLUMN", help="Column of a second text.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label [label].")] = None,
+    tokens: Annotated[
+        str | None, typer.Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
+    ] = None,
+    slots: Annotated[
+        str | None, typer.Option("--slots", metavar="COLUMN", help="Tagging: column of the IOB tags [slots].")
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME|FILE.toml", help="A model by name [pnlp-mixer-x-small] or a file of one."),
+    ] = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option("--vocabulary", metavar="FILE", help="Units to use; by default trained on the training rows."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="By default from the number of rows.")] = None,
+    time_budget: Annotated[
+        str | None, typer.Option("--time-budget", metavar="90s|3m|1h", help="Fewer epochs where they would take longer.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of all that is random [0].")] = None,
+    on_bad_row: Annotated[
+        str | None, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or count it.")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE.toml", help="A run's configuration; options go before it.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any value of the configuration, e.g. train.optim.lr=0.002."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in DIR.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in DIR.")] = False,
+) -> None:
+    """Train a model on labelled rows.
+
+    `mixling train --resume -o DIR` alone takes all else from DIR.
+    """
+    from mixling import runs
+    from mixling.cli.progress import TrainingProgress
+    from mixling.training.distributed import processes
+    from mixling.training.loop import CHECKPOINT
+
+    if resume and overwrite:
+        raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
+    options: dict[str, Any] = {
+        "task": task,
+        "data": {
+            "train": files,
+            "dev": dev,
+            "dev_fraction": dev_fraction,
+            "columns": {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots},
+            "on_bad_row": on_bad_row,
+        },
+        "model": model,
+        "train": {
+            "epochs": epochs,
+            "time_budget": None if time_budget is None else read_seconds(time_budget),
+            "seed": seed,
+        },
+    }
+    given = _present(options)
+    with processes() as ranks:
+        terminal = TrainingProgress(silent=not ranks.is_main)
+        if resume:
+            settled, finished = runs.resumed_config(out)
+            if finished:
+                (out / CHECKPOINT).unlink(missing_ok=True)  # cut off between its last two acts
+                terminal.say(f"{out}: this run is finished; there is nothing to go on with")
+                return
+            resume = (out / CHECKPOINT).exists()  # killed before the first: the run begins anew
+        elif ranks.is_main and not overwrite:
+            _refuse_old_run(out)
+        if given or config or overrides or vocabulary:
+            settled, remark = configure(given, toml=config, vocabulary=vocabulary, overrides=overrides or ())
+            terminal.say(remark)
+        elif not resume and not (out / runs.RUN_FILE).exists():
+            raise ConfigError("no input; name at least one file: mixling train FILE -o DIR")
+        terminal.metric = runs.TASKS[settled.task][0].metric
+        # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
+        disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
+        train_rows, dev_rows = runs.read_data(settled, spool_dir=disk, say=terminal.say)
+        run = runs.fit(
+            settled,
+            train_rows,
+            dev_rows,
+            folder=out,
+            resume=resume,
+            processes=ranks,
+            observer=terminal,
+            say=terminal.say,
+        )
+    if run is not None:
+        _tell(run, terminal)
+
+
+def configure(
+    options: Mapping[str, Any], *, toml: str | None, vocabulary: str | None, overrides: Sequence[str]
+) -> tuple[RunConfig, str]:
+    """The configuration of a run: the TOML file's values, over them the options, over them `--set`.
+
+    Returns:
+        the configuration, and a remark on the task where it was not given.
+
+    Raises:
+        ConfigError: an unknown key or a value that is not allowed.
+        DataError: the first training file, looked at for the task, cannot be read.
+    """
+    from mixling.config import merge, parse, read_overrides, read_toml
+    from mixling.models.presets import DEFAULT_PRESET
+    from mixling.runs import RunConfig
+
+    values = read_toml(toml) if toml else {}
+    values = values | {"model": options["model"]} if "model" in options else values
+    values = merge(values, {key: value for key, value in options.items() if key != "model"})
+    changes = read_overrides(overrides)
+    model_changes = changes.pop("model", {})
+    if isinstance(model_changes, str):
+        values["model"], model_changes = model_changes, {}
+    if vocabulary is not None:
+        model_changes = merge({"text": {"vocabulary": vocabulary}}, model_changes)
+    values = merge(values, changes)
+    values["model"] = _model(values.get("model", DEFAULT_PRESET), model_changes).to_dict()
+    remark = ""
+    if "task" not in values:
+        values["task"], why = infer_task(values.get("data", {}))
+        remark = f"task: {values['task']} ({why}; --task chooses another)"
+    return parse(RunConfig, values, where=toml or "options"), remark
+
+
+def _model(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
+    """A model by name, file or table, with changes laid over it."""
+    from mixling.config import merge
+    from mixling.models.presets import PRESETS, model_config
+
+    if isinstance(given, str):
+        return model_config(given, dict(changes))
+    table = dict(given)
+    preset = table.pop("preset", None)
+    if preset is None and "layers" not in table:
+        names = ", ".join(PRESETS)
+        raise ConfigError(f"model: got neither a preset to start from nor layers; set model.preset to one of {names}")
+    return model_config(preset or "", merge(table, changes))
+
+
+def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
+    """The task that the options and the first training file speak of, and why.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    from mixling.data.tables import OnBadRow, read_rows
+
+    columns, files = data.get("columns", {}), data.get("train", ())
+    if columns.keys() & {"tokens", "slots"}:
+        return "tagging", "columns of tokens and slots are named"
+    if columns.keys() & {"text", "text_pair", "label"} or not files:
+        return "classification", "the default"
+    if _CONLL.fullmatch(files[0]) or data.get("file_format") == "conll":
+        return "tagging", f"{files[0]} is in CoNLL's format"
+    rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=data.get("file_format"))
+    first = next(iter(rows), None)
+    names = set() if first is None else first.values.keys()
+    if {"tokens", "slots"} <= names and not {"text", "label"} <= names:
+        return "tagging", f"{files[0]} has the columns tokens and slots"
+    return "classification", "the default"
+
+
+def read_seconds(text: str) -> float:
+    """Seconds of "90s", "3m", "1h" or "180".
+
+    Raises:
+        ConfigError: the text is none of these.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if match is None or float(match[1]) <= 0:
+        raise ConfigError(f"--time-budget: got {text!r}; a number with s, m or h is allowed, such as 90s or 3m")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the options that were not given."""
+    out = {key: _present(value) if isinstance(value, dict) else value for key, value in values.items()}
+    return {key: value for key, value in out.items() if value is not None and value != {} and value != []}
+
+
+def _refuse_old_run(folder: Path) -> None:
+    from mixling.runs import RUN_FILE, resumed_config
+
+    if not (folder / RUN_FILE).exists():
+        return
+    _, finished = resumed_config(folder)
+    if finished:
+        raise ConfigError(f"{folder}: holds a finished run; replace it with --overwrite, or give another -o")
+    raise ConfigError(f"{folder}: holds an unfinished run; go on with --resume, or replace it with --overwrite")
+
+
+def _tell(run: Run, terminal: Any) -> None:
+    """The result on standard output, what to do next on standard error."""
+    size = (run.folder / "model.onnx").stat().st_size
+    best = next(record for record in reversed(run.history) if record["best"])
+    print(f"dev: {run.metrics.summary()}")
+    terminal.say(
+        f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.precision}), {run.parameters:,} parameters, "
+        f"best epoch {best['epoch']:g}\n"
+        f'next:  mixling predict {run.folder} "a text"\n'
+        f"       mixling evaluate {run.folder} TEST_FILE\n"
+        f"       mixling show {run.folder}"
+    )

@@ -1,0 +1,192 @@
+"""README.md of a run folder: a model card in the format of the model hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from mixling.text.labels import LabelSet
+
+_SHOWN_LABELS = 50
+_PIPELINES = {"classification": "text-classification", "multi_label": "text-classification", "tagging": "token-classification"}
+# The hub's names of metrics, and under what name our report has them.
+_METRICS = {
+    "classification": {"accuracy": "accuracy", "f1": "macro_f1"},
+    "multi_label": {"f1": "micro_f1"},
+    "tagging": {"accuracy": "word_accuracy", "precision": "span_precision", "recall": "span_recall", "f1": "span_f1"},
+}
+_TITLES = {
+    "classification": "assigns one of {n} labels to a text",
+    "multi_label": "assigns any of {n} labels to a text",
+    "tagging": "labels the words of a sentence and finds spans of {n} types",
+}
+
+
+def model_card(
+    config: Mapping[str, Any], report: Mapping[str, Any], labels: LabelSet, *, folder_files: Mapping[str, str]
+) -> str:
+    """The card's text; equal arguments give equal text.
+
+    Args:
+        config: a RunConfig as JSON values.
+        report: what metrics.json holds.
+        folder_files: the folder's files and what each is.
+    """
+    task = config["task"]
+    shown = _metrics(task, report["dev"])
+    return "\n".join(
+        [
+            "---",
+            *_front_matter(task, report["dev"]),
+            "---",
+            "",
+            f"# {_kind(config['model'])} that {_TITLES[task].format(n=_num_classes(labels))}",
+            "",
+            f"{report['parameters']:,} parameters, {report['file_bytes'] / 1e6:.2f} MB with {report['precision']} weights, "
+            "vocabulary included. It predicts with NumPy, tokenizers and ONNX Runtime; PyTorch is not needed.",
+            "",
+            *_usage(task),
+            "## Labels",
+            "",
+            _labels(labels),
+            "",
+            "## Results",
+            "",
+            f"Of the exported {report['precision']} model on the {report['dev']['n']:,} development rows, on which the "
+            f"epoch was chosen ({report['best']['epoch']:g}); on new text it will be a little worse.",
+            "",
+            "| measure | value |",
+            "|---|---|",
+            *(f"| {name.replace('_', ' ')} | {value:.4f} |" for name, value in shown.items()),
+            "",
+            *_gate(report.get("gate")),
+            "## Training",
+            "",
+            "The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.",
+            "",
+            "| setting | value |",
+            "|---|---|",
+            *_recipe(config),
+            "",
+            "## Limits",
+            "",
+            f"- It reads the first {config['model']['text']['max_len']} words of a text; the answer says `truncated` "
+            "where there were more.",
+            "- It knows what its training rows show and nothing of the world beyond: text of another kind, language or "
+            "time can be answered wrongly and with confidence.",
+            "- What is unfair in the training rows is repeated. Measure it on rows of your own before it decides anything "
+            "that matters.",
+            "",
+            "## Files",
+            "",
+            *(f"- `{name}`: {what}" for name, what in folder_files.items()),
+            "",
+        ]
+    )
+
+
+def _front_matter(task: str, dev: Mapping[str, Any]) -> list[str]:
+    """YAML; strings are written as JSON, which YAML reads."""
+    pipeline = _PIPELINES[task]
+    rows = {name: dev[key] for name, key in _METRICS[task].items() if dev[key] is not None}
+    lines = ["library_name: mixling", f"pipeline_tag: {pipeline}", "tags:"]
+    lines += [f"- {tag}" for tag in ("mixling", "mlp-mixer", "onnx")]
+    lines += ["metrics:", *(f"- {name}" for name in rows)]
+    lines += [
+        "model-index:",
+        "- name: mixling",
+        "  results:",
+        "  - task:",
+        f"      type: {pipeline}",
+        "    dataset:",
+        "      name: development rows",
+        "      type: private",
+        "      split: validation",
+        "    metrics:",
+    ]
+    for name, value in rows.items():
+        lines += [f"    - type: {name}", f"      name: {json.dumps(_METRICS[task][name])}", f"      value: {value:.6f}"]
+    return lines
+
+
+def _metrics(task: str, dev: Mapping[str, Any]) -> dict[str, float]:
+    return {key: value for key, value in dev.items() if isinstance(value, float)}
+
+
+def _usage(task: str) -> list[str]:
+    answer = "[(span.label, span.start, span.end) for span in prediction.spans]"
+    answer = answer if task == "tagging" else "prediction.probabilities"
+    return [
+        "## How to use",
+        "",
+        "```",
+        "pip install mixling",
+        'mixling predict . "a text"',
+        "mixling evaluate . test.csv",
+        "```",
+        "",
+        "```python",
+        "from mixling import Predictor",
+        "",
+        'predictor = Predictor(".")  # this folder, or its model.onnx alone',
+        'prediction = predictor.predict("a text")',
+        f"print({answer})",
+        "```",
+        "",
+    ]
+
+
+def _num_classes(labels: LabelSet) -> int:
+    return len({name[2:] for name in labels.names[1:]}) if labels.kind == "iob" else len(labels)
+
+
+def _labels(labels: LabelSet) -> str:
+    names = [_code(name) for name in labels.names[:_SHOWN_LABELS]]
+    left = len(labels) - len(names)
+    return ", ".join(names) + (f" and {left} more (see `config.json`)" if left else "")
+
+
+def _code(name: str) -> str:
+    """A label as Markdown code: on one line, fenced by more backticks than stand in it."""
+    line = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    fence = "`"
+    while fence in line:
+        fence += "`"
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _gate(gate: Mapping[str, Any] | None) -> list[str]:
+    if gate is None:
+        return []
+    drop = round(gate["accuracy_drop"], 2)
+    change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
+    return [
+        f"With 8-bit weights {gate['agreement']:.2%} of the decisions on these rows are those of the float model; "
+        f"accuracy is {change}.",
+        "",
+    ]
+
+
+def _recipe(config: Mapping[str, Any]) -> list[str]:
+    model, train = config["model"], config["train"]
+    layers = len(model["layers"]) if model["num_layers"] is None else model["num_layers"]
+    projection = model["text"]["projection"]
+    values = {
+        "features": ", ".join(f"{key} {value}" for key, value in projection.items()),
+        "window, width, layers": f"{model['frontend']['window']}, {model['dim']}, {layers}",
+        "epochs": "chosen from the number of rows" if train["epochs"] is None else train["epochs"],
+        "batch size": train["batch_size"],
+        "learning rate": train["optim"]["lr"],
+        "weight decay": train["optim"]["weight_decay"],
+        "word dropout": train["word_dropout"],
+        "label smoothing": train["loss"]["label_smoothing"],
+        "seed": train["seed"],
+    }
+    return [f"| {key} | {value} |" for key, value in values.items()]
+
+
+def _kind(model: Mapping[str, Any]) -> str:
+    mixers = {mixer["type"] for layer in model["layers"] for mixer in layer["mixers"]}
+    return "A pNLP-Mixer" if mixers == {"token_mlp"} else "A model"

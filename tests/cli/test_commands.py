@@ -1,0 +1,286 @@
+"""The way of a user: train, predict, evaluate, show, export."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mixling.runtime.predictor import Predictor
+
+from .conftest import Call
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+
+
+def test_a_run_folder_is_complete(model: Path) -> None:
+    names = {path.name for path in model.iterdir()}
+    assert names >= {"config.json", "model.onnx", "model.safetensors", "metrics.json", "metrics.jsonl", "run.json"}
+    assert "README.md" in names
+    assert [name for name in names if name.startswith((".", "checkpoint"))] == []
+    assert json.loads((model / "run.json").read_text())["config"]["data"]["columns"]["text"] == "review"
+
+
+def test_a_text_gives_json_in_a_pipe_and_words_on_a_terminal(call: Call, model: Path) -> None:
+    done = call("predict", model, "a lovely film")
+    row = json.loads(done.out)
+    assert row["label"] == "good"
+    assert row["probabilities"].keys() == {"good", "bad"}
+    assert sum(row["probabilities"].values()) == pytest.approx(1)
+    lines = call("predict", model, "a lovely film", terminal=True).out.splitlines()
+    assert lines[0] == "good"
+    assert lines[1].split() == [f"{row['probabilities']['good']:.1%}", "good"]
+    assert "\x1b" not in done.out
+
+
+def test_a_terminal_is_never_steered_by_a_text(call: Call, model: Path) -> None:
+    done = call("predict", model, "a \x1b[31mred\x07 film", "--echo", terminal=True)
+    assert "red" in done.out
+    assert "\x1b" not in done.out
+    assert "\x07" not in done.out
+
+
+def test_a_file_gives_a_row_for_each_row(call: Call, model: Path, reviews: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    done = call("predict", model, reviews / "test.csv", "-o", out)
+    assert (done.code, done.out) == (0, "")
+    answers = [json.loads(line) for line in out.read_text().splitlines()]
+    texts = [row["review"] for row in rows_of(reviews / "test.csv")]
+    expected = [Predictor(model).predict_one(text).probabilities for text in texts]
+    assert [row["probabilities"]["good"] for row in answers] == pytest.approx([p["good"] for p in expected if p], abs=1e-5)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_csv_out_has_label_and_probability(call: Call, model: Path, reviews: Path, tmp_path: Path) -> None:
+    call("predict", model, reviews / "test.csv", "-o", tmp_path / "out.csv", "--echo")
+    call("predict", model, reviews / "test.csv", "-o", tmp_path / "out.jsonl")
+    rows = rows_of(tmp_path / "out.csv")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["text"] for row in rows] == [row["review"] for row in rows_of(reviews / "test.csv")]
+    assert [row["label"] for row in rows] == [line["label"] for line in lines]
+    assert [float(row["probability"]) for row in rows] == pytest.approx(
+        [line["probabilities"][line["label"]] for line in lines], abs=1e-6
+    )
+
+
+def test_skipped_rows_keep_their_place(call: Call, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text("review\na great film\n\"\"\n\"  \"\na poor film\n\"\"\n")
+    assert call("predict", model, file).code == 2
+    done = call("predict", model, file, "--on-bad-row", "skip")
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert [answer.get("label", "?") for answer in answers] == ["good", "?", "?", "bad", "?"]
+    assert answers[1]["error"].startswith(f"{file}:3: ")
+    assert answers[4]["error"].startswith(f"{file}:6: ")
+    assert "3 bad rows" in done.err
+    done = call("predict", model, file, "--on-bad-row", "skip", "--format", "csv")
+    rows = list(csv.reader(done.out.splitlines()))
+    assert rows[0] == ["label", "probability", "error"]
+    assert [row[0] for row in rows[1:]] == ["good", "", "", "bad", ""]
+
+
+def test_lines_of_standard_input_and_of_a_text_file(call: Call, model: Path, tmp_path: Path) -> None:
+    content = "a great film\r\n\na poor film".encode()
+    (tmp_path / "lines.txt").write_bytes(content)
+    piped = call("predict", model, "-", stdin=content).out
+    assert len(piped.splitlines()) == 3
+    assert piped == call("predict", model, tmp_path / "lines.txt").out
+    assert json.loads(piped.splitlines()[0]) == json.loads(call("predict", model, "a great film").out)
+
+
+def test_a_line_that_is_not_utf_8_is_named(call: Call, model: Path) -> None:
+    done = call("predict", model, "-", stdin="gut\nschön\n".encode("latin-1"))
+    assert done.code == 2
+    assert "<stdin>:2: byte 0xf6" in done.err
+
+
+def test_a_line_is_answered_before_the_next_is_written(model: Path) -> None:
+    command = [sys.executable, "-m", "mixling", "predict", str(model), "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line, label in ((b"a great film\n", "good"), (b"a poor film\n", "bad")):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["label"] == label  # hangs where it waits for more
+        process.stdin.close()
+        assert process.wait(20) == 0
+
+
+def test_a_reader_that_leaves_ends_it_quietly(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "many.txt").write_text("a great film\n" * 20_000)
+    command = f"'{sys.executable}' -m mixling predict '{model}' '{tmp_path}/many.txt' | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment(), timeout=60)
+    assert json.loads(done.stdout)["label"] == "good"
+    assert done.stderr == ""
+
+
+def test_a_misspelt_file_is_no_text(call: Call, model: Path, reviews: Path) -> None:
+    done = call("predict", model, "tset.csv")
+    assert (done.code, done.out) == (2, "")
+    assert "tset.csv: no such file" in done.err
+    done = call("predict", model, reviews / "test.csv", "a text")
+    assert done.code == 2
+    assert "several kinds" in done.err
+
+
+def test_an_output_never_replaces_an_input(call: Call, model: Path, reviews: Path) -> None:
+    before = (reviews / "test.csv").read_bytes()
+    done = call("predict", model, reviews / "test.csv", "-o", reviews / "test.csv")
+    assert done.code == 2
+    assert (reviews / "test.csv").read_bytes() == before
+
+
+def test_an_output_that_fails_leaves_the_old_one(call: Call, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("review\na great film\n\"\"\n")
+    (tmp_path / "out.jsonl").write_text("old\n")
+    assert call("predict", model, tmp_path / "in.csv", "-o", tmp_path / "out.jsonl").code == 2
+    assert (tmp_path / "out.jsonl").read_text() == "old\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"in.csv", "out.jsonl"}
+    done = call("predict", model, tmp_path / "in.csv", "-o", tmp_path / "no-folder" / "out.jsonl")
+    assert done.code == 2
+    assert "no-folder" in done.err
+
+
+def test_evaluate_knows_the_columns_of_the_training(call: Call, model: Path, reviews: Path, tmp_path: Path) -> None:
+    out, picture = tmp_path / "report.json", tmp_path / "confusion.png"
+    done = call("evaluate", model, reviews / "test.csv", "-o", out, "--confusion", picture)
+    assert done.code == 0, done.err
+    rows = rows_of(reviews / "test.csv")
+    predictor = Predictor(model)
+    right = sum(predictor.predict_one(row["review"]).label == row["stars"] for row in rows)
+    report = json.loads(out.read_text())
+    assert report["accuracy"] == pytest.approx(right / len(rows))
+    assert report["n"] == len(rows)
+    assert done.out.startswith(f"accuracy {right / len(rows):.4f}")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_evaluate_needs_columns_of_a_lone_file(call: Call, model: Path, reviews: Path, tmp_path: Path) -> None:
+    shutil.copy(model / "model.onnx", tmp_path / "alone.onnx")
+    done = call("evaluate", tmp_path / "alone.onnx", reviews / "test.csv")
+    assert done.code == 2
+    assert "no column 'text'" in done.err
+    done = call("evaluate", tmp_path / "alone.onnx", reviews / "test.csv", "--text", "review", "--label", "stars")
+    assert done.out == call("evaluate", model, reviews / "test.csv").out
+
+
+def test_evaluate_names_the_row_of_a_strange_label(call: Call, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text("review,stars\na great film,good\na poor film,bd\na poor film,bad\n")
+    done = call("evaluate", model, file)
+    assert done.code == 2
+    assert f"{file}:3: unknown label 'bd'; did you mean 'bad'" in done.err
+    done = call("evaluate", model, file, "--on-bad-row", "skip")
+    assert done.code == 0
+    assert ", 2 texts" in done.out
+    assert "1 bad rows were skipped" in done.err
+    file.write_text("review,stars\na poor film,bd\n")
+    assert call("evaluate", model, file, "--on-bad-row", "skip").code == 2
+
+
+def test_show(call: Call, model: Path) -> None:
+    facts = json.loads(call("show", model, "--json").out)
+    assert facts["labels"] == ["bad", "good"]
+    assert facts["file_bytes"] == (model / "model.onnx").stat().st_size
+    assert facts["dev"]["accuracy"] == json.loads((model / "metrics.json").read_text())["dev"]["accuracy"]
+    text = call("show", model).out
+    assert "2: bad, good" in text
+    assert f"{facts['parameters']:,}" in text
+    assert "2 layers of token_mlp" in text
+    (lone,) = [line for line in call("show", model / "model.onnx").out.splitlines() if line.startswith("labels")]
+    assert lone in text
+
+
+def test_export_copies_or_converts(call: Call, model: Path, tmp_path: Path) -> None:
+    assert call("export", model, "-o", tmp_path / "a.onnx").code == 0
+    assert (tmp_path / "a.onnx").read_bytes() == (model / "model.onnx").read_bytes()
+    precision = json.loads(call("show", tmp_path / "a.onnx", "--json").out)["precision"]
+    other = "float32" if precision == "int8" else "int8"
+    done = call("export", model, "-o", tmp_path / "b.onnx", "--precision", other)
+    assert done.code == 0, done.err
+    assert json.loads(call("show", tmp_path / "b.onnx", "--json").out)["precision"] == other
+    answers = [Predictor(tmp_path / name).predict_proba(["a lovely film"]) for name in ("a.onnx", "b.onnx")]
+    assert answers[0] == pytest.approx(answers[1], abs=0.05)
+    done = call("export", tmp_path / "a.onnx", "-o", tmp_path / "c.onnx", "--precision", other)
+    assert done.code == 2
+    assert "run folder" in done.err
+    assert call("export", model, "-o", tmp_path).code == 2
+    assert call("export", model, "-o", tmp_path / "d.onnx", "--precision", "int4").code == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"a.onnx", "b.onnx"}
+
+
+def test_a_tagger_answers_with_spans(call: Call, tagger: Path, tmp_path: Path) -> None:
+    text = "fly to rome on sunday"
+    row = json.loads(call("predict", tagger, text).out)
+    assert [(text[span["start"] : span["end"]], span["label"]) for span in row["spans"]] == [
+        ("rome", "city"),
+        ("sunday", "day"),
+    ]
+    assert row["tags"] == ["O", "O", "B-city", "O", "B-day"]
+    lines = call("predict", tagger, text, terminal=True).out.splitlines()
+    assert [line.split() for line in lines] == [[w, t] for w, t in zip(text.split(), row["tags"], strict=True)]
+    rows = call("predict", tagger, tagger.parent / "slots.jsonl").out.splitlines()
+    assert len(rows) == 200
+    assert json.loads(rows[0])["tokens"][:2] == ["fly", "to"]
+    assert call("predict", tagger, text, "--format", "csv").code == 2
+    assert "span F1 " in call("evaluate", tagger, tagger.parent / "slots.jsonl").out
+    assert call("evaluate", tagger, tagger.parent / "slots.jsonl", "--confusion", tmp_path / "c.png").code == 2
+
+
+def test_a_run_is_not_replaced_unasked(call: Call, model: Path, reviews: Path) -> None:
+    before = {path.name: hashlib.sha256(path.read_bytes()).digest() for path in model.iterdir()}
+    done = call("train", reviews / "train.csv", "--text", "review", "--label", "stars", "-o", model)
+    assert done.code == 2
+    assert "finished run" in done.err
+    assert "--overwrite" in done.err
+    done = call("train", "--resume", "-o", model)
+    assert done.code == 0
+    assert "finished" in done.err
+    assert {path.name: hashlib.sha256(path.read_bytes()).digest() for path in model.iterdir()} == before
+
+
+def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    arguments = ["train", str(reviews / "train.csv"), "--text", "review", "--label", "stars", "-o", str(folder)]
+    command = [sys.executable, "-m", "mixling", *arguments, "--epochs", "400"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("epoch"):
+                break
+        process.terminate()
+        rest = process.stderr.read()
+        assert process.wait(30) == 143
+    assert "interrupted at step" in rest
+    assert "--resume" in rest
+    assert "Traceback" not in rest
+    done = call(*arguments)
+    assert done.code == 2
+    assert "unfinished run" in done.err
+    assert "--resume" in done.err
+    # What was planned goes on; fewer epochs are another run, which the checkpoint does not belong to.
+    done = call(*arguments, "--epochs", "3", "--resume")
+    assert done.code == 2
+    assert "another configuration" in done.err
+    begin = time.monotonic()
+    done = call("train", "--resume", "-o", folder)
+    assert done.code == 0, done.err
+    assert "going on at step" in done.err
+    assert time.monotonic() - begin < 60
+    assert json.loads((folder / "run.json").read_text())["finished"] is True

@@ -1,0 +1,129 @@
+"""The command line as it is seen from outside: names, options, speed of the start, exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from mixling.cli.main import build_app
+
+# Frozen: scripts of users depend on these names. Add to them; take none away.
+FLAGS = {
+    "train": {
+        "files", "--out", "-o", "--dev", "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
+        "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
+        "--resume", "--overwrite",
+    },
+    "predict": {
+        "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
+        "--batch-size", "--threads",
+    },
+    "evaluate": {
+        "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
+        "--on-bad-row", "--threads",
+    },
+    "show": {"model", "--json"},
+    "export": {"model", "--out", "-o", "--precision"},
+    "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
+}  # fmt: skip
+
+
+def mixling(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    command = [sys.executable, "-m", "mixling", *args]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def modules_after(code: str) -> set[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    code = f"{code}\nimport sys\nprint('MODULES', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    return set(done.stdout.rpartition("MODULES ")[2].split())
+
+
+def test_commands_and_flags_are_frozen() -> None:
+    group = get_command(build_app())
+    commands = group.commands  # type: ignore[attr-defined]
+    seen = {
+        name: {
+            flag
+            for parameter in command.params
+            if parameter.name != "help"
+            for flag in (parameter.opts if parameter.opts[0].startswith("-") else [parameter.name])
+        }
+        for name, command in commands.items()
+    }
+    assert seen == FLAGS
+
+
+@pytest.mark.parametrize("command", sorted(FLAGS))
+def test_every_option_is_explained(command: str) -> None:
+    params = get_command(build_app()).commands[command].params  # type: ignore[attr-defined]
+    assert [parameter.name for parameter in params if not getattr(parameter, "help", None)] == []
+
+
+def test_help_names_the_commands_in_whole_sentences() -> None:
+    done = mixling("--help")
+    assert done.returncode == 0
+    assert "..." not in done.stdout.partition("Commands:")[2], "a first sentence is too long to be shown"
+    assert [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()] == list(FLAGS)
+
+
+def test_help_is_quick_and_loads_nothing_heavy() -> None:
+    loaded = modules_after(
+        "import sys\nsys.argv = ['mixling', '--help']\nfrom mixling.cli.main import run\n"
+        "try:\n    run()\nexcept SystemExit as end:\n    assert end.code == 0"
+    )
+    heavy = {"torch", "numpy", "onnxruntime", "pydantic", "tokenizers", "sklearn", "pyarrow", "matplotlib"}
+    assert "mixling.cli.train" in loaded
+    assert loaded & heavy == set()
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        mixling("--help")
+        times.append(time.perf_counter() - begin)
+    assert min(times) < 1.0  # 0.2 s on an idle machine; loose, for a busy one
+
+
+def test_prediction_modules_never_load_torch() -> None:
+    names = ("rows", "answers", "predict", "evaluate", "show", "export", "demo", "train")
+    code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runtime.predictor"
+    assert "torch" not in modules_after(code)
+
+
+def test_version() -> None:
+    from mixling import __version__
+
+    assert mixling("--version").stdout.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["predict", "no-such-model", "a text"], ["error: no-such-model", "no such file or folder"]),
+        (["show", "no-such-model"], ["error: no-such-model"]),
+        (["predict"], ["Missing argument"]),
+        (["show", "x", "--jsn"], ["--jsn", "--json"]),
+        (["trian"], ["trian"]),
+        (["train", "no-such.csv", "-o", "out"], ["error: no-such.csv: no such file"]),
+        (["train", "x.csv", "-o", "out", "--time-budget", "soon"], ["--time-budget", "90s"]),
+        (["train", "x.csv", "-o", "out", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
+        (["train", "-o", "out"], ["error: no input"]),
+        (["train", "--resume", "-o", "out"], ["no run to resume"]),
+        (["train", "--resume", "--overwrite", "-o", "out"], ["exclude each other"]),
+    ],
+)
+def test_mistakes_end_with_exit_code_2_and_no_traceback(args: list[str], words: list[str], tmp_path: Path) -> None:
+    done = mixling(*args, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []

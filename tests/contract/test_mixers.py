@@ -1,0 +1,215 @@
+"""What every file of mixling.mixers must keep to; a new file is found and held to it without a word here."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+import mixling.mixers
+from mixling.config import parse
+from mixling.errors import ConfigError
+from mixling.mixers.base import Mixer, config_class, mixer_config, mixer_types
+
+DIM, MAX_LEN = 8, 12
+EXACT = {"rtol": 0.0, "atol": 1e-12}  # in float64: sums of another order, nothing more
+LENGTHS = [5, 1, 7]
+
+every_mixer = pytest.mark.parametrize("name", mixer_types())
+
+
+def built(name: str, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Mixer:
+    torch.manual_seed(0)
+    mixer = config_class(name)().build(DIM, MAX_LEN, causal=causal)
+    for parameter in mixer.parameters():  # what begins at zero or one must not hide a fault
+        torch.nn.init.normal_(parameter, std=0.3)
+    return mixer.to(dtype).eval()
+
+
+def batch(lengths: list[int], width: int | None = None, *, seed: int = 1) -> tuple[Tensor, Tensor]:
+    """Tokens whose real part depends on seed and number only, and the mask; what is in padding is large."""
+    width = max(lengths) if width is None else width
+    x = torch.full((len(lengths), width, DIM), 1e3, dtype=torch.float64)
+    x[..., ::2] = -77.0
+    mask = torch.zeros(len(lengths), width, dtype=torch.bool)
+    for i, length in enumerate(lengths):
+        generator = torch.Generator().manual_seed(1000 * seed + i)
+        x[i, :length] = torch.randn(length, DIM, generator=generator, dtype=torch.float64)
+        mask[i, :length] = True
+    return x, mask
+
+
+def test_the_mixers_are_the_files_of_the_package() -> None:
+    files = {path.stem for path in Path(mixling.mixers.__path__[0]).glob("*.py")} - {"__init__", "base"}
+    assert set(mixer_types()) == files
+    assert {"identity", "token_mlp"} <= files
+
+
+@every_mixer
+def test_type_is_the_name_of_the_file(name: str) -> None:
+    assert config_class(name)().type == name
+    assert inspect.getdoc(type(built(name))), "a mixer states its equation, cost and source"
+
+
+@every_mixer
+def test_the_configuration_round_trips(name: str) -> None:
+    config = config_class(name)()
+    values = json.loads(json.dumps(config.to_dict()))
+    assert parse(type(config), values, where="x") == mixer_config(values) == mixer_config(config) == config
+    with pytest.raises(ConfigError, match=f"mixer '{name}': unknown key 'not_a_key'"):
+        mixer_config({"type": name, "not_a_key": 1})
+
+
+def test_an_unknown_mixer_is_refused_with_the_near_miss() -> None:
+    with pytest.raises(ConfigError, match="unknown mixer 'token_mpl'; did you mean 'token_mlp'"):
+        mixer_config({"type": "token_mpl"})
+    with pytest.raises(ConfigError, match="unknown mixer 'base'"):
+        mixer_config({"type": "base"})
+    with pytest.raises(ConfigError, match="unknown mixer None"):
+        mixer_config({})
+
+
+@every_mixer
+@pytest.mark.parametrize("width", [1, 7, MAX_LEN])
+def test_the_shape_is_kept_and_everything_is_finite(name: str, width: int) -> None:
+    x, mask = batch([min(width, length) for length in LENGTHS], width)
+    y = built(name)(x, mask)
+    assert y.shape == x.shape
+    assert y.dtype == x.dtype
+    assert y.isfinite().all()  # in padding too: the next layer multiplies it by zero
+
+
+@every_mixer
+def test_every_parameter_gets_a_gradient(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch([MAX_LEN, 3])
+    (mixer(x, mask)[mask] ** 2).sum().backward()
+    for key, parameter in mixer.named_parameters():
+        assert parameter.grad is not None, key
+        assert parameter.grad.isfinite().all(), key
+        assert parameter.grad.count_nonzero() > 0, key
+
+
+@every_mixer
+def test_what_is_in_padding_never_reaches_real_tokens(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch(LENGTHS, 10)
+    other = torch.where(mask[..., None], x, torch.randn(x.shape, dtype=x.dtype) * 50)
+    torch.testing.assert_close(mixer(x, mask)[mask], mixer(other, mask)[mask], **EXACT)
+
+
+@every_mixer
+def test_padding_gives_no_gradient(name: str) -> None:
+    x, mask = batch(LENGTHS, 10)
+    x.requires_grad_()
+    built(name)(x, mask)[mask].sum().backward()
+    assert x.grad is not None
+    assert not x.grad[~mask].any()
+
+
+@every_mixer
+def test_more_padding_and_other_texts_beside_it_change_nothing(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch(LENGTHS)
+    together = mixer(x, mask)
+    wide, wide_mask = batch(LENGTHS, MAX_LEN)
+    torch.testing.assert_close(mixer(wide, wide_mask)[wide_mask], together[mask], **EXACT)
+    for i, length in enumerate(LENGTHS):
+        alone = mixer(x[i : i + 1, :length], mask[i : i + 1, :length])[0]
+        torch.testing.assert_close(alone, together[i, :length], **EXACT)
+
+
+@every_mixer
+def test_the_order_of_the_batch_does_not_matter(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch(LENGTHS)
+    order = torch.tensor([2, 0, 1])
+    torch.testing.assert_close(mixer(x[order], mask[order])[mask[order]], mixer(x, mask)[order][mask[order]], **EXACT)
+
+
+@every_mixer
+def test_the_causal_form_sees_no_future_or_is_refused(name: str) -> None:
+    if not config_class(name).supports_causal:
+        with pytest.raises(ConfigError, match=f"mixer '{name}' has no causal form"):
+            built(name, causal=True)
+        return
+    mixer = built(name, causal=True)
+    x, mask = batch([9, 9])
+    for now in range(8):
+        other = x.clone()
+        other[:, now + 1 :] += 1.0
+        torch.testing.assert_close(mixer(other, mask)[:, : now + 1], mixer(x, mask)[:, : now + 1], **EXACT)
+
+
+@every_mixer
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_with_a_mask_works(name: str, dtype: torch.dtype) -> None:
+    x, mask = batch(LENGTHS, 10)
+    x, exact = x.to(dtype), built(name)(x.to(dtype).double(), mask)
+    y = built(name, dtype=dtype)(x, mask)
+    assert y.dtype == dtype
+    assert y.isfinite().all()
+    scale = float(exact[mask].abs().max())
+    torch.testing.assert_close(y[mask].double(), exact[mask], rtol=0.0, atol=0.05 * scale)
+
+
+@every_mixer
+@pytest.mark.parametrize(("size", "length"), [(1, 1), (1, MAX_LEN), (3, 7), (5, 2)])
+def test_flops_are_those_that_are_counted(name: str, size: int, length: int) -> None:
+    mixer = built(name)
+    x, mask = batch([length] * size)
+    with FlopCounterMode(display=False) as counter:
+        mixer(x, mask)
+    assert mixer.flops(size, length) == counter.get_total_flops()
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """Checking shapes while the exporter traces would fix the sizes that are meant to stay free."""
+    disabled = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", disabled)
+
+
+@every_mixer
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_onnx_with_any_batch_and_any_length(name: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    mixer = built(name, dtype=torch.float32)
+    x, mask = batch([6, 4])
+    file = io.BytesIO()
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own
+        program = torch.onnx.export(
+            mixer,
+            (x.float(), mask),
+            dynamo=True,
+            verbose=False,
+            input_names=["x", "mask"],
+            output_names=["y"],
+            dynamic_shapes={"x": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}},
+        )
+    assert program is not None
+    program.save(file)
+    session = onnxruntime.InferenceSession(file.getvalue(), providers=["CPUExecutionProvider"])
+    given = {item.name for item in session.get_inputs()}
+    for lengths in ([1], [3, 2, 1], [MAX_LEN - 1, 4], [6, 4]):
+        x, mask = batch(lengths)
+        feeds = {"x": x.float().numpy(), "mask": mask.numpy()}
+        (y,) = session.run(None, {key: value for key, value in feeds.items() if key in given})
+        expected = mixer(x.float(), mask).detach().numpy()
+        np.testing.assert_allclose(y[mask.numpy()], expected[mask.numpy()], rtol=1e-4, atol=1e-4)

@@ -1,0 +1,148 @@
+"""The papers' models: their parameter counts, and how a preset is asked for and changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mixling.config import read_overrides
+from mixling.errors import ConfigError
+from mixling.mixers.token_mlp import TokenMLPConfig
+from mixling.models.model import Output, build_model, count_parameters
+from mixling.models.presets import DEFAULT_PRESET, PRESETS, model_config
+
+SLOT_LABELS = 151  # MTOP's 75 slot types in IOB
+
+
+def counted(name: str, num_outputs: int, output: Output, changes: dict | None = None) -> int:
+    with torch.device("meta"):
+        return count_parameters(build_model(model_config(name, changes), num_outputs=num_outputs, output=output))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("pnlp-mixer-x-large", 4_415_895),
+        ("pnlp-mixer-large", 2_274_711),
+        ("pnlp-mixer-base", 1_156_887),
+        ("pnlp-mixer-small", 632_599),
+        ("pnlp-mixer-x-small", 208_279),
+        ("projection-only", 825_495),
+        ("projection-only-w4", 2_398_359),
+    ],
+)
+def test_parameters_of_the_slot_fillers(name: str, parameters: int) -> None:
+    assert counted(name, SLOT_LABELS, "tokens") == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "max_len", "parameters"),
+    [
+        ("pnlp-mixer-x-small", 1024, 1_183_619),
+        ("pnlp-mixer-base", 1024, 2_103_811),
+        ("pnlp-mixer-x-large", 1024, 6_309_891),
+        ("pnlp-mixer-x-small", 2048, 2_234_243),
+        ("pnlp-mixer-base", 2048, 3_154_435),
+        ("pnlp-mixer-x-large", 2048, 8_411_139),
+    ],
+)
+def test_parameters_of_table_7(name: str, max_len: int, parameters: int) -> None:
+    assert counted(name, 2, "text", {"text": {"max_len": max_len}}) == parameters
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_parameters_follow_the_formula_of_the_paper(name: str) -> None:
+    config = PRESETS[name]
+    m, w, b, s = config.text.projection.num_features, config.frontend.window, config.dim, config.text.max_len
+    h, layers = 256, len(config.blocks)
+    bottleneck = ((2 * w + 1) * m + 1) * b
+    layer = (2 * s * h + h + s) + (2 * b * h + h + b) + 4 * b
+    assert counted(name, 10, "tokens") == bottleneck + layers * layer + 10 * b + 10
+    assert counted(name, 10, "text") == bottleneck + layers * layer + (b + 1) + 10 * b + 10
+
+
+def test_every_preset_is_the_papers_configuration() -> None:
+    for name, config in PRESETS.items():
+        assert config.text.projection.type == "minhash", name
+        assert config.text.projection.num_hashes == 64, name
+        assert config.text.max_len == 64, name
+        assert config.head.pooling == "attention", name
+    assert DEFAULT_PRESET in PRESETS
+
+
+def test_changes_are_laid_over_a_preset_which_stays() -> None:
+    before = PRESETS["pnlp-mixer-base"].to_dict()
+    changes = read_overrides(["dim=32", "text.projection.num_features=4096", "frontend.window=2", "num_layers=1"])
+    config = model_config("pnlp-mixer-base", changes)
+    assert (config.dim, config.text.projection.num_features, config.frontend.window) == (32, 4096, 2)
+    assert config.text.projection.num_hashes == 64
+    assert len(config.blocks) == 1
+    assert PRESETS["pnlp-mixer-base"].to_dict() == before
+
+
+def test_another_projection_replaces_the_papers() -> None:
+    config = model_config("pnlp-mixer-base", {"text": {"projection": {"type": "tsp", "num_features": 256}}})
+    assert config.text.projection.to_dict() == {"type": "tsp", "num_features": 256}
+    assert config.text.max_len == 64
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("pnlp-mixer-bass", {}, ["unknown preset 'pnlp-mixer-bass'", "did you mean 'pnlp-mixer-base'?", ".toml"]),
+        ("pnlp-mixer-base", {"dims": 3}, ["model 'pnlp-mixer-base': unknown key 'dims'; did you mean 'dim'?"]),
+        ("pnlp-mixer-base", {"text": {"projection": {"num_hashs": 3}}}, ["'text.projection.num_hashs'", "num_hashes"]),
+        ("pnlp-mixer-base", {"layers": [{"mixers": [{"type": "token_mpl"}]}]}, ["layers.0.mixers", "'token_mlp'"]),
+        ("pnlp-mixer-base", {"layers": [{}, {}]}, ["num_layers repeats one layer; got 2"]),
+        ("pnlp-mixer-base", {"layers": []}, ["got none in `layers`"]),
+        ("pnlp-mixer-base", {"dim": 0}, ["dim: got 0"]),
+        ("missing.toml", {}, ["missing.toml: cannot be read"]),
+    ],
+)
+def test_what_does_not_exist_is_told(name: str, changes: dict, told: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        model_config(name, changes)
+    assert all(part in str(caught.value) for part in told), caught.value
+
+
+def test_a_file_starts_from_a_preset(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('preset = "pnlp-mixer-small"\ndim = 48\n[text]\nmax_len = 128\n[head]\npooling = "mean"\n')
+    config = model_config(str(path), {"dim": 24})
+    expected = model_config("pnlp-mixer-small", {"dim": 24, "text": {"max_len": 128}, "head": {"pooling": "mean"}})
+    assert config == expected
+
+
+def test_a_file_needs_no_preset(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('dim = 8\n[[layers]]\nnorm = "post"\n[[layers.mixers]]\ntype = "token_mlp"\nhidden_dim = 4\n')
+    (block,) = model_config(str(path)).blocks
+    assert block.mixers == (TokenMLPConfig(hidden_dim=4),)
+    assert block.norm == "post"
+    assert block.feed_forward is None
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('preset = "pnlp-mixer-smal"', "did you mean 'pnlp-mixer-small'?"),
+        ("preset = 3", "unknown preset '3'"),
+        ('preset = "pnlp-mixer-small"\ndmi = 3', "unknown key 'dmi'; did you mean 'dim'?"),
+        ("dim = = 3", "line 1"),
+    ],
+)
+def test_faults_of_a_file_are_told_with_its_name(tmp_path: Path, content: str, told: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        model_config(str(path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_resolved_configuration_builds_the_same_model(name: str) -> None:
+    config = PRESETS[name]
+    assert type(config).model_validate(config.to_dict()) == config

@@ -1,0 +1,139 @@
+"""Atomic writing: what fails leaves the old file, no leftovers, and an error that names the path."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixling import storage
+from mixling.errors import StorageError
+from mixling.storage import remove_leftovers, write_atomic, write_json
+
+DISK_FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def failing(*args: Any, **kwargs: Any) -> Any:
+    raise DISK_FULL
+
+
+def no_space_for_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = tempfile.NamedTemporaryFile
+
+    def temporary(*args: Any, **kwargs: Any) -> Any:
+        file = make(*args, **kwargs)
+        file.write = failing
+        return file
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", temporary)
+
+
+def no_space_at(name: str) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda monkeypatch: monkeypatch.setattr(storage.os, name, failing)
+
+
+@pytest.mark.parametrize(
+    "spoil", [no_space_for_content, no_space_at("fsync"), no_space_at("replace")], ids=["write", "fsync", "rename"]
+)
+def test_a_full_disk_is_told_and_the_old_file_still_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    path = tmp_path / "model.bin"
+    write_atomic(path, b"old")
+    spoil(monkeypatch)
+    with pytest.raises(StorageError, match="No space left on device; nothing was saved there") as caught:
+        write_atomic(path, b"new" * 1000)
+    assert str(caught.value).startswith(f"{path}: ")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model.bin"]
+
+
+def test_the_file_is_on_the_disk_before_it_takes_the_name_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else os.fstat(descriptor).st_size)
+        fsync(descriptor)
+
+    def replaced(source: str, target: Path) -> None:
+        done.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(storage.os, "fsync", synced)
+    monkeypatch.setattr(storage.os, "replace", replaced)
+    write_atomic(tmp_path / "a", b"12345")
+    assert done == [5, "rename", "folder"]
+
+
+def test_bytes_and_text_are_written_and_folders_made(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "a" / "b" / "c.txt", "héllo\n")
+    assert (tmp_path / "a" / "b" / "c.txt").read_bytes() == "héllo\n".encode()
+    write_atomic(tmp_path / "a" / "b" / "c.txt", b"\x00\xff")
+    assert (tmp_path / "a" / "b" / "c.txt").read_bytes() == b"\x00\xff"
+
+
+def test_text_that_is_not_unicode_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_atomic(tmp_path / "a", "\ud800")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_the_permissions_are_those_of_any_new_file(tmp_path: Path, mask: int) -> None:
+    old = os.umask(mask)
+    try:
+        write_atomic(tmp_path / "a", b"")
+        assert os.umask(mask) == mask, "the process's mask was not restored"
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a user whom permissions bind")
+def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StorageError, match="Permission denied"):
+            write_atomic(tmp_path / "a", b"")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_file_where_a_folder_should_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(StorageError, match="run/a: could not be written"):
+        write_atomic(tmp_path / "run" / "a", b"")
+
+
+def test_json_is_indented_utf8_and_has_numbers_only(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"é": [1, None]})
+    assert (tmp_path / "a.json").read_text("utf-8") == '{\n  "é": [\n    1,\n    null\n  ]\n}\n'
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(tmp_path / "a.json", {"x": float("nan")})
+    assert "é" in (tmp_path / "a.json").read_text("utf-8")
+
+
+def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {"model.bin", ".env.template", ".gitignore", ".hidden.abcdefgh"}
+    for name in kept:
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(storage.os, "replace", failing)
+    monkeypatch.setattr(storage.os, "unlink", failing)  # as if the process were gone
+    with pytest.raises(StorageError):
+        write_atomic(tmp_path / "model.bin", b"new")
+    monkeypatch.undo()
+    assert len(os.listdir(tmp_path)) == len(kept) + 1
+    remove_leftovers(tmp_path)
+    assert set(os.listdir(tmp_path)) == kept

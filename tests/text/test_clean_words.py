@@ -1,0 +1,124 @@
+"""The one door for text, and words with their places in it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixling.text import words as words_module
+from mixling.text.clean import clean, normalise
+from mixling.text.words import split_words, word_spans
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))  # surrogates, too
+ASCII = st.text(st.characters(max_codepoint=127), max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "plain"),
+        ("a\x00b", "a b"),
+        ("\ufeffa", " a"),
+        ("a\ud83d\ude00b\udfff", "a\ufffd\ufffdb\ufffd"),
+        ("\ue000 \ud7ff", "\ue000 \ud7ff"),  # the neighbours of the surrogates stay
+        ("naïve 你好 😀", "naïve 你好 😀"),
+    ],
+)
+def test_what_cannot_be_processed_is_replaced_character_by_character(text: str, expected: str) -> None:
+    assert clean(text, 100) == (expected, False)
+
+
+def test_text_is_cut_and_the_answer_says_so() -> None:
+    assert clean("abcdef", 6) == ("abcdef", False)
+    assert clean("abcdef", 5) == ("abcde", True)
+    assert clean("", 5) == ("", False)
+
+
+@given(ANY_TEXT, st.integers(1, 50))
+def test_clean_text_keeps_its_length_and_can_be_encoded(text: str, limit: int) -> None:
+    cleaned, truncated = clean(text, limit)
+    assert len(cleaned) == min(len(text), limit)
+    assert truncated == (len(text) > limit)
+    cleaned.encode()
+    assert clean(cleaned, limit) == (cleaned, False)
+
+
+def test_a_line_of_ten_million_characters_costs_what_its_head_costs() -> None:
+    line = "a\ud800" * 5_000_000
+    begin = time.perf_counter()
+    cleaned, truncated = clean(line, 6464)
+    assert time.perf_counter() - begin < 0.1
+    assert truncated
+    assert len(cleaned) == 6464
+
+
+@pytest.mark.parametrize(
+    ("word", "lowercase", "expected"),
+    [
+        ("CaSe", True, "case"),
+        ("CaSe", False, "CaSe"),
+        ("E\u0301te\u0301", True, "été"),
+        ("E\u0301", False, "É"),
+        ("ÀÉ", True, "àé"),
+        ("", True, ""),
+    ],
+)
+def test_words_are_composed_and_in_lower_case_if_asked(word: str, lowercase: bool, expected: str) -> None:
+    assert normalise(word, lowercase=lowercase) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello, world!", ["Hello", ",", "world", "!"]),
+        ("don't we'll", ["don", "'", "t", "we", "'", "ll"]),
+        ("don’t", ["don", "’", "t"]),
+        ("3.5% of U.S.", ["3", ".", "5", "%", "of", "U", ".", "S", "."]),
+        ("a_b-c\t d\n", ["a", "_", "b", "-", "c", "d"]),
+        ("naïve Größe", ["naïve", "Größe"]),
+        ("cafe\u0301 x", ["cafe\u0301", "x"]),  # a combining accent is of the word
+        ("हिन्दी में लिखा।", ["हिन्दी", "में", "लिखा", "।"]),  # vowel signs and virama are marks
+        ("ภาษาไทย ง่ายมาก", ["ภาษาไทย", "ง่ายมาก"]),
+        ("我爱北京。", ["我", "爱", "北", "京", "。"]),
+        ("東京へ行く", ["東", "京", "へ", "行", "く"]),
+        ("한국어 좋아요?", ["한국어", "좋아요", "?"]),
+        ("مرحبا، كيف؟", ["مرحبا", "،", "كيف", "؟"]),
+        ("good😀👍🏽", ["good", "😀", "👍", "🏽"]),
+        ("€5 ≤ ½", ["€", "5", "≤", "½"]),
+        ("a\u00a0b\u2003c\u3000d", ["a", "b", "c", "d"]),
+        ("\ufffd", ["\ufffd"]),
+        ("", []),
+        (" \n\t", []),
+    ],
+)
+def test_words_of_many_languages(text: str, expected: list[str]) -> None:
+    assert split_words(text) == expected
+
+
+@given(ASCII)
+def test_the_pattern_for_ascii_equals_the_one_for_unicode(text: str) -> None:
+    unicode_words = split_words(text + " é")
+    assert split_words(text) == unicode_words[:-1]
+    assert words_module._pattern(True) != words_module._pattern(False)
+
+
+@given(ANY_TEXT, st.integers(0, 12))
+def test_spans_are_the_words_in_order_and_leave_only_spaces_out(text: str, limit: int) -> None:
+    spans = word_spans(text, len(text))
+    assert [text[start:end] for start, end in spans] == split_words(text)
+    assert word_spans(text, limit) == spans[:limit]
+    covered = {place for start, end in spans for place in range(start, end)}
+    assert sum(end - start for start, end in spans) == len(covered)
+    assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
+    assert not any(char.isspace() for word in split_words(text) for char in word)
+
+
+@given(ANY_TEXT)
+def test_offsets_of_clean_text_are_offsets_of_the_users(text: str) -> None:
+    cleaned, _ = clean(text, 1000)
+    for start, end in word_spans(cleaned, 1000):
+        word, original = cleaned[start:end], text[start:end]
+        assert word == original or word == "\ufffd"

@@ -1,0 +1,208 @@
+"""Subword units: trained the same in every process, read from public formats, written and read again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, models
+
+from mixling.errors import ConfigError, ModelFileError
+from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary
+
+WORDS = [*"the cat sat on the mat the hat unhappiness unhappily happily happiness".split(), "größe", "हिन्दी", "京"]
+
+TRAIN = """
+import json, sys
+from mixling.text.vocabulary import Vocabulary
+print(json.dumps(Vocabulary.train(json.load(sys.stdin), size=150).serialise()))
+"""
+
+
+def many_words() -> list[str]:
+    letters = "abcdefghijklmnopqrstuvwxyzäöüéñабвгд京東"
+    return [
+        letters[i % 7] + letters[i * 13 % 37] + letters[i * i % 31] + letters[i % 11] * (i % 3) for i in range(1, 900)
+    ]
+
+
+def test_two_processes_train_the_same_units() -> None:
+    given = json.dumps(many_words())
+    runs = [
+        subprocess.run([sys.executable, "-c", TRAIN], input=given, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    name, content = json.loads(runs[0].stdout)
+    assert name == "vocab.txt"
+    assert len(content.split("\n")) - 1 == 150  # so that ties were broken, not only letters numbered
+    assert (name, content) == Vocabulary.train(many_words(), size=150).serialise()
+
+
+def test_training_does_not_depend_on_the_order_of_words() -> None:
+    words = many_words()
+    assert Vocabulary.train(words, size=150).serialise() == Vocabulary.train(words[::-1], size=150).serialise()
+
+
+def test_units_spell_the_words_they_were_trained_on() -> None:
+    vocabulary = Vocabulary.train(WORDS)
+    for word, units in zip(WORDS, vocabulary.units(WORDS), strict=True):
+        assert units[0] + "".join(unit.removeprefix("##") for unit in units[1:]) == word
+        assert all(unit.startswith("##") for unit in units[1:])
+    assert vocabulary.units(["the"]) == [["the"]]
+
+
+def test_a_frequent_pair_becomes_one_unit_before_a_rare_one() -> None:
+    vocabulary = Vocabulary.train(["ab"] * 50 + ["cd"] * 2, size=8)  # [UNK] a b c d ##b ##d, and room for one
+    assert vocabulary.units(["ab", "cd"]) == [["ab"], ["c", "##d"]]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["zebra!", "théx", "漢", "hat漢", "x" * 2000],
+)
+def test_a_word_that_cannot_be_spelled_is_its_own_unit(word: str) -> None:
+    assert Vocabulary.train(WORDS).units([word, "cat"]) == [[word], ["cat"]]
+
+
+def test_the_empty_word_has_a_unit_too() -> None:
+    assert Vocabulary.train(WORDS).units([""]) == [[""]]
+
+
+def test_size_is_chosen_from_the_data_within_bounds() -> None:
+    few = Vocabulary.train(f"w{i}" for i in range(50))
+    assert len(few) <= MIN_UNITS
+    words = ["".join("abcdefghij"[int(d)] for d in str(i * 7919)) for i in range(5_000)]
+    assert MIN_UNITS < len(Vocabulary.train(words)) <= 2_500
+    assert MAX_UNITS == 8_000
+    assert len(Vocabulary.train(WORDS, size=60)) == 60
+
+
+def test_every_letter_has_a_unit_even_beyond_the_size() -> None:
+    vocabulary = Vocabulary.train([chr(code) * 2 for code in range(0x4E00, 0x4E00 + 80)], size=100)
+    assert len(vocabulary) == 161
+    assert vocabulary.units(["\u4e00\u4e01"]) == [["\u4e00", "##\u4e01"]]
+
+
+def test_no_words_train_the_unknown_unit_alone() -> None:
+    assert Vocabulary.train([]).serialise() == ("vocab.txt", "[UNK]\n")
+
+
+def test_vocab_txt_round_trips() -> None:
+    vocabulary = Vocabulary.train(WORDS)
+    name, content = vocabulary.serialise()
+    again = Vocabulary.parse(name, content)
+    assert again.serialise() == (name, content)
+    assert again.units([*WORDS, "other"]) == vocabulary.units([*WORDS, "other"])
+    assert [again.unit_id(unit) for unit in content.split("\n")[:-1]] == list(range(len(vocabulary)))
+    assert again.unit_id("nothing like this") == again.unit_id("[UNK]") == 0
+    assert Vocabulary.parse(name, content.rstrip("\n")).serialise() == (name, content)
+
+
+def unigram() -> Tokenizer:
+    return Tokenizer(models.Unigram([("<unk>", 0.0), ("ab", -1.0), ("a", -2.0), ("b", -3.0)], unk_id=0))
+
+
+def test_tokenizer_json_round_trips() -> None:
+    vocabulary = Vocabulary(unigram())
+    name, content = vocabulary.serialise()
+    assert name == "tokenizer.json"
+    again = Vocabulary.parse(name, content)
+    assert again.units(["ab", "aab", "q"]) == [["ab"], ["a", "ab"], ["q"]]
+    assert again.serialise() == (name, content)
+    assert again.unit_id("ab") == 1
+
+
+def test_padding_and_truncation_of_a_tokenizer_do_not_reach_words() -> None:
+    tokenizer = unigram()
+    tokenizer.enable_padding(length=4, pad_token="[PAD]")
+    tokenizer.enable_truncation(1)
+    assert Vocabulary(tokenizer).units(["ab", "aab"]) == [["ab"], ["a", "ab"]]
+
+
+def test_another_unknown_unit_is_not_taken_for_a_spelling() -> None:
+    words = ["ab", "xyz", "axb"]
+    bpe = Vocabulary(Tokenizer(models.BPE({"<unk>": 0, "a": 1, "b": 2}, [], unk_token="<unk>")))
+    assert bpe.units(words) == [["a", "b"], ["xyz"], ["axb"]]
+    wordpiece = Vocabulary(Tokenizer(models.WordPiece({"<unk>": 0, "a": 1, "##b": 2}, unk_token="<unk>")))
+    again = Vocabulary.parse(*wordpiece.serialise())  # a vocab.txt could not say what its unknown unit is
+    for vocabulary in (wordpiece, again):
+        assert vocabulary.units(words) == [["a", "##b"], ["xyz"], ["axb"]]
+
+
+def test_unit_numbers_with_gaps_survive() -> None:
+    vocabulary = Vocabulary(Tokenizer(models.WordPiece({"[UNK]": 0, "a": 5, "##b": 9}, unk_token="[UNK]")))
+    assert Vocabulary.parse(*vocabulary.serialise()).unit_id("##b") == vocabulary.unit_id("##b") == 9
+
+
+def test_a_wordpiece_tokenizer_json_is_the_same_as_its_vocab_txt() -> None:
+    ids = {"[UNK]": 0, "a": 1, "##a": 2}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
+    vocabulary = Vocabulary(tokenizer)
+    name, content = vocabulary.serialise()
+    assert (name, content) == ("vocab.txt", "[UNK]\na\n##a\n")
+    long = "a" * 200
+    assert vocabulary.units([long]) == Vocabulary.parse(name, content).units([long]) == [["a"] + ["##a"] * 199]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("vocab.txt", "", "is empty"),
+        ("vocab.txt", "[UNK]\na\nb\na\n", "the unit 'a' twice"),
+        ("vocab.txt", "a\nb\n", "[UNK] is missing"),
+        ("tokenizer.json", "", "is not a tokenizer"),
+        ("tokenizer.json", "[1, 2", "is not a tokenizer"),
+        ("tokenizer.json", '{"a": 1}', "is not a tokenizer"),
+        ("tokenizer.json", Tokenizer(models.WordPiece({"a": 0}, unk_token="[UNK]")).to_str(), "[UNK] is missing"),
+    ],
+)
+def test_what_is_no_vocabulary_is_refused(name: str, content: str, told: str) -> None:
+    with pytest.raises(ModelFileError) as caught:
+        Vocabulary.parse(name, content)
+    assert str(caught.value).startswith(f"{name}: ")
+    assert told in str(caught.value)
+
+
+def test_load_reads_files_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_bytes(b"[UNK]\r\na\r\n##b\r\n")
+    assert Vocabulary.load(str(tmp_path)).units(["ab"]) == [["a", "##b"]]
+    assert Vocabulary.load(str(tmp_path / "vocab.txt")).serialise()[1] == "[UNK]\na\n##b\n"
+    (tmp_path / "json").mkdir()
+    unigram().save(str(tmp_path / "json" / "tokenizer.json"))
+    assert Vocabulary.load(str(tmp_path / "json")).units(["aab"]) == [["a", "ab"]]
+
+
+def test_load_tells_what_it_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(name: str) -> None:
+        raise OSError(f"no route to {name}\nand more")
+
+    monkeypatch.setattr(Tokenizer, "from_pretrained", offline)
+    with pytest.raises(ConfigError, match="neither vocab.txt nor tokenizer.json"):
+        Vocabulary.load(str(tmp_path))
+    (tmp_path / "t5.model").write_bytes(b"\x0a\xff\xfe")
+    with pytest.raises(ConfigError, match=r"t5\.model: is not UTF-8 text"):
+        Vocabulary.load(str(tmp_path / "t5.model"))
+    with pytest.raises(ConfigError, match=r"'org/name': no such file .* no route to org/name$"):
+        Vocabulary.load("org/name")
+    with pytest.raises(ConfigError, match="File name too long"):
+        Vocabulary.load("a" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("folder", "size", "word", "units"),
+    [
+        ("bert-base-uncased", 30_522, "unaffable", ["una", "##ffa", "##ble"]),  # the example of BERT's own repository
+        ("bert-base-multilingual-cased", 119_547, "Weltmeisterschaft", ["Weltmeisterschaft"]),
+    ],
+)
+def test_the_papers_vocabularies(shared_data: Path, folder: str, size: int, word: str, units: list[str]) -> None:
+    found = sorted((shared_data / "vocab").rglob(f"*{folder}*"))
+    assert found, "the shared vocabulary is missing"
+    vocabulary = Vocabulary.load(str(found[0]))
+    assert len(vocabulary) == size
+    assert vocabulary.units([word]) == [units]
+    assert Vocabulary.parse(*vocabulary.serialise()).serialise() == vocabulary.serialise()

@@ -1,0 +1,116 @@
+"""A tiny model and a few rows to train it on, so that a whole training takes a fraction of a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from mixling.data.batches import TextSet
+from mixling.data.examples import Example
+from mixling.data.store import ExampleStore
+from mixling.mixers.token_mlp import TokenMLPConfig
+from mixling.models.block import BlockConfig, FeedForwardConfig
+from mixling.models.frontend import FrontendConfig
+from mixling.models.heads import HeadConfig
+from mixling.models.model import ModelConfig, build_model
+from mixling.tasks.base import Task
+from mixling.tasks.classification import Classification
+from mixling.tasks.token_labelling import TokenLabelling
+from mixling.text.encoder import TextConfig, TextEncoder, train_vocabulary
+from mixling.text.fingerprint import MinHash
+from mixling.text.labels import LabelSet
+from mixling.training.loop import TrainConfig, Trainer, TrainingData
+
+LABELS = ("down", "left", "up")
+MakeTrainer = Callable[..., Trainer]
+
+
+def model_config(*, dropout: float = 0.1) -> ModelConfig:
+    """A pNLP-Mixer of a few hundred weights."""
+    block = BlockConfig(
+        mixers=(TokenMLPConfig(hidden_dim=8),), feed_forward=FeedForwardConfig(ffn_dim=8), dropout=dropout
+    )
+    return ModelConfig(
+        text=TextConfig(projection=MinHash(num_features=64, num_hashes=8), max_len=12, vocabulary_size=200),
+        frontend=FrontendConfig(window=1),
+        dim=8,
+        layers=(block,),
+        head=HeadConfig(dropout=dropout),
+    )
+
+
+def rows(count: int, *, seed: int, tagged: bool = False) -> ExampleStore:
+    """Texts of 1 to 11 made-up words; one of them tells the label, which is wrong in a tenth of the rows."""
+    rng = np.random.default_rng(seed)
+    filler = ["".join(rng.choice(list("abcdefgh"), size=4)) for _ in range(60)]
+
+    def example(number: int) -> Example:
+        label = LABELS[rng.integers(3)]
+        words = [*rng.choice(filler, size=rng.integers(0, 11)).tolist(), label]
+        rng.shuffle(words)
+        if tagged:
+            tags = tuple("B-way" if word in LABELS else "O" for word in words)
+            return Example(words, tags, "rows.jsonl", number + 1)
+        shown = label if rng.random() < 0.9 else LABELS[rng.integers(3)]
+        return Example(" ".join(words), shown, "rows.csv", number + 2)
+
+    return ExampleStore.from_examples(example(number) for number in range(count))
+
+
+def trainer(
+    config: TrainConfig,
+    *,
+    num_train: int = 50,
+    num_dev: int = 20,
+    tagged: bool = False,
+    dropout: float = 0.1,
+    keep: bool = True,
+    train: ExampleStore | None = None,
+    weights: npt.NDArray[np.float32] | None = None,
+    **options: Any,
+) -> Trainer:
+    """A trainer that has not begun; `options` are those of `Trainer`."""
+    train, dev = train or rows(num_train, seed=1, tagged=tagged), rows(num_dev, seed=2, tagged=tagged)
+    labels = LabelSet(("O", "B-way", "I-way"), "iob") if tagged else LabelSet(LABELS, "single")
+    kind: type[Task] = TokenLabelling if tagged else Classification
+    counts = train.label_counts()
+    task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
+    shape = model_config(dropout=dropout)
+    encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
+    data = TrainingData(
+        train=TextSet(train, encoder, keep=keep),
+        train_targets=labels.targets([train.target(i) for i in range(len(train))]),
+        dev=TextSet(dev, encoder, keep=keep),
+        dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
+        weights=weights,
+        where=train.where,
+    )
+    model = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)
+    return Trainer(model, task, data, config, **options)
+
+
+@pytest.fixture(name="trainer")
+def _trainer() -> MakeTrainer:
+    return trainer
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """An empty folder for a run."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return folder

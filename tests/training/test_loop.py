@@ -1,0 +1,322 @@
+"""The loop: reproducible, keeps the best evaluation on dev, stops when told, keeps to its time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from mixling.data.batches import training_batches
+from mixling.errors import TrainingError
+from mixling.tasks.base import LossConfig
+from mixling.training import loop
+from mixling.training.loop import HISTORY, Observer, TrainConfig, Trainer
+from mixling.training.optim import OptimConfig, learning_rate
+
+MakeTrainer = Callable[..., Trainer]
+QUICK: dict[str, Any] = {
+    "epochs": 4,
+    "batch_size": 8,
+    "precision": "float32",
+    "optim": OptimConfig(lr=0.02),
+    "word_dropout": 0.0,
+    "loss": LossConfig(label_smoothing=0.0),
+}
+
+
+def weights_of(trainer: Trainer) -> dict[str, bytes]:
+    return {name: value.numpy().tobytes() for name, value in trainer.model.state_dict().items()}
+
+
+class Recorder(Observer):
+    """Keeps what it was told, and the weights at every evaluation."""
+
+    def __init__(self) -> None:
+        self.trainer: Trainer | None = None
+        self.losses: list[float] = []
+        self.at_evaluation: dict[int, dict[str, bytes]] = {}
+        self.ended = 0
+
+    def stepped(self, step: int, loss: float) -> None:
+        self.losses.append(loss)
+        assert step == len(self.losses)
+
+    def evaluated(self, record: dict[str, Any]) -> None:
+        assert self.trainer is not None
+        self.at_evaluation[record["step"]] = weights_of(self.trainer)
+
+    def finished(self) -> None:
+        self.ended += 1
+
+
+def recorded(trainer: Trainer) -> Recorder:
+    assert isinstance(trainer.observer, Recorder)
+    trainer.observer.trainer = trainer
+    return trainer.observer
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_one_seed_gives_the_same_bits_and_another_seed_others(
+    trainer: MakeTrainer, tagged: bool, precision: str
+) -> None:
+    def train(seed: int) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+        torch.rand(seed + 3)  # what was drawn before must not matter
+        made = trainer(TrainConfig(**{**QUICK, "precision": precision, "word_dropout": 0.2}, seed=seed), tagged=tagged)
+        history = made.fit()
+        return weights_of(made), history
+
+    assert train(0) == train(0)
+    assert train(0)[0] != train(1)[0]
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_it_learns(trainer: MakeTrainer, tagged: bool) -> None:
+    """The rows are made so that one word decides, nine times in ten."""
+    made = trainer(TrainConfig(**{**QUICK, "epochs": 12}), num_train=300, num_dev=100, tagged=tagged)
+    best = max(record[f"dev_{made.task.metric}"] for record in made.fit())
+    assert best > (0.95 if tagged else 0.8)
+
+
+def test_bfloat16_learns_too(trainer: MakeTrainer) -> None:
+    made = trainer(TrainConfig(**{**QUICK, "epochs": 12, "precision": "bfloat16"}), num_train=300, num_dev=100)
+    assert max(record["dev_accuracy"] for record in made.fit()) > 0.8
+    assert all(value.dtype == torch.float32 for value in made.model.parameters())
+
+
+def test_the_best_evaluation_is_chosen_on_dev_and_restored(trainer: MakeTrainer, run_folder: Path) -> None:
+    config = TrainConfig(**{**QUICK, "epochs": 12, "optim": OptimConfig(lr=0.1)})
+    made = trainer(config, observer=Recorder(), folder=run_folder)
+    observer = recorded(made)
+    history = made.fit()
+    ranks = [(record["dev_accuracy"], -record["dev_loss"]) for record in history]
+    best = history[ranks.index(max(ranks))]
+    assert best is not history[-1], "the case must have a best evaluation that is not the last"
+    assert weights_of(made) == observer.at_evaluation[best["step"]]
+    # `best` marks each record that was the best so far, so that the last marked one is the best of all.
+    assert [record["best"] for record in history] == [
+        rank > max(ranks[:i], default=(-1,)) for i, rank in enumerate(ranks)
+    ]
+    assert [json.loads(line) for line in (run_folder / HISTORY).read_text("utf-8").splitlines()] == history
+    assert observer.ended == 1
+    assert len(observer.losses) == 12 * math.ceil(50 / 8)
+
+
+def test_the_training_loss_is_the_mean_since_the_last_evaluation(trainer: MakeTrainer) -> None:
+    made = trainer(TrainConfig(**QUICK), observer=Recorder())
+    losses = recorded(made).losses
+    sizes = [
+        len(batch) for epoch in range(4) for batch in training_batches(made.data.train.lengths, 8, seed=0, epoch=epoch)
+    ]
+    before = 0
+    for record in made.fit():
+        part = slice(before, record["step"])
+        assert record["train_loss"] == pytest.approx(np.average(losses[part], weights=sizes[part]), abs=2e-6)
+        before = record["step"]
+
+
+def test_patience_stops_after_that_many_evaluations_without_a_better_one(trainer: MakeTrainer) -> None:
+    config = {**QUICK, "epochs": 30, "optim": OptimConfig(lr=0.1)}
+    whole = trainer(TrainConfig(**config)).fit()
+    history = trainer(TrainConfig(**config, patience=3)).fit()
+    stale = list(itertools.accumulate(whole, lambda n, record: 0 if record["best"] else n + 1, initial=0))[1:]
+    assert history == whole[: stale.index(3) + 1]
+    assert len(history) < len(whole)
+
+
+def test_evaluations_are_at_each_epoch_and_at_least_ten(trainer: MakeTrainer) -> None:
+    def steps(epochs: int) -> list[int]:
+        return [record["step"] for record in trainer(TrainConfig(**{**QUICK, "epochs": epochs})).fit()]
+
+    assert steps(12) == [7 * epoch for epoch in range(1, 13)]
+    assert len(steps(2)) >= 7  # 14 steps: every second one
+    assert steps(2)[-1] == 14
+
+
+@pytest.mark.parametrize(("num_examples", "epochs"), [(100, 40), (10_000, 40), (40_000, 10), (10**7, 3)])
+def test_planned_epochs(num_examples: int, epochs: int) -> None:
+    assert TrainConfig().planned_epochs(num_examples) == epochs
+    assert TrainConfig(epochs=7).planned_epochs(num_examples) == 7
+
+
+def test_the_rate_of_every_step_is_the_schedule_s(trainer: MakeTrainer) -> None:
+    config = TrainConfig(**QUICK)
+    made = trainer(config)
+    rates: list[float] = []
+    made.optimizer.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+    history = made.fit()
+    assert rates == [learning_rate(config.optim, step, 28) for step in range(28)]
+    assert [record["learning_rate"] for record in history] == [rates[record["step"] - 1] for record in history]
+
+
+def test_a_step_is_that_of_the_textbook(trainer: MakeTrainer) -> None:
+    """Mean loss, clipped gradient and AdamW, by a loop over the texts one by one."""
+    optim = OptimConfig(lr=0.01, clip_norm=0.05, warmup=0, eps=1e-3, weight_decay=0.01)
+    config = TrainConfig(**{**QUICK, "epochs": 1, "batch_size": 50, "optim": optim})
+    made, other = (trainer(config, dropout=0.0) for _ in range(2))
+    made.fit()
+    decayed = [p for p in other.model.parameters() if p.ndim > 1]
+    rest = [p for p in other.model.parameters() if p.ndim < 2]
+    groups = [{"params": decayed}, {"params": rest, "weight_decay": 0}]
+    textbook = torch.optim.AdamW(groups, lr=0.01, weight_decay=0.01, eps=1e-3)
+    losses: list[Tensor] = []
+    for i in range(50):
+        batch = loop.collate(other.data.train.words(np.array([i])), other.data.train.encoder)
+        logits = other.model(batch.positions, batch.weights, batch.index, batch.mask)
+        losses.append(-logits[0].log_softmax(0)[int(other.data.train_targets[i])])
+    torch.stack(losses).mean().backward()
+    norm = math.sqrt(sum(float(p.grad.square().sum()) for p in other.model.parameters() if p.grad is not None))
+    assert norm > 0.05, "the case must be one where the gradient is clipped"
+    for parameter in other.model.parameters():
+        assert parameter.grad is not None
+        parameter.grad *= 0.05 / norm
+    textbook.step()
+    for mine, wanted in zip(made.model.parameters(), other.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, wanted, rtol=1e-4, atol=2e-5)
+
+
+def test_weights_of_examples_equal_repeated_rows(trainer: MakeTrainer) -> None:
+    """One full batch a step, so that how rows are dealt into batches does not differ."""
+    config = TrainConfig(**{**QUICK, "epochs": 5, "batch_size": 1000, "optim": OptimConfig(lr=0.01, eps=1e-3)})
+    base = trainer(config, dropout=0.0)
+    times = np.random.default_rng(0).integers(0, 4, size=50)
+    weighted = trainer(config, dropout=0.0, weights=times.astype(np.float32))
+    repeated = trainer(config, dropout=0.0)
+    # The word table and the targets must be those of all rows: repeat indices, not rows.
+    chosen = np.repeat(np.arange(50), times)
+    train = repeated.data.train
+    words = train.words
+    train.words = lambda indices: words(chosen[indices])  # type: ignore[method-assign]
+    train.lengths = train.lengths[chosen]
+    train.__class__ = type("Repeated", (type(train),), {"__len__": lambda _: len(chosen)})
+    object.__setattr__(repeated.data, "train_targets", np.asarray(repeated.data.train_targets)[chosen])
+    for made in (base, weighted, repeated):
+        made.fit()
+    for a, b, c in zip(*(made.model.parameters() for made in (weighted, repeated, base)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+        assert not torch.equal(a, c)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_names_step_batch_and_rows(
+    trainer: MakeTrainer, run_folder: Path, monkeypatch: pytest.MonkeyPatch, bad: float
+) -> None:
+    config = TrainConfig(**QUICK, checkpoint_seconds=1e-9)
+    made = trainer(config, folder=run_folder, observer=Recorder())
+    recorded(made)
+    kept: list[bytes] = []
+    loss = made.task.loss
+
+    def sometimes_bad(*arguments: Any) -> tuple[Tensor, Tensor]:
+        total, weight = loss(*arguments)
+        if len(recorded(made).losses) == 9 and made.model.training:  # the tenth step: epoch 2, its third batch
+            kept.append((run_folder / loop.CHECKPOINT).read_bytes())
+            total = total * bad
+        return total, weight
+
+    monkeypatch.setattr(made.task, "loss", sometimes_bad)
+    with pytest.raises(TrainingError) as error:
+        made.fit()
+    batch = training_batches(made.data.train.lengths, 8, seed=0, epoch=1)[2]
+    lines = sorted(int(i) + 2 for i in batch)
+    message = str(error.value)
+    assert message.startswith("step 9 (epoch 2, batch 3 of 7, rows ")
+    assert ", ".join(f"rows.csv:{line}" for line in lines[:5]) in message
+    assert f"and {len(lines) - 5} more" in message
+    assert f"the loss is {bad}" in message
+    assert str(run_folder) in message
+    assert [(run_folder / loop.CHECKPOINT).read_bytes()] == kept
+    assert recorded(made).ended == 1
+
+
+def test_a_gradient_that_is_not_finite_stops_before_the_weights_are_spoilt(trainer: MakeTrainer) -> None:
+    made = trainer(TrainConfig(**QUICK))
+    before = weights_of(made)
+    made.model.head.output.bias.register_hook(lambda gradient: gradient * math.inf)  # type: ignore[union-attr]
+    with pytest.raises(TrainingError, match=r"norm is (inf|nan)"):
+        made.fit()
+    assert weights_of(made) == before
+
+
+def test_logits_of_dev_that_are_not_finite_are_a_training_s_error(trainer: MakeTrainer) -> None:
+    made = trainer(TrainConfig(**QUICK))
+    made.optimizer.register_step_post_hook(
+        lambda *_: made.model.head.output.bias.data.fill_(math.inf)  # type: ignore[union-attr]
+    )
+    with pytest.raises(TrainingError, match="step"):
+        made.fit()
+
+
+class Clock:
+    """A clock that only the trainer's own work moves: `step` seconds a step, `evaluation` seconds an evaluation."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, step: float, evaluation: float) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(loop.time, "monotonic", lambda: self.now)
+        backward, predict = Trainer._backward, loop.predict_logits
+
+        def slow_backward(*arguments: Any, **options: Any) -> Tensor:
+            self.now += step
+            return backward(*arguments, **options)
+
+        def slow_predict(*arguments: Any, **options: Any) -> Any:
+            self.now += evaluation
+            return predict(*arguments, **options)
+
+        monkeypatch.setattr(Trainer, "_backward", slow_backward)
+        monkeypatch.setattr(loop, "predict_logits", slow_predict)
+
+
+class StartOfSteps(Observer):
+    """When the first step began."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.at = clock, math.nan
+
+    def started(self, step: int, total_steps: int) -> None:
+        self.at = self.clock.now
+
+
+@pytest.mark.parametrize(
+    ("step", "evaluation"),
+    [(0.1, 0.0), (0.1, 0.2), (0.4, 0.0), (0.4, 0.5), (0.4, 3.0), (0.4, 30.0)],
+    ids=["cheap dev", "fair dev", "one epoch", "one epoch, fair dev", "dear dev", "hopeless dev"],
+)
+def test_the_plan_fits_the_time_budget(
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, step: float, evaluation: float
+) -> None:
+    budget = 20.0
+    clock = Clock(monkeypatch, step=step, evaluation=evaluation)
+    start = StartOfSteps(clock)
+    made = trainer(TrainConfig(**{**QUICK, "epochs": 1000}, time_budget=budget), num_train=300, observer=start)
+    history = made.fit()
+    spent = clock.now - start.at
+    if evaluation < budget:
+        assert 0.55 * budget < spent <= budget
+    else:
+        assert len(history) == 1, "what cannot be had in the time is done once"
+
+
+def test_a_budget_that_is_not_needed_changes_nothing(trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch, step=0.01, evaluation=0.01)
+    free, bound = trainer(TrainConfig(**QUICK)), trainer(TrainConfig(**QUICK, time_budget=1000))
+    assert free.fit() == bound.fit()
+    assert weights_of(free) == weights_of(bound)
+
+
+def test_class_weights_and_smoothing_reach_the_loss(trainer: MakeTrainer) -> None:
+    plain, other = (
+        trainer(TrainConfig(**{**QUICK, "loss": loss}))
+        for loss in (LossConfig(label_smoothing=0), LossConfig(label_smoothing=0.1, class_weights="balanced"))
+    )
+    plain.fit()
+    other.fit()
+    assert weights_of(plain) != weights_of(other)
