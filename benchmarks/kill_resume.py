@@ -135,13 +135,15 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         finished += 1
         victim = folder / f"run{finished}"
         attempt = begin(rows, victim, options.epochs)
+        late = 0  # kills after training: a run is allowed two, else most kills would be there
         while True:
-            kill = strike(attempt, rng, times) if len(kills) < options.kills else None
+            kill = strike(attempt, rng, times) if len(kills) < options.kills and late < 2 else None
             if kill is None and attempt.process.wait() == 0:
                 break
             if kill is None:
                 sys.exit(f"the run ended with code {attempt.process.returncode}:\n{read(attempt.log)}")
             kills.append({"run": finished, **kill})
+            late += attempt.written(TRAINED)
             print(kills[-1], flush=True)
             attempt = begin(rows, victim, options.epochs, again=True)
         differences += [f"run {finished}: {difference}" for difference in compare(files(victim), wanted)]

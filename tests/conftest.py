@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Must come before the packages are first imported. Without torch, which prediction does not need, there is nothing to
 # check, and the tests that need no torch still run.
@@ -13,6 +14,10 @@ if all(find_spec(name) is not None for name in ("torch", "jaxtyping", "beartype"
     from jaxtyping import install_import_hook
 
     install_import_hook(["mixling.mixers", "mixling.models"], "beartype.beartype")
+
+# The same examples in every run, however busy the machine is.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

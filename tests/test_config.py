@@ -162,7 +162,7 @@ def test_overrides_share_tables_and_the_later_one_wins() -> None:
 
 @pytest.mark.parametrize("item", ["lr", "=3", " =3", ""])
 def test_an_override_without_key_and_value_is_refused(item: str) -> None:
-    with pytest.raises(ConfigError, match="--set train.lr=0.001"):
+    with pytest.raises(ConfigError, match=r"--set train\.lr=0\.001"):
         read_overrides([item])
 
 

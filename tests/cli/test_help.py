@@ -13,6 +13,8 @@ from typer.main import get_command
 
 from mixling.cli.main import build_app
 
+from .conftest import Call
+
 # Frozen: scripts of users depend on these names. Add to them; take none away.
 FLAGS = {
     "train": {
@@ -103,27 +105,58 @@ def test_version() -> None:
     assert mixling("--version").stdout.strip() == __version__
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["predict", "no-such-model", "a text"], ["error: no-such-model", "no such file or folder"]),
-        (["show", "no-such-model"], ["error: no-such-model"]),
-        (["predict"], ["Missing argument"]),
-        (["show", "x", "--jsn"], ["--jsn", "--json"]),
-        (["trian"], ["trian"]),
-        (["train", "no-such.csv", "-o", "out"], ["error: no-such.csv: no such file"]),
-        (["train", "x.csv", "-o", "out", "--time-budget", "soon"], ["--time-budget", "90s"]),
-        (["train", "x.csv", "-o", "out", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
-        (["train", "-o", "out"], ["error: no input"]),
-        (["train", "--resume", "-o", "out"], ["no run to resume"]),
-        (["train", "--resume", "--overwrite", "-o", "out"], ["exclude each other"]),
-    ],
-)
-def test_mistakes_end_with_exit_code_2_and_no_traceback(args: list[str], words: list[str], tmp_path: Path) -> None:
-    done = mixling(*args, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
+MISTAKES = [
+    (["predict", "no-such-model", "a text"], ["error: no-such-model", "no such file or folder"]),
+    (["show", "no-such-model"], ["error: no-such-model"]),
+    (["predict"], ["Missing argument"]),
+    (["show", "x", "--jsn"], ["--jsn", "--json"]),
+    (["trian"], ["trian"]),
+    (["train", "no-such.csv", "-o", "out"], ["error: no-such.csv: no such file"]),
+    (["train", "no-such.csv", "-o", "out", "--task", "classification"], ["error: no-such.csv: no such file"]),
+    (["train", "x.csv", "-o", "out", "--time-budget", "soon"], ["--time-budget", "90s"]),
+    (["train", "x.csv", "-o", "out", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
+    (["train", "x.csv", "-o", "out", "--task", "clasification"], ["task", "'classification'"]),
+    (["train", "x.csv", "-o", "out", "--set", "train.epohcs=3"], ["'train.epohcs'", "did you mean 'epochs'"]),
+    (["train", "-o", "out"], ["error: no input"]),
+    (["train", "--resume", "-o", "out"], ["no run to resume"]),
+    (["train", "--resume", "--overwrite", "-o", "out"], ["exclude each other"]),
+]
+
+
+@pytest.mark.parametrize(("args", "words"), MISTAKES, ids=lambda value: " ".join(value[:1]))
+def test_mistakes_end_with_exit_code_2_and_write_nothing(
+    args: list[str], words: list[str], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "x.csv" in args:
+        Path("x.csv").write_text("text,label\na,b\n")
+    done = call(*args)  # an error that is none of the user's would escape from here
+    assert done.code == 2
     for word in words:
-        assert word in done.stderr
-    assert done.stdout == ""
-    assert list(tmp_path.iterdir()) == []
+        assert word in done.err
+    assert done.out == ""
+    assert {path.name for path in tmp_path.iterdir()} <= {"x.csv"}
+
+
+def test_a_mistake_has_no_traceback(tmp_path: Path) -> None:
+    done = mixling("show", "no-such-model", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no-such-model")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch, call: Call, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "mixling.runs", raising=False)
+    done = call("train", "x.csv", "-o", tmp_path / "out")
+    assert done.code == 2
+    assert "torch" in done.err
+    assert 'pip install "mixling[train]"' in done.err
+
+
+def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp_path: Path) -> None:
+    def interrupted(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mixling.runtime.session.open_model", interrupted)
+    assert call("show", tmp_path).code == 130

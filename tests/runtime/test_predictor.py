@@ -194,6 +194,10 @@ def test_answers_outlast_a_table_that_starts_anew(classifier: tuple[Model, bytes
     for text, row in zip(rows, expected, strict=True):
         np.testing.assert_allclose(list(forgetful.predict_one(text).probabilities.values()), row, atol=1e-6)
     assert small.generation > 3
+    old = forgetful.encode(rows[:1])
+    forgetful.encode(rows[1:])
+    with pytest.raises(DataError, match="encode them again"):
+        forgetful.logits([*old, *forgetful.encode(rows[:3])])
 
 
 def test_a_stream_is_read_as_far_as_it_is_answered(

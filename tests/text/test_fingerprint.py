@@ -204,7 +204,7 @@ def test_averaged_embeddings() -> None:
     np.testing.assert_allclose(dense(bags, len(VOCABULARY)), expected, rtol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(units_of_words, st.sampled_from([3, 64, 1000]), st.integers(1, 9), st.integers(0, 2**32 - 1))
 def test_any_units_in_any_script(words: list[list[str]], m: int, n: int, seed: int) -> None:
     found = {

@@ -218,7 +218,7 @@ def test_outside_the_main_thread_signals_are_left_alone(trainer: MakeTrainer, ru
 
 
 def test_bits_do_not_depend_on_which_words_the_encoder_met_first(trainer: MakeTrainer) -> None:
-    """Texts that are encoded anew number their words in the order of the steps; a resumed run begins with later ones."""
+    """Texts that are encoded anew number their words in the order of the steps, and a resumed run begins late."""
     kept, anew = trainer(CONFIG), trainer(CONFIG, keep=False)
     for made in (kept, anew):
         made.data.train.lengths[:] = 1  # the same buckets, so the same batches

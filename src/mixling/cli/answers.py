@@ -83,7 +83,9 @@ def _for_people(text: Text | None, answer: Prediction | str) -> str:
     else:
         assert answer.probabilities is not None
         likely = sorted(answer.probabilities.items(), key=lambda item: -item[1])[:_TOP]
-        lines.append(printable(answer.label if answer.label is not None else ", ".join(answer.labels or ()) or "(none)"))
+        lines.append(
+            printable(answer.label if answer.label is not None else ", ".join(answer.labels or ()) or "(none)")
+        )
         lines += [f"  {probability:6.1%}  {printable(label)}" for label, probability in likely]
     cut = "  (the text is longer than the model reads; its end had no part in this)"
     truncated = not isinstance(answer, str) and answer.truncated

@@ -29,24 +29,28 @@ _WORST = 10
 
 def demo(
     text: Annotated[
-        list[str] | None, typer.Option("--text", metavar="TEXT", help="Tell the language of this text; may be repeated.")
+        list[str] | None,
+        typer.Option("--text", metavar="TEXT", help="Tell the language of this text; may be repeated."),
     ] = None,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder of the model.")] = Path(
         "language-model"
     ),
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training names.")] = 3,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training names.")] = 2,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the split and of the training.")] = 0,
 ) -> None:
     """Train a language identifier and try it.
 
-    It learns from names in 60 languages that the Babel package ships. Takes about a minute. A model that an earlier demo left in DIR answers at once.
+    It learns from names in 60 languages that the Babel package ships; that takes about a minute. A model that an
+    earlier demo left in DIR answers at once.
     """
     from mixling.runtime.predictor import Predictor
 
     if not _is_trained(out):
         _train(out, epochs=epochs, seed=seed)
     else:
-        print(f"{out}: answers come from this model of an earlier demo; delete the folder to train anew", file=sys.stderr)
+        print(
+            f"{out}: answers come from this model of an earlier demo; delete the folder to train anew", file=sys.stderr
+        )
     predictor = Predictor(out)
     if text:
         _answer(predictor, text)
@@ -57,14 +61,25 @@ def demo(
 
 
 def demo_config(*, epochs: int, seed: int) -> RunConfig:
-    """The body of X-SMALL on character n-grams: of names of one or two words a word as a whole tells little."""
+    """X-SMALL on a bag of the units of each word.
+
+    Chosen on dev names and on questions of XQuAD in 12 languages: MinHash with 1,024 counters told .72 of the names and
+    .57 of the questions, with 4,096 counters .82 and .66, this bag .84 and .71; word dropout and balanced classes give
+    the questions some points more.
+    """
     from mixling.config import merge, parse
     from mixling.models.presets import PRESETS
     from mixling.runs import RunConfig
 
-    text = {"projection": {"type": "binary", "num_features": 4096, "num_hashes": 4}, "vocabulary_size": 3000}
+    text = {"projection": {"type": "binary", "num_features": 4096, "num_hashes": 4}}
     model = merge(PRESETS["pnlp-mixer-x-small"].to_dict(), {"text": text})
-    train = {"epochs": epochs, "seed": seed, "batch_size": 128, "time_budget": 75.0}
+    train = {
+        "epochs": epochs,
+        "seed": seed,
+        "batch_size": 128,
+        "word_dropout": 0.3,
+        "loss": {"class_weights": "balanced"},
+    }
     return parse(RunConfig, {"model": model, "train": train}, where="demo")
 
 
@@ -97,7 +112,9 @@ def _is_trained(folder: Path) -> bool:
             print(f"{folder}: the unfinished run there begins anew", file=sys.stderr)
         return False
     if set(open_model(folder).labels.names) != set(LANGUAGES.values()):
-        raise ConfigError(f"{folder}: holds a model that tells other things than languages; give another folder with -o")
+        raise ConfigError(
+            f"{folder}: holds a model that tells other things than languages; give another folder with -o"
+        )
     return True
 
 

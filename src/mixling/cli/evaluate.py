@@ -84,7 +84,7 @@ def measure(predictor: Predictor, examples: Iterator[Example], *, on_bad_row: On
     """The metrics of a model on examples, which are read in windows.
 
     Raises:
-        DataError: an example has a label that the model does not know, unless `on_bad_row` skips it; no example is left.
+        DataError: a label that the model does not know, unless `on_bad_row` skips it; no example is left.
     """
     from mixling.cli.rows import WINDOW
     from mixling.tasks.evaluation import evaluate as score

@@ -22,7 +22,8 @@ def export(
 ) -> None:
     """Write a model as one ONNX file.
 
-    Vocabulary, labels and configuration are inside. Another precision than that of the folder's model.onnx is made from its float weights, which needs torch.
+    Vocabulary, labels and configuration are inside. Another precision than that of the folder's model.onnx is made
+    from its float weights, which needs torch.
     """
     from mixling.runtime.session import FILE_NAME, open_model
     from mixling.storage import write_atomic
@@ -38,7 +39,7 @@ def export(
     elif not folder:
         raise ConfigError(f"{model}: holds {has} weights; {precision} is made from a run folder, which has the floats")
     else:
-        content = _export_anew(model, cast(str, precision))
+        content = _export_anew(model, precision)
         if precision == "int8":
             print("note: what 8 bits cost was not measured here; `mixling evaluate` tells", file=sys.stderr)
     write_atomic(out, content)

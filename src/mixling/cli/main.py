@@ -1,4 +1,4 @@
-"""The command line's start: it knows the commands and how each kind of end is told; work is imported when it is done."""
+"""The command line's start: it knows the commands, and how each kind of end is told; work is imported late."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."),
+        typer.Argument(
+            metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there, at once when all is done.")
@@ -50,8 +52,8 @@ def predict(
 ) -> None:
     """Predict with a saved model.
 
-    Each input row gives one row of output, in order. JSON lines have label and probabilities (or labels, or tokens, tags
-    and spans), CSV has label and probability. Lines on standard input are answered as they arrive.
+    Each input row gives one row of output, in order. JSON lines have label and probabilities (or labels, or tokens,
+    tags and spans), CSV has label and probability. Lines on standard input are answered as they arrive.
     Torch is not needed.
     """
     from mixling.cli.answers import open_out, writer_for
@@ -139,7 +141,12 @@ def _bar(*, shown: bool) -> AbstractContextManager[Any]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} rows"), TextColumn("{task.speed}"), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} rows"),
+        TextColumn("{task.speed}"),
+        TimeElapsedColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.add_task("", total=None)
     return bar

@@ -26,7 +26,8 @@ def train(
     ] = None,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder of the run.")] = ...,  # type: ignore[assignment]
     dev: Annotated[
-        list[str] | None, typer.Option("--dev", metavar="FILE", help="Rows to choose the best epoch on; may be repeated.")
+        list[str] | None,
+        typer.Option("--dev", metavar="FILE", help="Rows to choose the best epoch on; may be repeated."),
     ] = None,
     dev_fraction: Annotated[
         float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
@@ -48,7 +49,9 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="NAME|FILE.toml", help="A model by name [pnlp-mixer-x-small] or a file of one."),
+        typer.Option(
+            "--model", metavar="NAME|FILE.toml", help="A model by name [pnlp-mixer-x-small] or a file of one."
+        ),
     ] = None,
     vocabulary: Annotated[
         str | None,
@@ -56,7 +59,8 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="By default from the number of rows.")] = None,
     time_budget: Annotated[
-        str | None, typer.Option("--time-budget", metavar="90s|3m|1h", help="Fewer epochs where they would take longer.")
+        str | None,
+        typer.Option("--time-budget", metavar="90s|3m|1h", help="Fewer epochs where they would take longer."),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of all that is random [0].")] = None,
     on_bad_row: Annotated[

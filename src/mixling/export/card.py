@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from mixling.text.labels import LabelSet
 
 _SHOWN_LABELS = 50
-_PIPELINES = {"classification": "text-classification", "multi_label": "text-classification", "tagging": "token-classification"}
+_PIPELINES = {
+    "classification": "text-classification",
+    "multi_label": "text-classification",
+    "tagging": "token-classification",
+}
 # The hub's names of metrics, and under what name our report has them.
 _METRICS = {
     "classification": {"accuracy": "accuracy", "f1": "macro_f1"},
@@ -19,7 +22,12 @@ _METRICS = {
 _TITLES = {
     "classification": "assigns one of {n} labels to a text",
     "multi_label": "assigns any of {n} labels to a text",
-    "tagging": "labels the words of a sentence and finds spans of {n} types",
+    "tagging": "finds spans in a sentence, with {n} labels",
+}
+_ANSWERS = {
+    "classification": "prediction.label, prediction.probabilities",
+    "multi_label": "prediction.labels, prediction.probabilities",
+    "tagging": "[(span.label, span.start, span.end) for span in prediction.spans]",
 }
 
 
@@ -33,112 +41,101 @@ def model_card(
         report: what metrics.json holds.
         folder_files: the folder's files and what each is.
     """
-    task = config["task"]
-    shown = _metrics(task, report["dev"])
-    return "\n".join(
-        [
-            "---",
-            *_front_matter(task, report["dev"]),
-            "---",
-            "",
-            f"# {_kind(config['model'])} that {_TITLES[task].format(n=_num_classes(labels))}",
-            "",
-            f"{report['parameters']:,} parameters, {report['file_bytes'] / 1e6:.2f} MB with {report['precision']} weights, "
-            "vocabulary included. It predicts with NumPy, tokenizers and ONNX Runtime; PyTorch is not needed.",
-            "",
-            *_usage(task),
-            "## Labels",
-            "",
-            _labels(labels),
-            "",
-            "## Results",
-            "",
-            f"Of the exported {report['precision']} model on the {report['dev']['n']:,} development rows, on which the "
-            f"epoch was chosen ({report['best']['epoch']:g}); on new text it will be a little worse.",
-            "",
-            "| measure | value |",
-            "|---|---|",
-            *(f"| {name.replace('_', ' ')} | {value:.4f} |" for name, value in shown.items()),
-            "",
-            *_gate(report.get("gate")),
-            "## Training",
-            "",
-            "The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.",
-            "",
-            "| setting | value |",
-            "|---|---|",
-            *_recipe(config),
-            "",
-            "## Limits",
-            "",
-            f"- It reads the first {config['model']['text']['max_len']} words of a text; the answer says `truncated` "
-            "where there were more.",
-            "- It knows what its training rows show and nothing of the world beyond: text of another kind, language or "
-            "time can be answered wrongly and with confidence.",
-            "- What is unfair in the training rows is repeated. Measure it on rows of your own before it decides anything "
-            "that matters.",
-            "",
-            "## Files",
-            "",
-            *(f"- `{name}`: {what}" for name, what in folder_files.items()),
-            "",
-        ]
-    )
+    task, dev = config["task"], report["dev"]
+    measures = {key.replace("_", " "): value for key, value in dev.items() if isinstance(value, float)}
+    return f"""---
+{_front_matter(task, dev)}
+---
+
+# {_kind(config["model"])} that {_TITLES[task].format(n=len(labels))}
+
+{report["parameters"]:,} parameters, {report["file_bytes"] / 1e6:.2f} MB with {report["precision"]} weights, vocabulary
+included. It predicts with NumPy, tokenizers and ONNX Runtime; PyTorch is not needed.
+
+## How to use
+
+```
+pip install mixling
+mixling predict . "a text"
+mixling evaluate . test.csv
+```
+
+```python
+from mixling import Predictor
+
+predictor = Predictor(".")  # this folder, or its model.onnx alone
+prediction = predictor.predict("a text")
+print({_ANSWERS[task]})
+```
+
+## Labels
+
+{_labels(labels)}
+
+## Results
+
+Of the exported {report["precision"]} model on the {dev["n"]:,} development rows, which also chose the epoch
+({report["best"]["epoch"]:g}); on new text it will be a little worse.
+
+| measure | value |
+|---|---|
+{_table(measures, "{:.4f}")}
+{_gate(report.get("gate"))}
+## Training
+
+The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.
+
+| setting | value |
+|---|---|
+{_table(_recipe(config), "{}")}
+
+## Limits
+
+- It reads the first {config["model"]["text"]["max_len"]} words of a text; the answer says `truncated` where there were
+  more.
+- It knows what its training rows show and nothing beyond: text of another kind, language or time can be answered
+  wrongly and with confidence.
+- What is unfair in the training rows is repeated. Measure it on rows of your own before it decides anything that
+  matters.
+
+## Files
+
+{chr(10).join(f"- `{name}`: {what}" for name, what in folder_files.items())}
+"""
 
 
-def _front_matter(task: str, dev: Mapping[str, Any]) -> list[str]:
-    """YAML; strings are written as JSON, which YAML reads."""
+def _front_matter(task: str, dev: Mapping[str, Any]) -> str:
+    """The hub's YAML. Nothing in it is the user's text: words of ours and numbers."""
     pipeline = _PIPELINES[task]
-    rows = {name: dev[key] for name, key in _METRICS[task].items() if dev[key] is not None}
-    lines = ["library_name: mixling", f"pipeline_tag: {pipeline}", "tags:"]
-    lines += [f"- {tag}" for tag in ("mixling", "mlp-mixer", "onnx")]
-    lines += ["metrics:", *(f"- {name}" for name in rows)]
-    lines += [
-        "model-index:",
-        "- name: mixling",
-        "  results:",
-        "  - task:",
-        f"      type: {pipeline}",
-        "    dataset:",
-        "      name: development rows",
-        "      type: private",
-        "      split: validation",
-        "    metrics:",
-    ]
-    for name, value in rows.items():
-        lines += [f"    - type: {name}", f"      name: {json.dumps(_METRICS[task][name])}", f"      value: {value:.6f}"]
-    return lines
+    values = {name: (key, dev[key]) for name, key in _METRICS[task].items() if dev[key] is not None}
+    names = "\n".join(f"- {name}" for name in values)
+    rows = "\n".join(
+        f"    - type: {name}\n      name: {key.replace('_', ' ')}\n      value: {value:.6f}"
+        for name, (key, value) in values.items()
+    )
+    return f"""library_name: mixling
+pipeline_tag: {pipeline}
+tags:
+- mixling
+- mlp-mixer
+- onnx
+metrics:
+{names}
+model-index:
+- name: mixling
+  results:
+  - task:
+      type: {pipeline}
+    dataset:
+      name: development rows
+      type: private
+      split: validation
+    metrics:
+{rows}"""
 
 
-def _metrics(task: str, dev: Mapping[str, Any]) -> dict[str, float]:
-    return {key: value for key, value in dev.items() if isinstance(value, float)}
-
-
-def _usage(task: str) -> list[str]:
-    answer = "[(span.label, span.start, span.end) for span in prediction.spans]"
-    answer = answer if task == "tagging" else "prediction.probabilities"
-    return [
-        "## How to use",
-        "",
-        "```",
-        "pip install mixling",
-        'mixling predict . "a text"',
-        "mixling evaluate . test.csv",
-        "```",
-        "",
-        "```python",
-        "from mixling import Predictor",
-        "",
-        'predictor = Predictor(".")  # this folder, or its model.onnx alone',
-        'prediction = predictor.predict("a text")',
-        f"print({answer})",
-        "```",
-        "",
-    ]
-
-
-def _num_classes(labels: LabelSet) -> int:
-    return len({name[2:] for name in labels.names[1:]}) if labels.kind == "iob" else len(labels)
+def _table(values: Mapping[str, Any], form: str) -> str:
+    return "\n".join(f"| {name} | {form.format(value)} |" for name, value in values.items())
 
 
 def _labels(labels: LabelSet) -> str:
@@ -157,23 +154,22 @@ def _code(name: str) -> str:
     return f"{fence}{pad}{line}{pad}{fence}"
 
 
-def _gate(gate: Mapping[str, Any] | None) -> list[str]:
+def _gate(gate: Mapping[str, Any] | None) -> str:
     if gate is None:
-        return []
+        return ""
     drop = round(gate["accuracy_drop"], 2)
     change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
-    return [
-        f"With 8-bit weights {gate['agreement']:.2%} of the decisions on these rows are those of the float model; "
-        f"accuracy is {change}.",
-        "",
-    ]
+    return f"""
+With 8-bit weights {gate["agreement"]:.2%} of the decisions on these rows are those of the float model; accuracy is
+{change}.
+"""
 
 
-def _recipe(config: Mapping[str, Any]) -> list[str]:
+def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
     model, train = config["model"], config["train"]
     layers = len(model["layers"]) if model["num_layers"] is None else model["num_layers"]
     projection = model["text"]["projection"]
-    values = {
+    return {
         "features": ", ".join(f"{key} {value}" for key, value in projection.items()),
         "window, width, layers": f"{model['frontend']['window']}, {model['dim']}, {layers}",
         "epochs": "chosen from the number of rows" if train["epochs"] is None else train["epochs"],
@@ -184,7 +180,6 @@ def _recipe(config: Mapping[str, Any]) -> list[str]:
         "label smoothing": train["loss"]["label_smoothing"],
         "seed": train["seed"],
     }
-    return [f"| {key} | {value} |" for key, value in values.items()]
 
 
 def _kind(model: Mapping[str, Any]) -> str:

@@ -150,9 +150,12 @@ class Predictor:
     def logits(self, encoded: Sequence[Encoded]) -> list[Float32]:
         """The logits of each encoded text: (C,), or (N, C) of a tagger.
 
-        The texts must be the encoder's latest: a later call of it may start its table anew (`encoder.generation`).
+        Raises:
+            DataError: the texts were encoded before the encoder's table was full and started anew: encode them again.
         """
         with _ENCODING:
+            if any(item.generation != self.encoder.generation for item in encoded):
+                raise DataError("texts were encoded for a word table that has been emptied since; encode them again")
             rows = [self._word_rows(item.words) for item in encoded]
         return self._run(rows, BATCH_SIZE)
 

@@ -42,7 +42,7 @@ class MultiLabel(Task):
 
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         smoothing = self.loss_config.label_smoothing
-        soft = targets.float() * (1 - smoothing) + smoothing / 2
+        soft = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
         positive = None if self.class_weights is None else self.class_weights.to(targets.device)
         losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none", pos_weight=positive).mean(1)
         shares = torch.ones_like(losses) if weights is None else weights

@@ -54,11 +54,13 @@ class Encoded:
     offsets: N pairs of start and end characters in the text (of a list: its words joined by single spaces); None unless
         asked for, and for pairs. A text without words has one row all the same, and no offsets.
     truncated: whether words, or characters of a word, were left out.
+    generation: of the encoder's word table; the rows mean nothing in another.
     """
 
     words: npt.NDArray[np.int32]
     offsets: list[tuple[int, int]] | None
     truncated: bool
+    generation: int
 
 
 class TextEncoder:
@@ -100,7 +102,7 @@ class TextEncoder:
             self._add(word for words, _, _ in split for word in words)
             rows = [[ids[word] for word in words] for words, _, _ in split]
         return [
-            Encoded(np.array(row or [EMPTY], np.int32), spans, cut)
+            Encoded(np.array(row or [EMPTY], np.int32), spans, cut, self.generation)
             for row, (_, spans, cut) in zip(rows, split, strict=True)
         ]
 

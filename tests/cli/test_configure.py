@@ -1,0 +1,122 @@
+"""Where the values of a run's configuration come from, and which of them wins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mixling.cli.predict import kind_of
+from mixling.cli.rows import columns_for
+from mixling.cli.train import configure, infer_task, read_seconds
+from mixling.errors import ConfigError, DataError, ModelFileError
+from mixling.models.presets import PRESETS
+from mixling.runs import RunConfig
+
+
+def config_of(options: dict, *, toml: Path | None = None, overrides: tuple[str, ...] = ()) -> RunConfig:
+    options = {"task": "classification", **options}
+    return configure(options, toml=str(toml) if toml else None, vocabulary=None, overrides=overrides)[0]
+
+
+def test_toml_then_options_then_set(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text('precision = "float32"\n[train]\nseed = 1\nepochs = 1\nbatch_size = 8\n[data]\ntrain = ["a.csv"]\n')
+    config = config_of(
+        {"train": {"seed": 2, "epochs": 2}}, toml=toml, overrides=("train.epochs=3", "train.optim.lr=0.5")
+    )
+    assert (config.train.batch_size, config.train.seed, config.train.epochs) == (8, 2, 3)
+    assert config.train.optim.lr == 0.5
+    assert config.data.train == ("a.csv",)
+    assert config.precision == "float32"
+
+
+def test_models_by_name_table_and_file(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    assert config_of({}).model == PRESETS["pnlp-mixer-x-small"]
+    assert config_of({"model": "pnlp-mixer-base"}).model == PRESETS["pnlp-mixer-base"]
+    toml.write_text('model = "pnlp-mixer-small"\n')
+    assert config_of({}, toml=toml).model == PRESETS["pnlp-mixer-small"]
+    assert config_of({"model": "pnlp-mixer-base"}, toml=toml).model == PRESETS["pnlp-mixer-base"]
+    toml.write_text('[model]\npreset = "pnlp-mixer-small"\ndim = 48\n')
+    model = config_of({}, toml=toml, overrides=("model.text.max_len=128",)).model
+    assert (model.dim, model.text.max_len, model.num_layers) == (48, 128, 2)
+    toml.write_text("[model]\ndim = 48\n")
+    with pytest.raises(ConfigError, match="neither a preset to start from nor layers"):
+        config_of({}, toml=toml)
+    (tmp_path / "model.toml").write_text('preset = "pnlp-mixer-base"\ndim = 24\n')
+    assert config_of({"model": str(tmp_path / "model.toml")}).model.dim == 24
+    assert config_of({}, overrides=("model=pnlp-mixer-large",)).model == PRESETS["pnlp-mixer-large"]
+
+
+def test_a_written_configuration_is_read_back(tmp_path: Path) -> None:
+    config = config_of({"model": "pnlp-mixer-base", "train": {"seed": 3}})
+    assert RunConfig.model_validate(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_a_misspelt_key_is_named_with_its_file(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text("[trian]\nseed = 1\n")
+    with pytest.raises(ConfigError, match=r"run\.toml: unknown key 'trian'; did you mean 'train'"):
+        config_of({}, toml=toml)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "task"),
+    [
+        ("a.jsonl", '{"tokens": ["a"], "slots": ["O"]}\n', {}, "tagging"),
+        ("a.jsonl", '{"text": "a", "label": "b"}\n', {}, "classification"),
+        ("a.jsonl", '{"tokens": ["a"], "slots": ["O"], "text": "a", "label": "b"}\n', {}, "classification"),
+        ("a.jsonl", '{"tokens": ["a"], "slots": ["O"], "intent": "b"}\n', {"label": "intent"}, "classification"),
+        ("a.jsonl", '{"words": ["a"], "tags": ["O"]}\n', {"tokens": "words", "slots": "tags"}, "tagging"),
+        ("a.conll", "a O\n", {}, "tagging"),
+        ("a.csv", "text,label\na,b\n", {}, "classification"),
+    ],
+)
+def test_the_task_is_seen_from_the_rows(name: str, content: str, columns: dict, task: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    assert infer_task({"train": [str(tmp_path / name)], "columns": columns})[0] == task
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("3m", 180), ("1.5h", 5400), ("45", 45)])
+def test_time_budgets(text: str, seconds: float) -> None:
+    assert read_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-3m", "0s", "3 minutes", "1d"])
+def test_bad_time_budgets(text: str) -> None:
+    with pytest.raises(ConfigError, match="90s"):
+        read_seconds(text)
+
+
+def test_columns_given_known_and_usual(tmp_path: Path) -> None:
+    assert columns_for(str(tmp_path), {}).text == "text"
+    assert columns_for(str(tmp_path / "model.onnx"), {"text": "t"}).text == "t"
+    saved = {"config": {"data": {"columns": {"text": "review", "label": "stars"}}}}
+    (tmp_path / "run.json").write_text(json.dumps(saved))
+    columns = columns_for(str(tmp_path), {"text": None, "label": "grade"})
+    assert (columns.text, columns.label) == ("review", "grade")
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(ModelFileError, match="damaged"):
+        columns_for(str(tmp_path), {})
+
+
+def test_kinds_of_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("text\na\n")
+    Path("film").mkdir()
+    assert kind_of(["-"]) == "stdin"
+    assert kind_of(["a.csv", "a.csv", "hf:imdb:test"]) == "files"
+    assert (
+        kind_of(["what a film"])
+        == kind_of(["film"])
+        == kind_of(["x" * 10_000])
+        == kind_of(["open a.csv now"])
+        == "text"
+    )
+    with pytest.raises(DataError, match=r"b\.csv: no such file"):
+        kind_of(["b.csv"])
+    for inputs in (["a.csv", "-"], ["a.csv", "a text"], ["-", "a text"]):
+        with pytest.raises(ConfigError, match="several kinds"):
+            kind_of(inputs)

@@ -1,0 +1,211 @@
+"""Examples -> batches: nothing lost, nothing mixed up, nothing that depends on more than the arguments."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixling.data.batches import (
+    Batch,
+    TextSet,
+    collate,
+    drop_words,
+    length_batches,
+    pad_targets,
+    shard,
+    training_batches,
+)
+from mixling.data.examples import Example
+from mixling.data.store import ExampleStore
+from mixling.text.encoder import Text, TextConfig, TextEncoder
+from mixling.text.fingerprint import Binary, MinHash, Projection, SimHash
+from mixling.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary.train(["the", "cat", "sat", "on", "the", "mat", "and", "a", "dog", "sat", "there"])
+TEXTS: list[Text] = ["the cat sat", "", ("a dog", "a cat"), ["New York", "the"], "the the dog and the cat and the mat"]
+LENGTHS = np.array([3, 9, 1, 4, 4, 2, 8, 1, 64, 5, 5, 7] * 40 + [2], np.int32)
+
+
+def encoder(projection: Projection = MinHash(num_hashes=4), max_table: int = 1 << 19) -> TextEncoder:
+    return TextEncoder(TextConfig(projection=projection), VOCABULARY, max_table=max_table)
+
+
+def store(texts: list[Text]) -> ExampleStore:
+    return ExampleStore.from_examples(Example(text, None, "x", line) for line, text in enumerate(texts, 1))
+
+
+def token_bag(batch: Batch, i: int, j: int) -> Counter[int]:
+    """What the token holds: position -> weight; nothing for padding."""
+    found: Counter[int] = Counter()
+    number = int(batch.index[i, j])
+    if number:
+        for place, position in enumerate(batch.positions[number - 1].tolist()):
+            weight = 1.0 if batch.weights is None else float(batch.weights[number - 1, place])
+            if weight:
+                found[position] += weight  # type: ignore[assignment]
+    return found
+
+
+@pytest.mark.parametrize("projection", [MinHash(num_hashes=4), Binary(num_hashes=4), SimHash(num_features=32)])
+def test_a_batch_holds_each_texts_words_in_order(projection: Projection) -> None:
+    made = encoder(projection)
+    words = [item.words for item in made.encode(TEXTS)]
+    batch = collate(words, made)
+    lengths = [len(item) for item in words]
+    assert batch.mask.tolist() == [[j < length for j in range(max(lengths))] for length in lengths]
+    assert batch.index[~batch.mask].eq(0).all()
+    assert len(batch.positions) == len({int(row) for item in words for row in item})  # each distinct word once
+    for i, item in enumerate(words):
+        alone = collate([item], made)
+        assert alone.mask.all()
+        for j in range(len(item)):
+            assert token_bag(batch, i, j) == token_bag(alone, 0, j) != Counter()
+
+
+def test_a_dropped_word_is_a_zero_vector_that_keeps_its_place() -> None:
+    made = encoder()
+    (words,) = (item.words for item in made.encode(["the cat sat"]))
+    batch = collate([np.where([False, True, False], 0, words).astype(np.int32), words[:1]], made)
+    assert batch.mask.tolist() == [[True, True, True], [True, False, False]]
+    assert (batch.index[0] == 0).tolist() == [False, True, False]
+    assert len(batch.positions) == 2
+    whole = collate([words], made)
+    assert token_bag(batch, 0, 2) == token_bag(whole, 0, 2)
+
+
+def test_a_batch_whose_words_are_all_dropped() -> None:
+    batch = collate([np.zeros(2, np.int32), np.zeros(1, np.int32)], encoder())
+    assert batch.mask.tolist() == [[True, True], [True, False]]
+    assert not batch.index.any()
+    assert batch.positions.shape[0] == 0
+
+
+def test_words_are_numbered_as_they_come_and_not_as_they_were_met() -> None:
+    fresh, used = encoder(), encoder()
+    used.encode(["mat dog sat the"])
+    batches = [collate([item.words for item in made.encode(TEXTS)], made) for made in (fresh, used)]
+    assert torch.equal(batches[0].index, batches[1].index)
+    assert torch.equal(batches[0].positions, batches[1].positions)
+    seen = batches[0].index[batches[0].mask].tolist()
+    assert list(dict.fromkeys(seen)) == list(range(1, len(set(seen)) + 1))
+
+
+def test_a_batch_moves_as_a_whole() -> None:
+    made = encoder(Binary(num_hashes=4))
+    batch = collate([item.words for item in made.encode(TEXTS)], made)
+    moved = batch.to(torch.device("meta"))
+    assert moved.weights is not None
+    assert {t.device.type for t in (moved.positions, moved.weights, moved.index, moved.mask)} == {"meta"}
+
+
+@given(st.integers(0, 400), st.integers(1, 70), st.integers(0, 2**32 - 1), st.integers(0, 5))
+def test_an_epoch_has_each_example_once(count: int, size: int, seed: int, epoch: int) -> None:
+    batches = training_batches(LENGTHS[:count], size, seed=seed, epoch=epoch)
+    assert sorted(int(i) for batch in batches for i in batch) == list(range(count))
+    assert len(batches) == -(-count // size)
+    assert all(1 <= len(batch) <= size for batch in batches)
+    assert sum(len(batch) < size for batch in batches) <= 1
+
+
+def test_an_epoch_is_a_function_of_its_arguments() -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return [batch.tolist() for batch in training_batches(LENGTHS, 8, seed=seed, epoch=epoch)]
+
+    np.random.seed(1)
+    first = order(3, 1)
+    np.random.seed(2)
+    assert order(3, 1) == first
+    assert order(3, 2) != first
+    assert order(4, 1) != first
+
+
+def test_batches_hold_texts_of_like_length_in_random_order() -> None:
+    batches = training_batches(LENGTHS, 8, seed=0, epoch=0)
+    tokens = sum(len(batch) * int(LENGTHS[batch].max()) for batch in batches)
+    assert tokens < 1.15 * LENGTHS.sum()  # padding; without buckets it is several times as much
+    means = [float(LENGTHS[batch].mean()) for batch in batches]
+    assert means != sorted(means)
+
+
+@given(st.integers(0, 100), st.integers(1, 20))
+def test_evaluation_sees_each_example_once_by_length(count: int, size: int) -> None:
+    batches = list(length_batches(LENGTHS[:count], size))
+    order = [int(i) for batch in batches for i in batch]
+    assert sorted(order) == list(range(count))
+    assert LENGTHS[order].tolist() == sorted(LENGTHS[:count].tolist())
+    assert all(len(batch) == size for batch in batches[:-1])
+
+
+def test_words_are_dropped_at_the_rate_and_by_the_seed() -> None:
+    texts = [np.arange(3, 1003, dtype=np.int32), np.arange(3, 5003, dtype=np.int32)]
+    dropped = drop_words(texts, 0.3, seed=[1, 2, 3])
+    for before, after in zip(texts, dropped, strict=True):
+        assert after.dtype == np.int32
+        assert np.all((after == 0) | (after == before))
+        assert abs(np.mean(after == 0) - 0.3) < 5 * (0.21 / len(before)) ** 0.5
+    again, other = drop_words(texts, 0.3, seed=[1, 2, 3]), drop_words(texts, 0.3, seed=[1, 2, 4])
+    assert all(np.array_equal(a, b) for a, b in zip(dropped, again, strict=True))
+    assert not np.array_equal(dropped[0], other[0])
+    assert all(np.array_equal(a, b) for a, b in zip(drop_words(texts, 0.0, seed=[1]), texts, strict=True))
+    assert texts[0][0] == 3  # the texts themselves stay
+
+
+def test_targets_are_padded_with_a_value_that_is_told() -> None:
+    rows = [np.array([1, 2, 3]), np.array([4]), np.array([], np.int64)]
+    assert pad_targets(rows, 4, -100).tolist() == [[1, 2, 3, -100], [4, -100, -100, -100], [-100] * 4]
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+def test_processes_share_a_batch_out_without_rest(world: int) -> None:
+    parts = [shard(np.array([5, 8, 2, 9, 4]), rank, world).tolist() for rank in range(world)]
+    assert sorted(i for part in parts for i in part) == [2, 4, 5, 8, 9]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_a_text_set_gives_what_the_encoder_gives_kept_or_not() -> None:
+    expected = [item.words.tolist() for item in encoder().encode(TEXTS)]
+    for keep in (True, False):
+        made = TextSet(store(TEXTS), encoder(), keep=keep)
+        assert len(made) == len(TEXTS)
+        order = np.array([4, 0, 3, 1, 2])
+        bags = collate(made.words(order), made.encoder)
+        again = encoder()
+        wanted = collate([item.words for item in again.encode([TEXTS[i] for i in order])], again)
+        assert torch.equal(bags.index, wanted.index)
+        assert torch.equal(bags.positions, wanted.positions)
+        assert made.lengths.tolist() == ([len(item) for item in expected] if keep else [64] * len(TEXTS))
+
+
+def test_offsets_can_be_asked_for() -> None:
+    made = TextSet(store(TEXTS), encoder())
+    assert made.encode([0], offsets=True)[0].offsets == [(0, 3), (4, 7), (8, 11)]
+
+
+def test_kept_rows_are_not_used_once_the_encoder_began_a_new_table() -> None:
+    shared = encoder(max_table=30)
+    texts: list[Text] = [f"w{i} w{i + 1}" for i in range(10)]
+    train = TextSet(store(texts), shared)
+    TextSet(store([" ".join(f"v{i}" for i in range(40))]), shared)
+    shared.encode(["one more"])
+    assert shared.generation == 1
+    indices = np.array([7, 2])
+    found = collate(train.words(indices), shared)
+    fresh = encoder()
+    wanted = collate([item.words for item in fresh.encode([texts[7], texts[2]])], fresh)
+    assert torch.equal(found.positions, wanted.positions)
+    assert torch.equal(found.index, wanted.index)
+    assert train.lengths.tolist() == [2] * 10  # lengths stay, and with them the order of an epoch
+
+
+def test_a_table_too_small_for_its_own_texts_keeps_nothing() -> None:
+    texts: list[Text] = [f"w{i}" for i in range(9000)]
+    made = TextSet(store(texts), encoder(max_table=4000))
+    assert made.lengths.tolist() == [64] * 9000
+    found = collate(made.words(np.array([1])), made.encoder)
+    fresh = encoder()
+    assert torch.equal(found.positions, collate([fresh.encode(["w1"])[0].words], fresh).positions)

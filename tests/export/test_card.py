@@ -1,0 +1,91 @@
+"""The model card: front matter that YAML reads, numbers that are the report's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mixling.export.card import model_card
+from mixling.runs import RunConfig
+from mixling.tasks.base import TaskName
+from mixling.text.labels import LabelKind, LabelSet
+
+yaml = pytest.importorskip("yaml")
+
+DEV: dict[str, dict[str, Any]] = {
+    "classification": {"n": 50, "accuracy": 0.9375, "macro_f1": 0.875, "log_loss": 0.25, "roc_auc": None},
+    "multi_label": {"n": 50, "subset_accuracy": 0.5, "micro_f1": 0.75, "macro_f1": 0.625, "roc_auc": 0.9},
+    "tagging": {
+        "n": 50, "n_words": 400, "word_accuracy": 0.9375, "word_accuracy_without_o": None, "span_precision": 0.75,
+        "span_recall": 0.5, "span_f1": 0.6, "sentence_accuracy": 0.25,
+    },
+}  # fmt: skip
+LABELS: dict[str, tuple[tuple[str, ...], LabelKind]] = {
+    "classification": (("no", "yes: 'a' `b`\n---"), "single"),
+    "multi_label": (("a", "b"), "multi"),
+    "tagging": (("O", "B-city", "I-city"), "iob"),
+}
+
+
+def card(task: TaskName, **changes: Any) -> str:
+    report = {
+        "dev": DEV[task],
+        "best": {"epoch": 7.5},
+        "precision": "int8",
+        "gate": {"agreement": 0.995, "accuracy_drop": -0.25},
+        "parameters": 208_279,
+        "file_bytes": 456_000,
+        **changes,
+    }
+    return model_card(RunConfig(task=task).to_dict(), report, LabelSet(*LABELS[task]), folder_files={"x.y": "a file"})
+
+
+def front_matter(text: str) -> dict[str, Any]:
+    start, head, _ = text.split("---\n", 2)
+    assert start == ""
+    return dict(yaml.safe_load(head))
+
+
+@pytest.mark.parametrize(
+    ("task", "pipeline", "measures"),
+    [
+        ("classification", "text-classification", {"accuracy": 0.9375, "f1": 0.875}),
+        ("multi_label", "text-classification", {"f1": 0.75}),
+        ("tagging", "token-classification", {"accuracy": 0.9375, "precision": 0.75, "recall": 0.5, "f1": 0.6}),
+    ],
+)
+def test_front_matter(task: TaskName, pipeline: str, measures: dict[str, float]) -> None:
+    values = front_matter(card(task))
+    assert values["library_name"] == "mixling"
+    assert values["pipeline_tag"] == pipeline
+    assert values["metrics"] == list(measures)
+    (result,) = values["model-index"][0]["results"]
+    assert {item["type"]: item["value"] for item in result["metrics"]} == measures
+    assert result["task"]["type"] == pipeline
+    assert result["dataset"].keys() >= {"name", "type"}  # the hub requires both
+
+
+def test_every_measure_of_the_report_is_told() -> None:
+    text = card("tagging")
+    for name, value in DEV["tagging"].items():
+        if isinstance(value, float):
+            assert f"| {name.replace('_', ' ')} | {value:.4f} |" in text
+    assert "208,279 parameters, 0.46 MB" in text
+    assert "99.50% of the decisions" in text
+    assert "accuracy is\n0.25 points higher" in text
+    assert "`x.y`: a file" in text
+
+
+def test_labels_cannot_break_the_page() -> None:
+    text = card("classification")
+    assert text.count("\n---\n") == 1  # the end of the front matter
+    assert "``yes: 'a' `b`\N{REPLACEMENT CHARACTER}---``" in text
+
+
+def test_a_float_model_tells_of_no_gate() -> None:
+    assert "8-bit" not in card("classification", gate=None, precision="float32")
+
+
+def test_it_is_deterministic() -> None:
+    assert card("tagging") == card("tagging")
