@@ -40,7 +40,8 @@ RIVAL = "import joblib; print(joblib.load({path!r}).predict([{text!r}])[0])"
 
 def read(path: Path) -> tuple[list[str], list[str]]:
     """Texts and intents of a file of SNIPS."""
-    rows = [json.loads(line) for line in gzip.open(path, "rt", encoding="utf-8")]
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
     return [" ".join(row["tokens"]) for row in rows], [row["intent"] for row in rows]
 
 

@@ -23,7 +23,7 @@ from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
-from mixling.errors import ModelFileError, TrainingError
+from mixling.errors import ConfigError, ModelFileError, TrainingError
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
 from mixling.export.quantize import Gate, check_gate, measure_gate
@@ -171,6 +171,13 @@ def fit(
         where=train.where,
     )
     model = build_model(config.model, num_outputs=len(labels), output=task.output, seed=config.train.seed)
+    if model.frontend.embeddings is not None:
+        if text.projection.num_features != len(vocabulary):
+            raise ConfigError(
+                f"projection 'embedding': num_features is {text.projection.num_features}, but the vocabulary has "
+                f"{len(vocabulary)} units; set model.text.projection.num_features and model.text.vocabulary to fit"
+            )
+        model.frontend.load_embeddings(config.model.frontend.embeddings)
     say(f"{len(labels)} labels, {len(vocabulary):,} units, {count_parameters(model):,} parameters")
     say_truncated(data.train, text.max_len, say)
     if processes.is_main:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 from torch import Tensor
 from torch.nn import functional as F
 
 from mixling.config import parse
 from mixling.data.batches import collate
+from mixling.errors import ConfigError
 from mixling.mixers.identity import IdentityConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
@@ -324,3 +328,21 @@ def test_golden_names_of_a_saved_models_tensors(output: Output, head: list[str])
     model = build_model(model_config("pnlp-mixer-x-small"), num_outputs=2, output=output)
     layers = [f"encoder.layers.{i}.{key}" for i in range(2) for key in LAYER_KEYS]
     assert list(model.state_dict()) == ["frontend.weight", "frontend.bias", *layers, *head]
+
+
+def test_unit_embeddings_come_from_a_file_of_the_right_shape(tmp_path: Path) -> None:
+    frontend = ProjectionFrontend(num_features=6, dim=4, window=1, embedding_dim=3)
+    values = np.arange(18, dtype=np.float32).reshape(6, 3)
+    np.save(tmp_path / "units.npy", values)
+    save_file({"embeddings": values + 1}, tmp_path / "units.safetensors")
+    frontend.load_embeddings(str(tmp_path / "units.npy"))
+    np.testing.assert_array_equal(frontend.embeddings, values)
+    frontend.load_embeddings(str(tmp_path / "units.safetensors"))
+    np.testing.assert_array_equal(frontend.embeddings, values + 1)
+    np.save(tmp_path / "wrong.npy", values.T)
+    np.save(tmp_path / "pickled.npy", np.array([{}]), allow_pickle=True)
+    for name, message in (("wrong", "(3, 6)"), ("pickled", "pickle"), ("missing", "No such file")):
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            frontend.load_embeddings(str(tmp_path / f"{name}.npy"))
+    with pytest.raises(ConfigError, match="model.frontend.embeddings"):
+        frontend.load_embeddings(None)

@@ -300,7 +300,7 @@ def test_the_plan_fits_the_time_budget(
     history = made.fit()
     spent = clock.now - start.at
     if evaluation < budget:
-        assert 0.55 * budget < spent <= budget
+        assert 0.55 * budget < spent <= 0.92 * budget, "the rest is left for what a real clock adds"
     else:
         assert len(history) == 1, "what cannot be had in the time is done once"
 

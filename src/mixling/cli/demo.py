@@ -119,11 +119,14 @@ def _is_trained(folder: Path) -> bool:
 
 
 def _train(folder: Path, *, epochs: int, seed: int) -> None:
+    import torch
+
     from mixling import runs
     from mixling.cli.progress import TrainingProgress
     from mixling.data.store import ExampleStore
     from mixling.runtime.predictor import Predictor
 
+    torch.set_num_threads(1)  # steps this small gain little from a second one, and lose much where cores are shared
     terminal = TrainingProgress()
     terminal.say("reading names of places, languages, currencies and more in 60 languages from the Babel package")
     examples = language_examples(seed)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.config import Config
+from mixling.errors import ConfigError
 
 
 class FrontendConfig(Config):
     """The projection bottleneck: one linear layer over the features of a window of words."""
 
     window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
+    embeddings: str | None = Field(
+        None, description="projection 'embedding': .npy or .safetensors file with the (units, width) matrix"
+    )
 
 
 class ProjectionFrontend(nn.Module):
@@ -36,6 +43,29 @@ class ProjectionFrontend(nn.Module):
         self.embeddings: Tensor | None
         self.register_buffer("embeddings", None if embedding_dim is None else torch.zeros(num_features, embedding_dim))
         nn.init.xavier_uniform_(self.weight)
+
+    def load_embeddings(self, path: str | None) -> None:
+        """Read the fixed table of unit embeddings; a saved model has it among its weights.
+
+        Raises:
+            ConfigError: no file is named, or it has no matrix of the right shape.
+        """
+        assert self.embeddings is not None, "only the projection 'embedding' has a table"
+        if path is None:
+            raise ConfigError("projection 'embedding': set model.frontend.embeddings to a .npy or .safetensors file")
+        try:
+            arrays = (
+                list(load_file(path).values()) if path.endswith(".safetensors") else [np.load(path, allow_pickle=False)]
+            )
+        except (OSError, ValueError, SafetensorError) as error:
+            raise ConfigError(f"{path}: cannot be read as unit embeddings: {error}") from None
+        shapes = [tuple(array.shape) for array in arrays]
+        if shapes != [tuple(self.embeddings.shape)]:
+            raise ConfigError(
+                f"{path}: has arrays of shapes {shapes}; one of (num_features, embedding_dim) = "
+                f"{tuple(self.embeddings.shape)} is needed"
+            )
+        self.embeddings.copy_(torch.from_numpy(np.asarray(arrays[0], np.float32)))
 
     def table(self) -> Float[Tensor, "m R"]:
         """The matrix whose rows are summed, R = (2w+1) D."""

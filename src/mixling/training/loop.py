@@ -135,7 +135,8 @@ class Trainer:
         cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
         self.device = torch.device("cuda" if cuda else "cpu")
         # Without instructions for it, bfloat16 on a CPU is slower than float32; old releases of torch cannot tell.
-        native = cuda or getattr(torch.cpu, "get_capabilities", dict)().get("avx512_bf16", False)
+        instructions: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+        native = cuda or instructions.get("avx512_bf16", False)
         self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and native)
         self.model = model.to(self.device)
         self.optimizer = build_optimizer(model, config.optim)

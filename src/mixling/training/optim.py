@@ -12,7 +12,7 @@ from mixling.config import Config
 
 
 class OptimConfig(Config):
-    """AdamW with warm-up and cosine decay; the defaults were chosen on the dev splits of CLINC150 and MTOP (English)."""
+    """AdamW with warm-up and cosine decay; defaults chosen on the dev splits of CLINC150 and MTOP (English)."""
 
     lr: float = Field(2e-3, gt=0, le=1)
     beta1: float = Field(0.9, ge=0, lt=1)
