@@ -146,7 +146,9 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             late += attempt.written(TRAINED)
             print(kills[-1], flush=True)
             attempt = begin(rows, victim, options.epochs, again=True)
-        differences += [f"run {finished}: {difference}" for difference in compare(files(victim), wanted)]
+        found = [f"run {finished}: {difference}" for difference in compare(files(victim), wanted)]
+        print(found or f"run {finished}: the {len(wanted)} files are the same", flush=True)
+        differences += found
     return {
         "rows": options.rows,
         "uninterrupted_seconds": {name: round(seconds, 2) for name, seconds in times.items()},

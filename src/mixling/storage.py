@@ -6,22 +6,25 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from mixling.errors import StorageError
 
 _SUFFIX = ".part"  # what `remove_leftovers` may take for its own
 
 
-def write_atomic(path: str | Path, data: bytes | str) -> None:
-    """Write a file: temporary file beside it, fsync, rename, fsync of the folder.
+@contextlib.contextmanager
+def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write to that appears under its name, complete, when the block ends without an error, or never.
+
+    A temporary file beside it, fsync, rename, fsync of the folder.
 
     Raises:
         StorageError: with the path and the reason (disk full, no permission, ...); what stood there still stands.
     """
     path = Path(path)
-    content = data.encode() if isinstance(data, str) else data
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,21 +32,30 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
             dir=path.parent, prefix=f".{path.name}.", suffix=_SUFFIX, delete=False
         ) as file:
             temporary = file.name
-            file.write(content)
+            yield cast(BinaryIO, file)
             file.flush()
             os.fsync(file.fileno())
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
+        temporary = None
         _sync_folder(path.parent)
     except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
         raise StorageError(
             f"{path}: could not be written: {error.strerror or error}; nothing was saved there"
         ) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def write_atomic(path: str | Path, data: bytes | str) -> None:
+    """Write a file as `atomic_file` does, and raise as it does."""
+    content = data.encode() if isinstance(data, str) else data
+    with atomic_file(path) as file:
+        file.write(content)
 
 
 def write_json(path: str | Path, value: Any) -> None:

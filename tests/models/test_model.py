@@ -344,5 +344,5 @@ def test_unit_embeddings_come_from_a_file_of_the_right_shape(tmp_path: Path) -> 
     for name, message in (("wrong", "(3, 6)"), ("pickled", "pickle"), ("missing", "No such file")):
         with pytest.raises(ConfigError, match=re.escape(message)):
             frontend.load_embeddings(str(tmp_path / f"{name}.npy"))
-    with pytest.raises(ConfigError, match="model.frontend.embeddings"):
+    with pytest.raises(ConfigError, match=r"model\.frontend\.embeddings"):
         frontend.load_embeddings(None)

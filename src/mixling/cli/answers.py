@@ -6,14 +6,13 @@ import contextlib
 import csv
 import io
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mixling.errors import ConfigError, StorageError, near_miss
+from mixling.errors import ConfigError, near_miss
+from mixling.storage import atomic_file
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelKind, Prediction
 
@@ -112,33 +111,9 @@ def open_out(path: Path | None) -> Iterator[Callable[[str], None]]:
 
         yield write
         return
-    try:
-        file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
-    except OSError as error:
-        raise _unwritten(path, error) from None
-    try:
-        with file:
-            yield lambda text: _write(file, text, path)
-            try:
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError as error:
-                raise _unwritten(path, error) from None
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(file.name, 0o666 & ~mask)
-        os.replace(file.name, path)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(file.name)
+    with atomic_file(path) as file:
 
+        def write_file(text: str) -> None:
+            file.write(text.encode("utf-8", "replace"))
 
-def _write(file: Any, text: str, path: Path) -> None:
-    try:
-        file.write(text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise _unwritten(path, error) from None
-
-
-def _unwritten(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"{path}: could not be written: {error.strerror}; nothing was saved there")
+        yield write_file
