@@ -1,0 +1,23 @@
+"""A file of format version 1 that was saved once is read for ever: hashes, vocabulary, graph and metadata together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from mixling.runtime.predictor import Predictor
+
+HERE = Path(__file__).parent
+
+
+def test_the_saved_model_of_version_1_still_gives_its_answers() -> None:
+    saved = json.loads((HERE / "model-v1.json").read_text("utf-8"))
+    predictor = Predictor(HERE / "model-v1.onnx")
+    assert predictor.metadata.format_version == 1
+    assert predictor.labels.names == ("bad", "good", "über")
+    logits = np.stack(predictor.logits(predictor.encode(saved["texts"])))
+    # The expected numbers are the float model's; 8-bit weights are off by a part of a percent.
+    np.testing.assert_allclose(logits, saved["float_logits"], atol=0.02)
+    assert [p.truncated for p in predictor.predict(saved["texts"])] == [False, False, False, True]
