@@ -17,17 +17,17 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_kills_and_resumes_end_with_the_bytes_of_the_uninterrupted_run(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
-    options = ["--kills", "4", "--rows", "200", "--epochs", "6", "--seed", "5", "--out", str(out)]
+    options = ["--kills", "2", "--rows", "200", "--epochs", "6", "--seed", "5", "--out", str(out)]
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "kill_resume.py"), *options],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(out.read_text("utf-8"))
-    assert result["kills"] == 4
+    assert result["kills"] == 2
     assert result["differences"] == []
     wanted = {
         "model.safetensors",
