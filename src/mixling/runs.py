@@ -41,8 +41,9 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.labels import LabelKind, LabelSet, Targets
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Observer, TrainConfig, Trainer, TrainingData
+from mixling.training.loop import CHECKPOINT, Observer, Trainer, TrainingData
 from mixling.training.predict import predict_logits
+from mixling.training.recipe import TrainConfig
 from mixling.version import __version__
 
 FORMAT_VERSION = 1

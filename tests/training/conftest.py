@@ -25,7 +25,8 @@ from mixling.tasks.token_labelling import TokenLabelling
 from mixling.text.encoder import TextConfig, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.training.loop import TrainConfig, Trainer, TrainingData
+from mixling.training.loop import Trainer, TrainingData
+from mixling.training.recipe import TrainConfig
 
 LABELS = ("down", "left", "up")
 MakeTrainer = Callable[..., Trainer]

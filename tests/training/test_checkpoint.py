@@ -16,8 +16,9 @@ from safetensors.torch import save_file
 
 from mixling.errors import ModelFileError, StorageError
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
-from mixling.training.loop import CHECKPOINT, TrainConfig, Trainer
+from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.optim import OptimConfig
+from mixling.training.recipe import TrainConfig
 
 TENSORS = {
     "model/w": torch.arange(6, dtype=torch.float32).reshape(2, 3).T,

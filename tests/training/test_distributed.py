@@ -17,8 +17,9 @@ from safetensors.torch import load_file, save_file
 from mixling.data.batches import shard
 from mixling.tasks.base import LossConfig
 from mixling.training.distributed import Processes, is_launched, processes
-from mixling.training.loop import TrainConfig, Trainer
+from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
+from mixling.training.recipe import TrainConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 # 49 rows: of seven batches the last has one example, which leaves the second process without work.

@@ -15,8 +15,9 @@ import pytest
 from mixling.errors import Interrupted, ModelFileError, TrainingError
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.interrupts import Interrupts
-from mixling.training.loop import CHECKPOINT, HISTORY, Observer, TrainConfig, Trainer
+from mixling.training.loop import CHECKPOINT, HISTORY, Observer, Trainer
 from mixling.training.optim import OptimConfig
+from mixling.training.recipe import TrainConfig
 
 MakeTrainer = Callable[..., Trainer]
 CONFIG = TrainConfig(

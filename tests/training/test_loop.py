@@ -18,8 +18,9 @@ from mixling.data.batches import training_batches
 from mixling.errors import TrainingError
 from mixling.tasks.base import LossConfig
 from mixling.training import loop
-from mixling.training.loop import HISTORY, Observer, TrainConfig, Trainer
+from mixling.training.loop import HISTORY, Observer, Trainer
 from mixling.training.optim import OptimConfig, learning_rate
+from mixling.training.recipe import TrainConfig
 
 MakeTrainer = Callable[..., Trainer]
 QUICK: dict[str, Any] = {

@@ -12,55 +12,33 @@ import math
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from mixling.config import Config
 from mixling.data.batches import Indices, TextSet, collate, drop_words, shard, training_batches
 from mixling.errors import Interrupted, TrainingError
 from mixling.models.model import Model
 from mixling.storage import write_atomic
-from mixling.tasks.base import LossConfig, Task
+from mixling.tasks.base import Task
 from mixling.tasks.evaluation import evaluate
 from mixling.text.labels import Targets
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.distributed import Processes
 from mixling.training.interrupts import Interrupts
-from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
+from mixling.training.optim import build_optimizer, learning_rate
 from mixling.training.predict import mean_loss, predict_logits
+from mixling.training.recipe import TrainConfig
+from mixling.training.state import State, pack, unpack
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "metrics.jsonl"
 MIN_EVALUATIONS = 10
-
-
-class TrainConfig(Config):
-    """How a model is trained; pNLP-Mixer's own recipe is 80 epochs, batch size 256, lr 5e-4 and no regularisation."""
-
-    epochs: int | None = Field(None, ge=1, description="None: from the size of the data (see `planned_epochs`)")
-    batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
-    time_budget: float | None = Field(None, gt=0, description="seconds for the training steps; fewer epochs if needed")
-    patience: int | None = Field(None, ge=1, description="evaluations without a better one after which to stop")
-    seed: int = Field(0, ge=0, lt=2**32)
-    word_dropout: float = Field(0.2, ge=0, lt=1, description="share of words that are replaced by zero vectors")
-    loss: LossConfig = LossConfig()
-    optim: OptimConfig = OptimConfig()
-    precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto: bfloat16 where the device computes in it"
-    )
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    checkpoint_seconds: float = Field(15.0, gt=0, description="least time between two checkpoints")
-
-    def planned_epochs(self, num_examples: int) -> int:
-        """`epochs`, or as many as make about 400,000 examples seen: at least 3, at most 40."""
-        return self.epochs or min(max(round(400_000 / max(num_examples, 1)), 3), 40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,23 +67,6 @@ class Observer:
 
     def finished(self) -> None:
         """Training ended, well or not."""
-
-
-@dataclass
-class _State:
-    """What a checkpoint must know beside tensors."""
-
-    total_steps: int
-    eval_interval: int
-    step: int = 0
-    best_step: int = -1
-    best_metric: float = -math.inf
-    best_loss: float = math.inf
-    stale: int = 0
-    loss_sum: float = 0.0
-    loss_weight: float = 0.0
-    stopped: bool = False
-    history: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Trainer:
@@ -175,7 +136,7 @@ class Trainer:
         self.model.load_state_dict(self._best)
         return state.history
 
-    def _run(self, state: _State, interrupts: Interrupts) -> None:
+    def _run(self, state: State, interrupts: Interrupts) -> None:
         while state.step < state.total_steps and not state.stopped:
             loss, signum = self._step(state, interrupts)
             self.observer.stepped(state.step, loss)
@@ -191,7 +152,7 @@ class Trainer:
         if interrupts.received:  # after the last step's look at it
             raise self._interrupted(state, interrupts.received)
 
-    def _step(self, state: _State, interrupts: Interrupts) -> tuple[float, int]:
+    def _step(self, state: State, interrupts: Interrupts) -> tuple[float, int]:
         """One optimiser step on one global batch; returns its mean loss and the signal that came, or 0."""
         config = self.config
         indices = self._batch(state.step)
@@ -249,7 +210,7 @@ class Trainer:
             self._epoch = epoch
         return self._batches[number]
 
-    def _evaluate(self, state: _State) -> None:
+    def _evaluate(self, state: State) -> None:
         data, config = self.data, self.config
         logits = predict_logits(self.model, data.dev)
         if not all(np.isfinite(row).all() for row in logits):
@@ -279,7 +240,7 @@ class Trainer:
             with (self.folder / HISTORY).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
 
-    def _plan(self) -> _State:
+    def _plan(self) -> State:
         """How many steps: those of the planned epochs, or as many as the time budget allows."""
         config = self.config
         per_epoch = self.steps_per_epoch
@@ -288,7 +249,7 @@ class Trainer:
             steps, evaluations = (self.processes.share(n) for n in self._affordable(config.time_budget))
             total = min(total, steps)
         interval = per_epoch if total >= evaluations * per_epoch else math.ceil(total / evaluations)
-        return _State(total_steps=total, eval_interval=interval)
+        return State(total_steps=total, eval_interval=interval)
 
     def _affordable(self, seconds: float) -> tuple[int, int]:
         """Steps that fit, and the fewest evaluations; fixed before the first step, so that a resumed run follows it."""
@@ -311,24 +272,15 @@ class Trainer:
         by_epochs = (seconds - evaluation) / (per_step + evaluation / self.steps_per_epoch)
         return max(1, int(min(by_epochs, (seconds - fewest * evaluation) / per_step))), fewest
 
-    def _tensors(self) -> dict[str, Tensor]:
-        out = {f"model/{name}": value for name, value in self.model.state_dict().items()}
-        out |= {f"best/{name}": value for name, value in self._best.items()}
-        for number, slots in self.optimizer.state_dict()["state"].items():
-            out |= {f"optimizer/{number}/{name}": value for name, value in slots.items()}
-        return out
-
-    def _save(self, state: _State) -> None:
+    def _save(self, state: State) -> None:
         if self.folder is None:
             return
         if self.processes.is_main:
-            values = {**vars(state), "fingerprint": self.fingerprint}
-            values["best_metric"] = None if state.best_step < 0 else state.best_metric
-            values["best_loss"] = None if state.best_step < 0 else state.best_loss
-            save_checkpoint(self.folder / CHECKPOINT, self._tensors(), values)
+            values = {**state.to_values(), "fingerprint": self.fingerprint}
+            save_checkpoint(self.folder / CHECKPOINT, pack(self.model, self._best, self.optimizer), values)
         self._saved_at = time.monotonic()
 
-    def _restore(self) -> _State:
+    def _restore(self) -> State:
         assert self.folder is not None, "resuming needs a folder"
         tensors, values = load_checkpoint(self.folder / CHECKPOINT)
         if values.pop("fingerprint") != self.fingerprint:
@@ -336,27 +288,15 @@ class Trainer:
                 f"{self.folder / CHECKPOINT}: belongs to other data or another configuration; "
                 "give the files and options of the run that was interrupted, or train anew without --resume"
             )
-        groups: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
-        for name, tensor in tensors.items():
-            group, _, rest = name.partition("/")
-            groups[group][rest] = tensor
-        self.model.load_state_dict(groups["model"])
-        self._best = groups["best"]
-        slots: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in groups["optimizer"].items():
-            number, _, slot = name.partition("/")
-            slots.setdefault(int(number), {})[slot] = tensor
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
-        values["best_metric"] = -math.inf if values["best_metric"] is None else values["best_metric"]
-        values["best_loss"] = math.inf if values["best_loss"] is None else values["best_loss"]
-        return _State(**values)
+        self._best = unpack(tensors, self.model, self.optimizer)
+        return State.from_values(values)
 
-    def _write_history(self, state: _State) -> None:
+    def _write_history(self, state: State) -> None:
         """metrics.jsonl as the state knows it: a killed run may have written lines after its last checkpoint."""
         if self.folder is not None and self.processes.is_main:
             write_atomic(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in state.history))
 
-    def _not_finite(self, state: _State, indices: Indices, loss: float, norm: float) -> str:
+    def _not_finite(self, state: State, indices: Indices, loss: float, norm: float) -> str:
         epoch, number = divmod(state.step, self.steps_per_epoch)
         what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm} (loss {loss:.4g})"
         rows = ""
@@ -371,6 +311,6 @@ class Trainer:
         kept = f"; the last checkpoint in {self.folder} is intact" if self.folder is not None else ""
         return f"a lower rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
 
-    def _interrupted(self, state: _State, signum: int) -> Interrupted:
+    def _interrupted(self, state: State, signum: int) -> Interrupted:
         told = "" if self.folder is None else f"; go on with: mixling train --resume -o {self.folder}"
         return Interrupted(f"interrupted at step {state.step} of {state.total_steps}{told}", signum=signum)
