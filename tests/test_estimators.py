@@ -20,7 +20,7 @@ from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedErro
 GOOD, BAD = ("fine", "great", "lovely", "superb"), ("awful", "poor", "dreadful", "dull")
 TINY: dict[str, Any] = {
     "model": {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}},
-    "train": {"batch_size": 8, "word_dropout": 0, "optim": {"lr": 0.02}, "device": "cpu"},
+    "train": {"batch_size": 8, "word_dropout": 0, "device": "cpu"},
 }
 
 
@@ -31,7 +31,7 @@ def rows(count: int = 48) -> tuple[list[str], list[bool]]:
 
 
 def classifier(**changes: Any) -> TextClassifier:
-    return TextClassifier(**{"epochs": 6, "config": TINY, **changes})
+    return TextClassifier(**{"epochs": 6, "lr": 0.02, "config": TINY, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -142,14 +142,14 @@ def test_pairs_and_wrong_texts() -> None:
 
 
 def test_a_tagger(tmp_path: Path) -> None:
-    words = [["book", "a", "flight", "to", city] for city in ("Rome", "Oslo", "Lima", "Bonn") * 12]
+    words = [["book", f"{i}", "flights", "to", city] for i, city in enumerate(("Rome", "Oslo", "Lima", "Bonn") * 12)]
     tags = [["O", "O", "O", "O", "B-city"]] * 48
-    made = TokenLabeller(epochs=8, config=TINY).fit(words, tags)
+    made = TokenLabeller(epochs=8, lr=0.02, config=TINY).fit(words, tags)
     assert made.score(words, tags) == 1
     long = [*(["x"] * 9), "Rome"]
     assert len(made.predict([long])[0]) == 10  # beyond max_len: O
-    span = made.predict_spans(["a flight to Oslo"])[0].spans[0]
-    assert (span.label, span.start, span.end) == ("city", 12, 16)
+    span = made.predict_spans(["book 3 flights to Oslo"])[0].spans[0]
+    assert (span.label, span.start, span.end) == ("city", 18, 22)
     made.save(tmp_path)
     assert TokenLabeller.load(tmp_path).predict(words[:2]) == made.predict(words[:2])
     with pytest.raises(DataError, match="5 words but 4 tags"):
