@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +27,7 @@ from mixling.text.labels import Prediction
 _ROWS = "<fit>"  # stands for the file in messages about rows that were given in memory
 
 
-class _Estimator(BaseEstimator):
+class _Estimator(BaseEstimator, ABC):
     """What both estimators share: parameters, fitting through a run, saving and loading.
 
     A fitted estimator holds the content of its run folder as bytes (`files_`), so that it can be pickled, copied and
@@ -127,8 +128,13 @@ class _Estimator(BaseEstimator):
         out._loaded(folder)
         return out
 
+    @abstractmethod
     def _loaded(self, folder: str | Path) -> None:
-        raise NotImplementedError
+        """Check that what was read is a model of this kind.
+
+        Raises:
+            ModelFileError: it is not.
+        """
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "files_")

@@ -1,0 +1,7 @@
+"""A run: from a configuration and data to a folder that holds the model, its measures and its record."""
+
+from mixling.runs.config import RUN_FILE, TASKS, DataConfig, RunConfig, resumed_config
+from mixling.runs.fit import fit, read_data
+from mixling.runs.folder import Run, load_model
+
+__all__ = ["RUN_FILE", "TASKS", "DataConfig", "Run", "RunConfig", "fit", "load_model", "read_data", "resumed_config"]

@@ -1,0 +1,69 @@
+"""What decides a run: the data, the model, the training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from mixling.config import Config, parse
+from mixling.data.examples import ColumnsConfig
+from mixling.errors import ModelFileError, TrainingError
+from mixling.models.model import ModelConfig
+from mixling.models.presets import DEFAULT_PRESET, PRESETS
+from mixling.tasks.base import Task, TaskName
+from mixling.tasks.classification import Classification, MultiLabel
+from mixling.tasks.token_labelling import TokenLabelling
+from mixling.text.labels import LabelKind
+from mixling.training.recipe import TrainConfig
+
+FORMAT_VERSION = 1
+RUN_FILE, CONFIG_FILE, WEIGHTS_FILE, ONNX_FILE = "run.json", "config.json", "model.safetensors", "model.onnx"
+
+TASKS: dict[TaskName, tuple[type[Task], LabelKind]] = {
+    "classification": (Classification, "single"),
+    "multi_label": (MultiLabel, "multi"),
+    "tagging": (TokenLabelling, "iob"),
+}
+
+
+class DataConfig(Config):
+    """Where the examples are."""
+
+    train: tuple[str, ...] = ()
+    dev: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
+    dev_fraction: float = Field(0.1, gt=0, lt=1)
+    columns: ColumnsConfig = ColumnsConfig()
+    on_bad_row: Literal["error", "skip"] = "error"
+    file_format: str | None = None
+
+
+class RunConfig(Config):
+    """All that decides what a run gives; it stands in the run folder as run.json."""
+
+    task: TaskName = "classification"
+    data: DataConfig = DataConfig()
+    model: ModelConfig = PRESETS[DEFAULT_PRESET]
+    train: TrainConfig = TrainConfig()
+    precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
+
+
+def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
+    """The configuration of the run in a folder, and whether the run is finished.
+
+    Raises:
+        TrainingError: there is no run in the folder.
+        ModelFileError: its record is damaged.
+    """
+    path = folder / RUN_FILE
+    try:
+        saved = json.loads(path.read_text("utf-8"))
+        return parse(RunConfig, saved["config"], where=str(path)), bool(saved["finished"])
+    except FileNotFoundError:
+        raise TrainingError(
+            f"{path}: there is no run to resume; start one with: mixling train FILE -o {folder}"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None

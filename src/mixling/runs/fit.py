@@ -1,0 +1,186 @@
+"""Reading data, training on it, and the folder that comes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mixling.data.batches import TextSet
+from mixling.data.examples import read_examples
+from mixling.data.splits import check_labels, report_duplicates, split_dev
+from mixling.data.store import ExampleStore
+from mixling.data.tables import OnBadRow
+from mixling.errors import ConfigError
+from mixling.models.model import build_model, count_parameters
+from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, RunConfig
+from mixling.runs.folder import Run, write_folder
+from mixling.storage import remove_leftovers, write_json
+from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.labels import LabelKind, LabelSet
+from mixling.text.vocabulary import Vocabulary
+from mixling.training.distributed import Processes
+from mixling.training.loop import CHECKPOINT, Observer, Trainer, TrainingData
+from mixling.version import __version__
+
+_VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
+
+
+def read_data(
+    config: RunConfig, *, spool_dir: Path | None, say: Callable[[str], None]
+) -> tuple[ExampleStore, ExampleStore]:
+    """Read, split and check the training and dev examples; what a user should know is said.
+
+    Raises:
+        DataError: rows, labels or files that cannot be used.
+    """
+    data = config.data
+    on_bad_row = OnBadRow(data.on_bad_row)
+
+    def load(sources: tuple[str, ...]) -> ExampleStore:
+        examples = read_examples(
+            sources, task=config.task, columns=data.columns, on_bad_row=on_bad_row, file_format=data.file_format
+        )
+        return ExampleStore.from_examples(examples, spool_dir=spool_dir)
+
+    train = load(data.train)
+    if data.dev:
+        dev = load(data.dev)
+        repeated = report_duplicates(train, dev)
+        if repeated:
+            say(f"{repeated} of {len(dev)} dev texts stand in the training rows too: dev will look too good")
+    else:
+        train, dev = split_dev(train, fraction=data.dev_fraction, seed=config.train.seed)
+    if on_bad_row.skipped:
+        say(f"{on_bad_row.skipped} bad rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
+    check_labels(train, dev)
+    say(f"{len(train):,} training and {len(dev):,} dev examples")
+    return train, dev
+
+
+def fit(
+    config: RunConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    *,
+    folder: Path,
+    weights: npt.NDArray[np.float32] | None = None,
+    resume: bool = False,
+    processes: Processes | None = None,
+    observer: Observer | None = None,
+    say: Callable[[str], None] = lambda message: None,
+) -> Run | None:
+    """Train, choose the best epoch on dev, export, measure what was exported, and write the run folder.
+
+    Args:
+        weights: one for each training example.
+        resume: go on from the folder's checkpoint.
+
+    Returns:
+        the run; None in processes other than the main one.
+
+    Raises:
+        UserError: of the kind that fits; see `Trainer.fit`.
+    """
+    processes = processes or Processes()
+    task_type, kind = TASKS[config.task]
+    labels = label_set(train, kind)
+    counts = train.label_counts()
+    task = task_type(labels, config.train.loss, np.array([counts.get(name, 0) for name in labels.names]))
+    text = config.model.text
+    vocabulary = (
+        Vocabulary.load(text.vocabulary)
+        if text.vocabulary is not None
+        else train_vocabulary(train.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
+    )
+    encoder = TextEncoder(text, vocabulary)
+    data = TrainingData(
+        train=TextSet(train, encoder, keep=not train.spooled),
+        train_targets=labels.targets([train.target(i) for i in range(len(train))]),
+        dev=TextSet(dev, encoder, keep=not dev.spooled),
+        dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
+        weights=weights,
+        where=train.where,
+    )
+    model = build_model(config.model, num_outputs=len(labels), output=task.output, seed=config.train.seed)
+    if model.frontend.embeddings is not None:
+        if text.projection.num_features != len(vocabulary):
+            raise ConfigError(
+                f"projection 'embedding': num_features is {text.projection.num_features}, but the vocabulary has "
+                f"{len(vocabulary)} units; set model.text.projection.num_features and model.text.vocabulary to fit"
+            )
+        model.frontend.load_embeddings(config.model.frontend.embeddings)
+    say(f"{len(labels)} labels, {len(vocabulary):,} units, {count_parameters(model):,} parameters")
+    say_truncated(data.train, text.max_len, say)
+    if processes.is_main:
+        remove_leftovers(folder)
+        if not resume:
+            (folder / CHECKPOINT).unlink(missing_ok=True)  # of an older run: it must not be taken for this one's
+            write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": False})
+    trainer = Trainer(
+        model, task, data, config.train,
+        folder=folder,
+        fingerprint=_fingerprint(config, train, dev, vocabulary, weights),
+        processes=processes,
+        observer=observer,
+    )  # fmt: skip
+    history = trainer.fit(resume=resume)
+    if not processes.is_main:
+        return None
+    model.cpu()
+    run = write_folder(config, model, encoder, labels, data, dev, history, folder, say)
+    write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": True})
+    (folder / CHECKPOINT).unlink(missing_ok=True)  # last: a run cut off before must not begin anew
+    return run
+
+
+def label_set(train: ExampleStore, kind: LabelKind) -> LabelSet:
+    """The labels of the training examples; of every slot both B- and I-."""
+    names = list(train.label_counts())
+    if kind == "iob":
+        names = ["O", *(prefix + name[2:] for name in names if name != "O" for prefix in ("B-", "I-"))]
+    return LabelSet.from_labels(names, kind)
+
+
+def say_truncated(texts: TextSet, max_len: int, say: Callable[[str], None]) -> None:
+    """Tell how many texts are longer than the model reads."""
+    sample = texts.encode(range(0, len(texts), max(1, len(texts) // 2000)))
+    share = sum(item.truncated for item in sample) / len(sample)
+    if share > 0.02:
+        say(f"{share:.0%} of the texts are cut at {max_len} words; --set model.text.max_len=N reads more")
+
+
+def _provenance() -> dict[str, Any]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "mixling": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _fingerprint(
+    config: RunConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    vocabulary: Vocabulary,
+    weights: npt.NDArray[np.float32] | None,
+) -> str:
+    """Identifies what a checkpoint belongs to: configuration and content of the data, not where the files lie."""
+    values = config.model_dump(mode="json", exclude={"data": True, "train": {"checkpoint_seconds"}})
+    out = hashlib.sha256(json.dumps([values, *vocabulary.serialise()], sort_keys=True).encode())
+    for store in (train, dev):
+        out.update(store.text_hashes().tobytes())
+        out.update(json.dumps(store.label_counts(), sort_keys=True).encode())
+        ids = store.class_ids()
+        out.update(b"" if ids is None else np.ascontiguousarray(ids).tobytes())
+    out.update(b"" if weights is None else weights.tobytes())
+    return out.hexdigest()

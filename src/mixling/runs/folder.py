@@ -1,0 +1,164 @@
+"""The run folder: what is written into it at the end of a run, and how torch reads it back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from mixling.config import parse
+from mixling.data.store import ExampleStore
+from mixling.errors import ModelFileError
+from mixling.export.card import model_card
+from mixling.export.onnx import export_onnx
+from mixling.export.quantize import Gate, check_gate, measure_gate
+from mixling.inspect.plots import confusion_matrix, training_curves
+from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, ONNX_FILE, RUN_FILE, TASKS, WEIGHTS_FILE, RunConfig
+from mixling.runtime.predictor import Predictor
+from mixling.storage import write_atomic, write_json
+from mixling.tasks.base import TaskName
+from mixling.tasks.evaluation import evaluate
+from mixling.tasks.metrics import ClassificationMetrics, Metrics
+from mixling.text.encoder import TextEncoder
+from mixling.text.labels import LabelSet, Targets
+from mixling.text.vocabulary import Vocabulary
+from mixling.training.loop import TrainingData
+from mixling.training.predict import predict_logits
+
+_FILES = {
+    ONNX_FILE: "the model, its configuration, vocabulary and labels: this file alone predicts",
+    WEIGHTS_FILE: "the float weights, for torch",
+    CONFIG_FILE: "the configuration of the model, and its labels",
+    RUN_FILE: "the complete configuration of the run",
+    "metrics.json": "measures on the dev split",
+    "metrics.jsonl": "measures of every evaluation",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a finished run gives.
+
+    metrics: of the exported model on dev.
+    gate: how the 8-bit model compares with the float one; None where it was not asked for.
+    """
+
+    folder: Path
+    labels: LabelSet
+    metrics: Metrics
+    history: list[dict[str, Any]]
+    parameters: int
+    precision: str
+    gate: Gate | None
+
+
+def write_folder(
+    config: RunConfig,
+    model: Model,
+    encoder: TextEncoder,
+    labels: LabelSet,
+    data: TrainingData,
+    dev: ExampleStore,
+    history: list[dict[str, Any]],
+    folder: Path,
+    say: Callable[[str], None],
+) -> Run:
+    """Export a trained model, measure what was exported on dev, and write all files of the run folder.
+
+    Raises:
+        StorageError: a file could not be written.
+    """
+    vocabulary = encoder.vocabulary
+    name, content = vocabulary.serialise()
+    write_atomic(folder / name, content)
+    parameters = count_parameters(model)
+    saved = {"task": config.task, "model": config.model.to_dict(), "labels": labels.to_dict(), "vocabulary": name}
+    write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, "parameters": parameters, **saved})
+    state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
+    write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
+
+    def export(precision: Literal["int8", "float32"]) -> list[npt.NDArray[np.float32]]:
+        """Write model.onnx and ask it about dev."""
+        content = export_onnx(
+            model, text=config.model.text, task=config.task, labels=labels, vocabulary=vocabulary, precision=precision
+        )
+        write_atomic(folder / ONNX_FILE, content)
+        predictor = Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads())
+        out: list[npt.NDArray[np.float32]] = []
+        for first in range(0, len(dev), 1024):
+            texts = [dev.text(i) for i in range(first, min(first + 1024, len(dev)))]
+            out += predictor.logits(predictor.encoder.encode(texts))
+        return out
+
+    float_logits = predict_logits(model, data.dev)
+    gate, precision, logits = None, config.precision, export(config.precision)
+    if precision == "int8":
+        gate = _gate(labels, float_logits, logits, data.dev_targets)
+        refusal = check_gate(gate)
+        if refusal is not None:
+            say(f"{refusal}; model.onnx holds float32 weights")
+            precision, logits = "float32", export("float32")
+    metrics = evaluate(labels, logits, data.dev_targets)
+    best = next(record for record in reversed(history) if record["best"])
+    report = {
+        "dev": metrics.to_dict(),
+        "best": {key: best[key] for key in ("epoch", "step", "train_loss", "dev_loss")},
+        "precision": precision,
+        "gate": None if gate is None else asdict(gate),
+        "parameters": parameters,
+        "file_bytes": (folder / ONNX_FILE).stat().st_size,
+    }
+    write_json(folder / "metrics.json", report)
+    if isinstance(metrics, ClassificationMetrics):
+        confusion_matrix(np.array(metrics.confusion), labels.names, folder / "confusion.png")
+    training_curves(history, folder / "curves.png")
+    write_atomic(folder / "README.md", model_card(config.to_dict(), report, labels, folder_files=_FILES))
+    return Run(
+        folder=folder, labels=labels, metrics=metrics, history=history,
+        parameters=parameters, precision=precision, gate=gate,
+    )  # fmt: skip
+
+
+def _gate(
+    labels: LabelSet, before: list[npt.NDArray[np.float32]], after: list[npt.NDArray[np.float32]], targets: Targets
+) -> Gate:
+    """The gate's measure; of a tagger over all words that have logits."""
+    if labels.kind == "iob":
+        gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
+        return measure_gate(np.concatenate(before), np.concatenate(after), gold, kind=labels.kind)
+    return measure_gate(np.stack(before), np.stack(after), np.asarray(targets), kind=labels.kind)
+
+
+def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, TaskName]:
+    """The float model of a run folder, for torch.
+
+    Raises:
+        ModelFileError: a file of the folder is missing or damaged.
+    """
+    folder = Path(folder)
+    try:
+        saved = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
+        if saved["format_version"] != FORMAT_VERSION:
+            raise ModelFileError(
+                f"{folder / CONFIG_FILE}: format {saved['format_version']!r}; this version reads {FORMAT_VERSION}"
+            )
+        config = parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
+        labels, task = LabelSet.from_dict(saved["labels"]), saved["task"]
+        name = str(saved["vocabulary"])
+        vocabulary = Vocabulary.parse(name, (folder / Path(name).name).read_text("utf-8"))
+        model = build_model(config, num_outputs=len(labels), output=TASKS[task][0].output)
+        model.load_state_dict(load_file(folder / WEIGHTS_FILE))
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, ValidationError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None
+    return model.eval(), TextEncoder(config.text, vocabulary), labels, task
