@@ -46,12 +46,12 @@ PHASES = (
     ("onnx.py", "", "exporting"),
     ("quantize.py", "", "exporting"),
     ("plots.py", "", "exporting"),
-    ("runs.py", "_write", "exporting"),
-    ("runs.py", "read_data", "reading"),
-    ("runs.py", "train_vocabulary", "reading"),
+    ("folder.py", "", "exporting"),
+    ("fit.py", "read_data", "reading"),
+    ("encoder.py", "train_vocabulary", "reading"),
     ("vocabulary.py", "", "reading"),
     ("batches.py", "__init__", "reading"),
-    ("runs.py", "fit", "preparing"),
+    ("fit.py", "fit", "preparing"),
 )
 BEGUN, TRAINED = "metrics.jsonl", "config.json"  # written when training begins, or goes on; and when it is done
 AIMS = ("any moment", "training", "save", "export")
