@@ -153,9 +153,10 @@ def test_an_output_that_fails_leaves_the_old_one(call: Call, model: Path, tmp_pa
     assert call("predict", model, tmp_path / "in.csv", "-o", tmp_path / "out.jsonl").code == 2
     assert (tmp_path / "out.jsonl").read_text() == "old\n"
     assert {path.name for path in tmp_path.iterdir()} == {"in.csv", "out.jsonl"}
-    done = call("predict", model, tmp_path / "in.csv", "-o", tmp_path / "no-folder" / "out.jsonl")
+    done = call("predict", model, tmp_path / "in.csv", "-o", tmp_path / "out.jsonl" / "out.jsonl")  # a file as folder
     assert done.code == 2
-    assert "no-folder" in done.err
+    assert "out.jsonl/out.jsonl: could not be written" in done.err
+    assert (tmp_path / "out.jsonl").read_text() == "old\n"
 
 
 def test_evaluate_knows_the_columns_of_the_training(call: Call, model: Path, reviews: Path, tmp_path: Path) -> None:
