@@ -49,6 +49,17 @@ def test_classes_of_one_row_take_no_place_in_dev() -> None:
     assert split_dev(store, fraction=0.5, seed=1)[1].label_counts() == {"many": 21}
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_tuples_with_a_label_of_their_own_stay_in_train(seed: int) -> None:
+    rows = [(f"r{i}", ("B-rare", f"B-rare{i}")) for i in range(20)]  # each has a slot that no other has
+    store = store_of(*((f"t{i}", ("O", "B-a")) for i in range(80)), *rows)
+    train, dev = split_dev(store, fraction=0.3, seed=seed)
+    assert len(train.label_counts()) == 23
+    assert set(dev.label_counts()) == {"O", "B-a"}
+    assert len(dev) > 10
+    check_labels(train, dev)
+
+
 def test_seeds_decide() -> None:
     store = store_of(*((f"t{i}", "ab"[i % 2]) for i in range(400)))
     picks = [frozenset(texts(split_dev(store, fraction=0.25, seed=seed)[1])) for seed in (1, 1, 2, 3)]

@@ -17,8 +17,9 @@ _SHOWN = 20  # labels that an error message lists
 def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[ExampleStore, ExampleStore]:
     """Set about `fraction` of the examples aside: (train, dev), both in the order of the store.
 
-    Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random.
-    Equal texts stay on one side, so that dev can be a little smaller or larger than asked.
+    Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random,
+    and go back to train where they have a label that train would lack. Equal texts stay on one side. So dev can be a
+    little smaller or larger than asked.
 
     Raises:
         ConfigError: the fraction is not between 0 and 1.
@@ -36,6 +37,10 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
         if quota:
             in_dev[rows[_smallest(keys[rows], int(quota))]] = True
     in_dev &= ~np.isin(hashes, hashes[~in_dev])  # a text with two labels may have gone both ways
+    if ids is None:
+        chosen = np.flatnonzero(in_dev)
+        lacking = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_dev)).label_counts())
+        in_dev &= ~np.isin(hashes, hashes[chosen[lacking]])
     if not in_dev.any():
         path = store.where(0)[0] if len(store) else None
         remedy = "give more rows, a larger dev fraction, or a file of your own with --dev"
