@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from mixling.cli.options import (
+    LabelOption,
+    ModelArgument,
+    SlotsOption,
+    TextOption,
+    TextPairOption,
+    ThreadsOption,
+    TokensOption,
+)
 from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
+    model: ModelArgument,
     files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labelled rows, in any format of `train`.")],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all measures there.")
@@ -28,23 +37,15 @@ def evaluate(
     confusion: Annotated[
         Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix there.")
     ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="COLUMN", help="Column of the text [that of the training rows].")
-    ] = None,
-    text_pair: Annotated[
-        str | None, typer.Option("--text-pair", metavar="COLUMN", help="Column of a second text.")
-    ] = None,
-    label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label.")] = None,
-    tokens: Annotated[
-        str | None, typer.Option("--tokens", metavar="COLUMN", help="Tagging: column of the words.")
-    ] = None,
-    slots: Annotated[
-        str | None, typer.Option("--slots", metavar="COLUMN", help="Tagging: column of the IOB tags.")
-    ] = None,
+    text: TextOption = None,
+    text_pair: TextPairOption = None,
+    label: LabelOption = None,
+    tokens: TokensOption = None,
+    slots: SlotsOption = None,
     on_bad_row: Annotated[
         str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or count it.")
     ] = "error",
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of one computation.")] = 1,
+    threads: ThreadsOption = 1,
 ) -> None:
     """Measure a saved model on labelled rows.
 

@@ -8,13 +8,14 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from mixling.cli.options import ModelArgument
 from mixling.errors import ConfigError, near_miss
 
 _PRECISIONS = ("int8", "float32")
 
 
 def export(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
+    model: ModelArgument,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.onnx", help="The file to write.")],
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="int8|float32", help="Of the weights [as in the folder].")

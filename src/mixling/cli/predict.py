@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from mixling.cli.options import ModelArgument, TextOption, TextPairOption, ThreadsOption, TokensOption
 from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _FILE_NAME = re.compile(r"\S+\.(csv|tsv|jsonl|ndjson|json|parquet|conll|iob|bio|
 
 
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
+    model: ModelArgument,
     inputs: Annotated[
         list[str],
         typer.Argument(
@@ -34,21 +35,15 @@ def predict(
         str | None,
         typer.Option("--format", metavar="jsonl|csv|text", help="By default of FILE's name; text for a terminal."),
     ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="COLUMN", help="Column of the text [that of the training rows].")
-    ] = None,
-    text_pair: Annotated[
-        str | None, typer.Option("--text-pair", metavar="COLUMN", help="Column of a second text.")
-    ] = None,
-    tokens: Annotated[
-        str | None, typer.Option("--tokens", metavar="COLUMN", help="Tagging: column of the words.")
-    ] = None,
+    text: TextOption = None,
+    text_pair: TextPairOption = None,
+    tokens: TokensOption = None,
     echo: Annotated[bool, typer.Option("--echo", help="Write each text beside its answer.")] = False,
     on_bad_row: Annotated[
         str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
     ] = "error",
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 16,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of one computation.")] = 1,
+    threads: ThreadsOption = 1,
 ) -> None:
     """Predict with a saved model.
 

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from mixling.cli.options import ModelArgument
 from mixling.errors import ModelFileError
 
 _SHOWN_LABELS = 20
 
 
 def show(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")],
+    model: ModelArgument,
     as_json: Annotated[bool, typer.Option("--json", help="All that is known, as JSON.")] = False,
 ) -> None:
     """Show what a saved model is.

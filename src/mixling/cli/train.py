@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixling.cli.options import LabelOption, SlotsOption, TextOption, TextPairOption, TokensOption
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,17 +33,11 @@ def train(
     dev_fraction: Annotated[
         float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
     ] = None,
-    text: Annotated[str | None, typer.Option("--text", metavar="COLUMN", help="Column of the text [text].")] = None,
-    text_pair: Annotated[
-        str | None, typer.Option("--text-pair", metavar="COLUMN", help="Column of a second text.")
-    ] = None,
-    label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label [label].")] = None,
-    tokens: Annotated[
-        str | None, typer.Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
-    ] = None,
-    slots: Annotated[
-        str | None, typer.Option("--slots", metavar="COLUMN", help="Tagging: column of the IOB tags [slots].")
-    ] = None,
+    text: TextOption = None,
+    text_pair: TextPairOption = None,
+    label: LabelOption = None,
+    tokens: TokensOption = None,
+    slots: SlotsOption = None,
     task: Annotated[
         str | None,
         typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),
