@@ -1,4 +1,7 @@
-"""What every file of mixling.mixers must keep to; a new file is found and held to it without a word here."""
+"""What every file of mixling.mixers must keep to; a new file is found and held to it without a word here.
+
+Each is checked as its defaults make it; variants.py adds configurations.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,30 @@ from torch.utils.flop_counter import FlopCounterMode
 import mixling.mixers
 from mixling.config import parse
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, config_class, mixer_config, mixer_types
+from mixling.mixers.base import Mixer, MixerConfig, config_class, mixer_config, mixer_types
+
+from .variants import VARIANTS
 
 DIM, MAX_LEN = 8, 12
 EXACT = {"rtol": 0.0, "atol": 1e-12}  # in float64: sums of another order, nothing more
 LENGTHS = [5, 1, 7]
 
-every_mixer = pytest.mark.parametrize("name", mixer_types())
+CASES = {
+    name if variant == "default" else f"{name}-{variant}": {"type": name, **values}
+    for name in mixer_types()
+    for variant, values in {"default": {}, **VARIANTS.get(name, {})}.items()
+}
+every_type = pytest.mark.parametrize("name", mixer_types())
+every_mixer = pytest.mark.parametrize("name", CASES)
+
+
+def config(name: str) -> MixerConfig:
+    return mixer_config(dict(CASES[name]))
 
 
 def built(name: str, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Mixer:
     torch.manual_seed(0)
-    mixer = config_class(name)().build(DIM, MAX_LEN, causal=causal)
+    mixer = config(name).build(DIM, MAX_LEN, causal=causal)
     for parameter in mixer.parameters():  # what begins at zero or one must not hide a fault
         torch.nn.init.normal_(parameter, std=0.3)
     return mixer.to(dtype).eval()
@@ -51,24 +66,28 @@ def batch(lengths: list[int], width: int | None = None, *, seed: int = 1) -> tup
 
 
 def test_the_mixers_are_the_files_of_the_package() -> None:
-    files = {path.stem for path in Path(mixling.mixers.__path__[0]).glob("*.py")} - {"__init__", "base"}
+    files = {path.stem for path in Path(mixling.mixers.__path__[0]).glob("*.py")} - {"__init__", "base", "positions"}
     assert set(mixer_types()) == files
     assert {"identity", "token_mlp"} <= files
 
 
-@every_mixer
+@every_type
 def test_type_is_the_name_of_the_file(name: str) -> None:
     assert config_class(name)().type == name
     assert inspect.getdoc(type(built(name))), "a mixer states its equation, cost and source"
 
 
-@every_mixer
-def test_the_configuration_round_trips(name: str) -> None:
-    config = config_class(name)()
-    values = json.loads(json.dumps(config.to_dict()))
-    assert parse(type(config), values, where="x") == mixer_config(values) == mixer_config(config) == config
+@every_type
+def test_unknown_keys_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"mixer '{name}': unknown key 'not_a_key'"):
         mixer_config({"type": name, "not_a_key": 1})
+
+
+@every_mixer
+def test_the_configuration_round_trips(name: str) -> None:
+    given = config(name)
+    values = json.loads(json.dumps(given.to_dict()))
+    assert parse(type(given), values, where="x") == mixer_config(values) == mixer_config(given) == given
 
 
 def test_an_unknown_mixer_is_refused_with_the_near_miss() -> None:
@@ -142,8 +161,8 @@ def test_the_order_of_the_batch_does_not_matter(name: str) -> None:
 
 @every_mixer
 def test_the_causal_form_sees_no_future_or_is_refused(name: str) -> None:
-    if not config_class(name).supports_causal:
-        with pytest.raises(ConfigError, match=f"mixer '{name}' has no causal form"):
+    if not config(name).supports_causal:
+        with pytest.raises(ConfigError, match="has no causal form"):
             built(name, causal=True)
         return
     mixer = built(name, causal=True)
@@ -152,6 +171,85 @@ def test_the_causal_form_sees_no_future_or_is_refused(name: str) -> None:
         other = x.clone()
         other[:, now + 1 :] += 1.0
         torch.testing.assert_close(mixer(other, mask)[:, : now + 1], mixer(x, mask)[:, : now + 1], **EXACT)
+
+
+@every_mixer
+def test_the_causal_form_keeps_to_padding_too(name: str) -> None:
+    if not config(name).supports_causal:
+        return
+    mixer = built(name, causal=True)
+    x, mask = batch(LENGTHS, 10)
+    y = mixer(x, mask)
+    assert y.isfinite().all()
+    for i, length in enumerate(LENGTHS):
+        alone = mixer(x[i : i + 1, :length], mask[i : i + 1, :length])[0]
+        torch.testing.assert_close(alone, y[i, :length], **EXACT)
+
+
+@every_mixer
+def test_steps_give_what_the_causal_form_gives(name: str) -> None:
+    if not config(name).supports_causal:
+        return
+    mixer = built(name, causal=True)
+    x, mask = batch([MAX_LEN, MAX_LEN])
+    state = mixer.start(x[:, 0])
+    expected = mixer(x, mask)
+    for now in range(MAX_LEN):
+        y, state = mixer.step(x[:, now], state)
+        torch.testing.assert_close(y, expected[:, now], **EXACT)
+    assert all(value.shape[0] == 2 for value in state.values())
+
+
+@every_mixer
+def test_cross_mixing_reads_the_context_only(name: str) -> None:
+    if not config(name).supports_cross:
+        return
+    mixer = built(name)
+    x, mask = batch(LENGTHS)
+    context, context_mask = batch([4, 9, 2], seed=2)
+    y = mixer(x, mask, context, context_mask)
+    assert y.shape == x.shape
+    torch.testing.assert_close(mixer(x, mask, x, mask)[mask], mixer(x, mask)[mask], **EXACT)
+    wide, wide_mask = batch([4, 9, 2], MAX_LEN, seed=2)
+    torch.testing.assert_close(mixer(x, mask, wide, wide_mask)[mask], y[mask], **EXACT)
+    other = x.clone()
+    other[:, 0] += 1.0  # a query does not see another
+    torch.testing.assert_close(mixer(other, mask, context, context_mask)[:, 1:], y[:, 1:], **EXACT)
+    state = mixer.start(x[:, 0], context, context_mask)
+    for now in range(x.shape[1]):
+        stepped, state = mixer.step(x[:, now], state)
+        real = mask[:, now]
+        torch.testing.assert_close(stepped[real], y[:, now][real], **EXACT)
+    with FlopCounterMode(display=False) as counter:
+        mixer(x, mask, context, context_mask)
+    assert mixer.flops(3, x.shape[1], context.shape[1]) == counter.get_total_flops()
+
+
+@every_mixer
+def test_longer_than_the_parameters_allow_is_refused(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch([MAX_LEN + 1])
+    if mixer.max_len is None:
+        assert mixer(x, mask).isfinite().all()
+        return
+    with pytest.raises(ConfigError, match=f"got {MAX_LEN + 1} tokens, built for at most {MAX_LEN}"):
+        mixer(x, mask)
+    if config(name).supports_causal:
+        causal = built(name, causal=True)
+        state = causal.start(x[:, 0])
+        for now in range(MAX_LEN):
+            _, state = causal.step(x[:, now], state)
+        with pytest.raises(ConfigError, match=f"got {MAX_LEN + 1} tokens, built for at most {MAX_LEN}"):
+            causal.step(x[:, MAX_LEN], state)
+
+
+@every_mixer
+def test_gradients_are_those_of_finite_differences(name: str) -> None:
+    for causal in {False, config(name).supports_causal}:
+        mixer = built(name, causal=causal)
+        x, mask = batch([4, 2])
+        x = torch.where(mask[..., None], x, 0.5).requires_grad_()
+        assert torch.autograd.gradcheck(lambda x, mixer=mixer, mask=mask: mixer(x, mask)[mask], x, atol=1e-6)
 
 
 @every_mixer

@@ -7,11 +7,17 @@ import pkgutil
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, near_miss
+
+# What step-by-step mixing remembers; the first axis of every tensor is the batch, so that a beam search can pick rows.
+State = dict[str, Tensor]
+
+_NOT_MIXERS = ("base", "positions")
 
 
 class Mixer(nn.Module, ABC):
@@ -19,8 +25,10 @@ class Mixer(nn.Module, ABC):
 
     The contract, which tests check for every file of this package: the shape is kept; what stands at padded positions
     never reaches real ones, and neither do more padding or another batch mate. What comes out at padded positions is
-    not defined.
+    finite and not defined. A mixer built with `causal` sees no later position, and its steps give what `forward` gives.
     """
+
+    max_len: int | None = None  # where the parameters fix the longest input
 
     @abstractmethod
     def forward(
@@ -33,8 +41,42 @@ class Mixer(nn.Module, ABC):
         """Mix the tokens `x`; `mask` is True at real ones. Cross mixing reads its keys and values from `context`."""
 
     @abstractmethod
-    def flops(self, batch: int, length: int) -> int:
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """Floating-point operations of one forward pass (2 per multiply-add), matrix products only."""
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        """The state before the first token, of causal mixing, or of cross mixing from `context`.
+
+        Args:
+            like: only its batch size, device and precision count.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no step form")
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        """The output at the next position, whose input is `x`, and the state after it."""
+        raise NotImplementedError(f"{type(self).__name__} has no step form")
+
+    def share_positions(self, first: Mixer) -> None:
+        """Use the position parameters of the first mixer of the stack instead of own ones."""
+        raise NotImplementedError(f"{type(self).__name__} has no positions to share")
+
+    def check_length(self, length: int) -> None:
+        """Refuse an input that is longer than the parameters allow.
+
+        Raises:
+            ConfigError: it is.
+        """
+        if torch.compiler.is_compiling() or self.max_len is None or length <= self.max_len:
+            return  # a look at the length would fix it in an exported graph
+        raise ConfigError(
+            f"{type(self).__name__}: got {length} tokens, built for at most {self.max_len}; "
+            "build it with a larger max_len, or cut the input"
+        )
 
 
 class MixerConfig(Config, ABC):
@@ -44,6 +86,11 @@ class MixerConfig(Config, ABC):
     # What a mixer cannot do is refused where it is built, not where it runs.
     supports_causal: ClassVar[bool] = False
     supports_cross: ClassVar[bool] = False
+
+    @property
+    def shares_positions(self) -> bool:
+        """Whether all layers of a stack use the position parameters of the first."""
+        return False
 
     @abstractmethod
     def _build(self, dim: int, max_len: int, causal: bool) -> Mixer: ...
@@ -62,7 +109,7 @@ class MixerConfig(Config, ABC):
 def mixer_types() -> list[str]:
     """The names of all mixers: the files of this package."""
     package = importlib.import_module("mixling.mixers")
-    return sorted(info.name for info in pkgutil.iter_modules(package.__path__) if info.name != "base")
+    return sorted(info.name for info in pkgutil.iter_modules(package.__path__) if info.name not in _NOT_MIXERS)
 
 
 def mixer_config(values: MixerConfig | dict[str, Any]) -> MixerConfig:

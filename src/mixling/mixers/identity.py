@@ -7,7 +7,7 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mixling.mixers.base import Mixer, MixerConfig
+from mixling.mixers.base import Mixer, MixerConfig, State
 
 
 class Identity(Mixer):
@@ -22,8 +22,19 @@ class Identity(Mixer):
     ) -> Float[Tensor, "B N D"]:
         return x
 
-    def flops(self, batch: int, length: int) -> int:
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         return 0
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        return {}
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        return x, state
 
 
 class IdentityConfig(MixerConfig):

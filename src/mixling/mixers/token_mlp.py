@@ -23,7 +23,7 @@ class TokenMLP(Mixer):
 
     def __init__(self, *, dim: int, max_len: int, hidden_dim: int) -> None:
         super().__init__()
-        self.dim, self.hidden_dim = dim, hidden_dim
+        self.dim, self.max_len, self.hidden_dim = dim, max_len, hidden_dim
         self.expand = nn.Linear(max_len, hidden_dim)
         self.contract = nn.Linear(hidden_dim, max_len)
 
@@ -35,11 +35,12 @@ class TokenMLP(Mixer):
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
+        self.check_length(length)
         by_channel = (x * mask[..., None]).mT  # (B, D, N)
         hidden = F.gelu(F.linear(by_channel, self.expand.weight[:, :length], self.expand.bias))
         return F.linear(hidden, self.contract.weight[:length], self.contract.bias[:length]).mT
 
-    def flops(self, batch: int, length: int) -> int:
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         return 2 * (2 * batch * self.dim * length * self.hidden_dim)
 
 
