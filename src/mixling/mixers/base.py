@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, near_miss
+from mixling.mixers.positions import Size
 
 # What step-by-step mixing remembers; the first axis of every tensor is the batch, so that a beam search can pick rows.
 State = dict[str, Tensor]
@@ -65,7 +66,7 @@ class Mixer(nn.Module, ABC):
         """Use the position parameters of the first mixer of the stack instead of own ones."""
         raise NotImplementedError(f"{type(self).__name__} has no positions to share")
 
-    def check_length(self, length: int) -> None:
+    def check_length(self, length: Size) -> None:
         """Refuse an input that is longer than the parameters allow.
 
         Raises:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    Size = int
+else:
+    Size = int | torch.SymInt  # a length that stays open while a graph is exported
 
 PositionKind = Literal["none", "sinusoidal", "learned"]
 
@@ -57,7 +62,7 @@ class RelativeBias(nn.Module):
         self.max_len, self.num_buckets, self.max_distance, self.causal = max_len, num_buckets, max_distance, causal
         self.weight = nn.Parameter(torch.zeros(num_buckets or 2 * max_len - 1, num_heads))
 
-    def forward(self, queries: int, keys: int, start: int = 0) -> Float[Tensor, "H N M"]:
+    def forward(self, queries: Size, keys: Size, start: int = 0) -> Float[Tensor, "H N M"]:
         """Biases of `queries` queries, the first at position `start`, on keys 0 to `keys` - 1."""
         distances = torch.arange(1 - start - queries, keys - start, device=self.weight.device)
         return toeplitz(self.weight[self.buckets(distances)].mT, queries)
@@ -75,7 +80,7 @@ class RelativeBias(nn.Module):
         return later + torch.where(far < exact, far, logarithmic)
 
 
-def toeplitz(values: Float[Tensor, "... R"], rows: int) -> Float[Tensor, "... N M"]:
+def toeplitz(values: Float[Tensor, "... R"], rows: Size) -> Float[Tensor, "... N M"]:
     """T[i, j] = values[N-1 + j - i] for N = `rows` and M = R - N + 1: the last row begins with the first value."""
     columns = values.shape[-1] - rows + 1
     return values.unfold(-1, columns, 1).flip(-2)
