@@ -58,9 +58,15 @@ class NotFittedError(UserError, ValueError, AttributeError):
     """An estimator that was asked before it was fitted (the bases are those of scikit-learn's error)."""
 
 
+_SHOWN = 20  # choices that a message lists
+
+
 def near_miss(word: str, allowed: Iterable[str]) -> str:
-    """A sentence that names what is allowed, with the nearest spelling first."""
+    """A sentence that names what is allowed, with the nearest spelling first; of many choices only the nearest ones."""
     choices = [str(choice) for choice in allowed]
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
+    if len(choices) > _SHOWN:
+        shown = difflib.get_close_matches(word, choices, n=_SHOWN, cutoff=0)
+        return f"{hint}allowed: {', '.join(shown)} and {len(choices) - len(shown)} more"
     return f"{hint}allowed: {', '.join(choices)}" if choices else "nothing is allowed here"

@@ -34,11 +34,11 @@ def test_toml_then_options_then_set(tmp_path: Path) -> None:
 
 def test_models_by_name_table_and_file(tmp_path: Path) -> None:
     toml = tmp_path / "run.toml"
-    assert config_of({}).model == PRESETS["pnlp-mixer-x-small"]
-    assert config_of({"model": "pnlp-mixer-base"}).model == PRESETS["pnlp-mixer-base"]
+    assert config_of({}).model == PRESETS["pnlp-mixer-x-small"].config
+    assert config_of({"model": "pnlp-mixer-base"}).model == PRESETS["pnlp-mixer-base"].config
     toml.write_text('model = "pnlp-mixer-small"\n')
-    assert config_of({}, toml=toml).model == PRESETS["pnlp-mixer-small"]
-    assert config_of({"model": "pnlp-mixer-base"}, toml=toml).model == PRESETS["pnlp-mixer-base"]
+    assert config_of({}, toml=toml).model == PRESETS["pnlp-mixer-small"].config
+    assert config_of({"model": "pnlp-mixer-base"}, toml=toml).model == PRESETS["pnlp-mixer-base"].config
     toml.write_text('[model]\npreset = "pnlp-mixer-small"\ndim = 48\n')
     model = config_of({}, toml=toml, overrides=("model.text.max_len=128",)).model
     assert (model.dim, model.text.max_len, model.num_layers) == (48, 128, 2)
@@ -47,7 +47,7 @@ def test_models_by_name_table_and_file(tmp_path: Path) -> None:
         config_of({}, toml=toml)
     (tmp_path / "model.toml").write_text('preset = "pnlp-mixer-base"\ndim = 24\n')
     assert config_of({"model": str(tmp_path / "model.toml")}).model.dim == 24
-    assert config_of({}, overrides=("model=pnlp-mixer-large",)).model == PRESETS["pnlp-mixer-large"]
+    assert config_of({}, overrides=("model=pnlp-mixer-large",)).model == PRESETS["pnlp-mixer-large"].config
 
 
 def test_a_written_configuration_is_read_back(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_training_alone_has_lists_and_only_of_its_own_texts(rows: Rows) -> None:
     lists = [text for text in english if " or " in text and ", " in text]
     assert len(lists) > 100
     for part in ("dev", "test"):
-        names = {row for row in names_by_hand() if row in set(rows[part])}
+        names = set(names_by_hand()) & set(rows[part])
         held_out = {text for text, label in names if label == "en" and len(text) > 25}
         assert held_out
         assert not any(name in text for text in lists for name in held_out)

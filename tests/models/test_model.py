@@ -85,7 +85,7 @@ def window_by_loops(matrix: Tensor, bias: Tensor, features: Tensor, window: int,
 def test_the_bottleneck_reads_the_features_of_the_window_side_by_side(window: int) -> None:
     torch.manual_seed(0)
     m, dim, lengths = 11, 4, [6, 2, 1]
-    frontend = ProjectionFrontend(num_features=m, dim=dim, window=window).double()
+    frontend = ProjectionFrontend(FrontendConfig(window=window), num_features=m, dim=dim, max_len=9).double()
     torch.nn.init.normal_(frontend.bias)
     positions = torch.randint(0, m, (5, 3))
     features = torch.stack([torch.bincount(row, minlength=m) for row in positions]).double()  # the dense counters
@@ -105,7 +105,7 @@ def test_the_bottleneck_reads_the_features_of_the_window_side_by_side(window: in
 
 
 def test_weights_of_a_bag_are_counted() -> None:
-    frontend = ProjectionFrontend(num_features=5, dim=2, window=0).double()
+    frontend = ProjectionFrontend(FrontendConfig(window=0), num_features=5, dim=2, max_len=9).double()
     positions = torch.tensor([[0, 3, 0], [4, 4, 1]])
     weights = torch.tensor([[1.0, -1.0, 0.0], [0.5, 0.5, 2.0]], dtype=torch.float64)
     w = frontend.weight
@@ -331,7 +331,7 @@ def test_golden_names_of_a_saved_models_tensors(output: Output, head: list[str])
 
 
 def test_unit_embeddings_come_from_a_file_of_the_right_shape(tmp_path: Path) -> None:
-    frontend = ProjectionFrontend(num_features=6, dim=4, window=1, embedding_dim=3)
+    frontend = ProjectionFrontend(FrontendConfig(window=1), num_features=6, dim=4, max_len=9, embedding_dim=3)
     values = np.arange(18, dtype=np.float32).reshape(6, 3)
     np.save(tmp_path / "units.npy", values)
     save_file({"embeddings": values + 1}, tmp_path / "units.safetensors")

@@ -13,6 +13,7 @@ from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.model import Output, build_model, count_parameters
 from mixling.models.presets import DEFAULT_PRESET, PRESETS, model_config
 
+PNLP_MIXERS = [name for name in PRESETS if name.startswith(("pnlp-mixer", "projection"))]
 SLOT_LABELS = 151  # MTOP's 75 slot types in IOB
 
 
@@ -31,6 +32,7 @@ def counted(name: str, num_outputs: int, output: Output, changes: dict | None = 
         ("pnlp-mixer-x-small", 208_279),
         ("projection-only", 825_495),
         ("projection-only-w4", 2_398_359),
+        ("pnlp-transformer", 1_221_271),
     ],
 )
 def test_parameters_of_the_slot_fillers(name: str, parameters: int) -> None:
@@ -52,9 +54,69 @@ def test_parameters_of_table_7(name: str, max_len: int, parameters: int) -> None
     assert counted(name, 2, "text", {"text": {"max_len": max_len}}) == parameters
 
 
-@pytest.mark.parametrize("name", PRESETS)
+def bodies(name: str) -> int:
+    """Parameters without the head, over the vocabulary that the paper counts with."""
+    vocabulary = PRESETS[name].vocabulary
+    changes = {} if vocabulary is None else {"text": {"projection": {"num_features": vocabulary}}}
+    with torch.device("meta"):
+        model = build_model(model_config(name, changes), num_outputs=2, output="text")
+    return count_parameters(model.frontend) + count_parameters(model.encoder)
+
+
+@pytest.mark.parametrize(
+    ("name", "thousands"),
+    [
+        ("gmlp-18", 58_996),
+        ("gmlp-36", 101_609),
+        ("gmlp-72", 186_834),
+        ("gmlp-144", 357_284),
+        ("gmlp-base", 130_073),
+        ("amlp-base", 108_790),
+        ("gmlp-large", 365_273),
+        ("amlp-large", 315_626),
+        ("gmlp-x-large", 940_581),
+        ("gmlp-36-linear", 92_172),
+        ("gmlp-36-additive", 92_172),
+        ("gmlp-36-multiplicative", 92_172),
+        ("mlp-mixer-text", 112_030),
+        ("bert-base-content-free", 95_496),
+        ("bert-large", 335_606),
+    ],
+)
+def test_parameters_of_gmlp_and_its_rivals(name: str, thousands: int) -> None:
+    assert round(bodies(name) / 1000) == thousands
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("bert-base", 109.73),
+        ("bert-6-relative", 67.12),
+        ("bert-12-relative", 109.67),
+        ("bert-24-relative", 194.76),
+        ("bert-48-relative", 364.94),
+    ],
+)
+def test_parameters_of_bert(name: str, millions: float) -> None:
+    assert round(bodies(name) / 1e6, 2) == millions
+
+
+FAMILY = ["transformer", "linear-transformer", "fnet", "mlp-mixer", "gmlp", "hypermixer", "hypermixer-untied"]
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_family_of_hypermixer_is_matched_at_11_million(name: str) -> None:
+    assert bodies(name) == pytest.approx(10_976_768, rel=5e-4)
+
+
+def test_hypermixers_budget_identity() -> None:
+    """Attention's 4 (d^2 + d) = tied with d' = 3d = untied with d' = d; HyperMixing has its output norm beside."""
+    assert bodies("hypermixer") == bodies("hypermixer-untied") == bodies("transformer") + 6 * 2 * 256
+
+
+@pytest.mark.parametrize("name", PNLP_MIXERS)
 def test_parameters_follow_the_formula_of_the_paper(name: str) -> None:
-    config = PRESETS[name]
+    config = PRESETS[name].config
     m, w, b, s = config.text.projection.num_features, config.frontend.window, config.dim, config.text.max_len
     h, layers = 256, len(config.blocks)
     bottleneck = ((2 * w + 1) * m + 1) * b
@@ -64,7 +126,8 @@ def test_parameters_follow_the_formula_of_the_paper(name: str) -> None:
 
 
 def test_every_preset_is_the_papers_configuration() -> None:
-    for name, config in PRESETS.items():
+    for name in PNLP_MIXERS:
+        config = PRESETS[name].config
         assert config.text.projection.type == "minhash", name
         assert config.text.projection.num_hashes == 64, name
         assert config.text.max_len == 64, name
@@ -73,13 +136,13 @@ def test_every_preset_is_the_papers_configuration() -> None:
 
 
 def test_changes_are_laid_over_a_preset_which_stays() -> None:
-    before = PRESETS["pnlp-mixer-base"].to_dict()
+    before = PRESETS["pnlp-mixer-base"].config.to_dict()
     changes = read_overrides(["dim=32", "text.projection.num_features=4096", "frontend.window=2", "num_layers=1"])
     config = model_config("pnlp-mixer-base", changes)
     assert (config.dim, config.text.projection.num_features, config.frontend.window) == (32, 4096, 2)
     assert config.text.projection.num_hashes == 64
     assert len(config.blocks) == 1
-    assert PRESETS["pnlp-mixer-base"].to_dict() == before
+    assert PRESETS["pnlp-mixer-base"].config.to_dict() == before
 
 
 def test_another_projection_replaces_the_papers() -> None:
@@ -144,5 +207,5 @@ def test_faults_of_a_file_are_told_with_its_name(tmp_path: Path, content: str, t
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_resolved_configuration_builds_the_same_model(name: str) -> None:
-    config = PRESETS[name]
+    config = PRESETS[name].config
     assert type(config).model_validate(config.to_dict()) == config

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mixling.config import parse
 from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import EMPTY, PADDING, SEPARATOR, Text, TextConfig, TextEncoder, train_vocabulary
-from mixling.text.fingerprint import AveragedEmbedding, Binary, MinHash, Projector, SimHash, Tsp
+from mixling.text.fingerprint import AveragedEmbedding, Binary, MinHash, Projector, SimHash, Tsp, Units
 from mixling.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.train(["the", "cat", "sat", "on", "the", "mat", "and", "a", "dog", "sat", "there"])
@@ -24,6 +24,7 @@ PROJECTIONS = [
     SimHash(num_features=32),
     Tsp(num_features=32),
     AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=2),
+    Units(num_features=len(VOCABULARY)),
 ]
 
 
@@ -251,3 +252,93 @@ def test_the_size_of_the_vocabulary_is_taken_from_the_configuration() -> None:
 def test_another_version_of_the_hashes_is_refused() -> None:
     with pytest.raises(ConfigError, match="hash_version: got 2"):
         parse(TextConfig, {"hash_version": 2}, where="x")
+
+
+# Tokens that are units, and segments.
+
+UNITS = Vocabulary.parse("vocab.txt", "[UNK]\n[SEP]\na\ncat\n##s\nsit\n##ting\n")
+
+
+def unit_encoder(**values: object) -> TextEncoder:
+    projection = Units(num_features=len(UNITS))
+    return TextEncoder(TextConfig(**{"projection": projection, "tokens": "units", **values}), UNITS)
+
+
+def unit_ids(made: TextEncoder, words: np.ndarray) -> list[int]:
+    """The ids of units that tokens stand for."""
+    bags = [bag(made, int(row)) for row in words]
+    assert all(len(items) == 1 and items[0][1] == 1.0 for items in bags)
+    return [items[0][0] for items in bags]
+
+
+@pytest.mark.parametrize("text", ["a cats sitting zebra cat", ["a", "cats", "sitting", "zebra", "cat"]])
+def test_each_unit_is_a_token_and_starts_are_those_of_words(text: Text) -> None:
+    made = unit_encoder()
+    for _ in range(2):  # words that are new, and known ones
+        found = made.encode([text], offsets=True)[0]
+        assert unit_ids(made, found.words) == [2, 3, 4, 5, 6, 0, 3]
+        assert found.starts is not None
+        assert found.starts.tolist() == [0, 1, 3, 5, 6]
+        assert found.offsets == [(0, 1), (2, 6), (7, 14), (15, 20), (21, 24)]
+        answers = np.arange(7)[:, None] * np.ones(3)
+        assert found.of_words(answers)[:, 0].tolist() == [0, 1, 3, 5, 6]
+        assert not found.truncated
+
+
+@pytest.mark.parametrize(("max_len", "starts"), [(6, [0, 1, 3, 5]), (4, [0, 1, 3]), (3, [0, 1]), (1, [0])])
+def test_units_beyond_the_length_are_cut_and_words_without_a_first_unit_left_out(max_len: int, starts: list) -> None:
+    found = unit_encoder(max_len=max_len).encode(["a cats sitting zebra cat"], offsets=True)[0]
+    assert len(found.words) == max_len
+    assert found.starts is not None
+    assert found.starts.tolist() == starts
+    assert found.offsets is not None
+    assert len(found.offsets) == len(starts)
+    assert found.truncated
+
+
+def test_a_text_without_words_has_one_token_of_units_too() -> None:
+    found = unit_encoder().encode([""], offsets=True)[0]
+    assert found.words.tolist() == [EMPTY]
+    assert found.offsets == []
+
+
+@pytest.mark.parametrize(
+    ("max_len", "expected"), [(64, [3, 4, 1, 5, 6, 5, 6]), (5, [3, 4, 1, 5, 6]), (4, [3, 4, 1, 5])]
+)
+def test_a_pair_of_units_is_cut_by_units(max_len: int, expected: list[int]) -> None:
+    made = unit_encoder(max_len=max_len)
+    found = made.encode([("cats", "sitting sitting")])[0]
+    assert unit_ids(made, found.words) == expected
+    assert found.truncated == (max_len < 64)
+    assert found.starts is None
+
+
+def test_a_word_spelled_like_the_separator_does_not_make_a_pair() -> None:
+    found = unit_encoder().encode([["cat", "[SEP]", "a"]], offsets=True)[0]
+    assert found.starts is not None
+    assert found.starts.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("tokens", ["words", "units"])
+@pytest.mark.parametrize("projection", [MinHash(num_features=100, num_hashes=4), Units(num_features=len(UNITS))])
+def test_segments_add_one_of_two_rows_to_each_bag(tokens: str, projection: MinHash | Units) -> None:
+    plain = TextEncoder(TextConfig(projection=projection, tokens=tokens), UNITS)
+    made = TextEncoder(TextConfig(projection=projection, tokens=tokens, segments=True), UNITS)
+    m = projection.num_features
+    assert m is not None
+    assert made.config.num_rows == m + 2
+    assert made.digest != plain.digest
+    for text, segments in [("cat a", [0, 0]), (("cat a", "a cat"), [0, 0, 0, 1, 1])]:
+        (with_segments,), (without,) = made.encode([text]), plain.encode([text])
+        for row, bare, segment in zip(with_segments.words, without.words, segments, strict=True):
+            assert sorted(bag(made, int(row))) == sorted([*bag(plain, int(bare)), (m + segment, 1.0)])
+
+
+def test_the_vocabulary_settles_the_size_of_a_table_of_units() -> None:
+    config = TextConfig(projection=Units())
+    with pytest.raises(ConfigError, match="num_features is known with the vocabulary only"):
+        _ = config.num_rows
+    assert config.for_vocabulary(UNITS).num_rows == len(UNITS)
+    with pytest.raises(ConfigError, match="num_features is 5, but the vocabulary has 7 units"):
+        TextConfig(projection=Units(num_features=5)).for_vocabulary(UNITS)
+    assert TextConfig().for_vocabulary(UNITS) == TextConfig()

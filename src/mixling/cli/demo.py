@@ -69,13 +69,13 @@ def demo_config(*, epochs: int, seed: int) -> RunConfig:
     and 16,000 .72. MinHash with 16 hashes and one block told .73, naive Bayes on character 1-3-grams .92. Balanced
     classes were not measured apart.
     """
-    from mixling.config import merge, parse
-    from mixling.models.presets import PRESETS
+    from mixling.config import parse
+    from mixling.models.presets import model_config
     from mixling.runs import RunConfig
 
     projection = {"type": "binary", "num_features": 4096, "num_hashes": 4}
     text = {"projection": projection, "vocabulary_size": 5000}
-    model = merge(PRESETS["pnlp-mixer-x-small"].to_dict(), {"text": text})
+    model = model_config("pnlp-mixer-x-small", {"text": text}).to_dict()
     train = {
         "epochs": epochs,
         "seed": seed,

@@ -25,15 +25,25 @@ class Batch:
     weights: Float[Tensor, "U P"] | None
     index: Int[Tensor, "B N"]  # 1 + number of the word; 0 for padding and for dropped words
     mask: Bool[Tensor, "B N"]  # True at tokens
+    starts: Int[Tensor, "B W"] | None = None  # the first token of each word, where answers are for words of several
+
+    @property
+    def num_answers(self) -> int:
+        """Words of the longest text, which is as many as tokens unless tokens are units and answers are for words."""
+        return self.mask.shape[1] if self.starts is None else self.starts.shape[1]
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""
-        weights = None if self.weights is None else self.weights.to(device)
-        return Batch(self.positions.to(device), weights, self.index.to(device), self.mask.to(device))
+        weights, starts = (None if item is None else item.to(device) for item in (self.weights, self.starts))
+        return Batch(self.positions.to(device), weights, self.index.to(device), self.mask.to(device), starts)
 
 
-def collate(texts: Sequence[npt.NDArray[np.int32]], encoder: TextEncoder) -> Batch:
-    """A batch of texts, given as rows of the encoder's word table."""
+def collate(
+    texts: Sequence[npt.NDArray[np.int32]],
+    encoder: TextEncoder,
+    starts: Sequence[npt.NDArray[np.int32]] | None = None,
+) -> Batch:
+    """A batch of texts, given as rows of the encoder's word table, and as `starts` of words where those count."""
     lengths = np.array([len(words) for words in texts])
     mask = np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
     flat = np.concatenate(texts)
@@ -50,7 +60,13 @@ def collate(texts: Sequence[npt.NDArray[np.int32]], encoder: TextEncoder) -> Bat
     index[mask] = flat_index
     bags = encoder.bags(distinct[order])
     weights = None if bags.weights is None else torch.from_numpy(bags.weights)
-    return Batch(torch.from_numpy(bags.positions), weights, torch.from_numpy(index), torch.from_numpy(mask))
+    return Batch(
+        torch.from_numpy(bags.positions),
+        weights,
+        torch.from_numpy(index),
+        torch.from_numpy(mask),
+        None if starts is None else pad_targets(starts, max(map(len, starts)), 0),
+    )
 
 
 class TextSet:
@@ -64,9 +80,12 @@ class TextSet:
     def __init__(self, texts: ExampleStore, encoder: TextEncoder, *, keep: bool = True) -> None:
         self._texts, self.encoder = texts, encoder
         self._kept: list[npt.NDArray[np.int32]] | None = None
+        self._kept_starts: list[npt.NDArray[np.int32]] | None = None
         self._generation = encoder.generation
         if keep:
-            self._kept = [item for chunk in _chunks(len(texts), 4096) for item in self._encode(chunk)]
+            encoded = [item for chunk in _chunks(len(texts), 4096) for item in self.encode(chunk)]
+            self._kept = [item.words for item in encoded]
+            self._kept_starts = [item.starts for item in encoded if item.starts is not None]
         self._forget_stale()
         # A rough length is enough for buckets; only kept texts have an exact one without work.
         self.lengths = (
@@ -83,15 +102,21 @@ class TextSet:
         self._forget_stale()
         if self._kept is not None:
             return [self._kept[i] for i in indices]
-        return self._encode(indices)
+        return [item.words for item in self.encode(indices)]
+
+    def starts(self, indices: Indices) -> list[npt.NDArray[np.int32]] | None:
+        """The first token of each word of the texts; None where tokens are words, and of pairs."""
+        if self.encoder.config.tokens == "words":
+            return None
+        if self._kept_starts is not None:
+            return [self._kept_starts[i] for i in indices] if self._kept_starts else None
+        found = [item.starts for item in self.encode(indices)]
+        return None if any(item is None for item in found) else [item for item in found if item is not None]
 
     def _forget_stale(self) -> None:
         """Kept rows mean nothing once the encoder, which other texts share, has begun a new table."""
         if self._generation != self.encoder.generation:
-            self._kept = None
-
-    def _encode(self, indices: Sequence[int] | Indices) -> list[npt.NDArray[np.int32]]:
-        return [item.words for item in self.encode(indices)]
+            self._kept = self._kept_starts = None
 
     def encode(self, indices: Sequence[int] | Indices, *, offsets: bool = False) -> list[Encoded]:
         """Encode texts anew."""
@@ -131,7 +156,7 @@ def drop_words(
     return [np.where(rng.random(len(words)) < rate, np.int32(0), words) for words in texts]
 
 
-def pad_targets(targets: Sequence[npt.NDArray[np.int64]], width: int, value: int) -> Int[Tensor, "B N"]:
+def pad_targets(targets: Sequence[npt.NDArray[np.integer]], width: int, value: int) -> Int[Tensor, "B N"]:
     """Rows of different lengths as one tensor."""
     out = np.full((len(targets), width), value, np.int64)
     for row, items in zip(out, targets, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 
 import numpy as np
@@ -10,8 +9,6 @@ import numpy.typing as npt
 
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, DataError, near_miss
-
-_SHOWN = 20  # labels that an error message lists
 
 
 def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[ExampleStore, ExampleStore]:
@@ -117,7 +114,6 @@ def check_labels(train: ExampleStore, dev: ExampleStore | None) -> None:
     if dev is not None and len(bad):
         path, line = dev.where(int(bad[0]))
         label = next(label for label in _labels(dev, int(bad[0])) if label not in known)
-        allowed = sorted(known) if len(known) <= _SHOWN else difflib.get_close_matches(label, known, _SHOWN, cutoff=0)
         remedy = "correct it, leave the row out, or add training rows with it"
-        message = f"label {label!r} does not occur in training; {near_miss(label, allowed)}; {remedy}"
+        message = f"label {label!r} does not occur in training; {near_miss(label, sorted(known))}; {remedy}"
         raise DataError(message, path=path, line=line)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     Size = int
@@ -17,70 +19,174 @@ else:
 
 PositionKind = Literal["none", "sinusoidal", "learned"]
 
+# Products with Toeplitz matrices of this size and more take the FFT: benchmarks/toeplitz.py has both ways for every N,
+# in float32 on one core, forward and with backward, at widths 256 and 1536 and batches of 1 and 16.
+FFT_FROM = 384
+# Floats of one transform, so that it stays in a core's cache: from 2^16 to 2^19 all are alike, the whole batch at once
+# is up to 3 times slower.
+_FFT_CHUNK = 1 << 18
+
 
 class Positions(nn.Module):
     """x_i + p_i.
 
     "sinusoidal": p[2k] = sin(i / 10000^(2k/D)), p[2k+1] = cos of the same (Transformer, section 3.5), without scaling
-    of x; "learned": a table of max_len rows that starts at N(0, 0.02^2); "none": x.
+    of x; there is a table of max_len rows, and positions beyond it are computed. "learned": a table of max_len rows
+    that starts at N(0, 0.02^2); "none": x.
     """
 
     def __init__(self, kind: PositionKind, *, dim: int, max_len: int) -> None:
         super().__init__()
-        self.weight: nn.Parameter | None = None
-        self.table: Tensor | None
-        self.register_buffer("table", _sinusoidal(max_len, dim) if kind == "sinusoidal" else None, persistent=False)
-        if kind == "learned":
-            self.weight = nn.Parameter(torch.empty(max_len, dim))
+        self.weight = nn.Parameter(torch.empty(max_len, dim)) if kind == "learned" else None
+        if self.weight is not None:
             nn.init.normal_(self.weight, std=0.02)
+        self.table: Tensor | None
+        table = _sinusoidal(torch.arange(max_len), dim) if kind == "sinusoidal" else None
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, x: Float[Tensor, "B N D"], start: int = 0) -> Float[Tensor, "B N D"]:
         """Add the positions from `start` on."""
-        table = self.weight if self.table is None else self.table
-        return x if table is None else x + table[start : start + x.shape[1]].to(x.dtype)
+        end = start + x.shape[1]
+        if self.weight is not None:
+            rows = self.weight[start:end]
+        elif self.table is None:
+            return x
+        elif torch.compiler.is_compiling() or end > len(self.table):  # a table would bound the lengths of a graph
+            rows = _sinusoidal(torch.arange(start, end, device=x.device), x.shape[2])
+        else:
+            rows = self.table[start:end]
+        return x + rows.to(x.dtype)
 
 
-@functools.lru_cache(maxsize=8)
-def _sinusoidal(length: int, dim: int) -> Float[Tensor, "N D"]:
-    rates = torch.exp(torch.arange(0, dim, 2, dtype=torch.float32) * (-math.log(10_000.0) / dim))
-    angles = torch.arange(length, dtype=torch.float32)[:, None] * rates
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :dim].contiguous()
+def _sinusoidal(positions: Int[Tensor, " N"], dim: int) -> Float[Tensor, "N D"]:
+    """In single precision, of angles in double precision: at position 10^6 single ones are off by 0.1."""
+    rates = torch.exp(torch.arange(0, dim, 2, device=positions.device).double() * (-math.log(10_000.0) / dim))
+    turns = positions.double()[:, None] * (rates / (2 * math.pi))
+    angles = (turns - turns.round()).float() * (2 * math.pi)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :dim]
 
 
 class RelativeBias(nn.Module):
     """A bias for each head and each distance j - i between key and query; starts at zero.
 
-    With `num_buckets` it is T5's: half of the buckets (all, if causal) for keys before the query, the first half of
-    those one distance each, the others logarithmic up to `max_distance` and the last for all beyond (T5, section 2.1).
-    Without, every distance has its own, 2 max_len - 1 of them.
+    With `num_buckets` it is T5's (section 2.1): one half of the buckets for keys up to the query, the other for later
+    ones (all for keys up to the query, if causal); of each, the first half are single distances, the others grow
+    logarithmically up to `max_distance`, and the last is for all beyond. As T5's, the first of the later half is of no
+    distance and never read, unless causal.
+    Without, every distance has its own: 2 max_len - 1 of them, or max_len if causal.
     """
+
+    rows: Tensor
 
     def __init__(
         self, *, num_heads: int, max_len: int, num_buckets: int | None, max_distance: int = 128, causal: bool = False
     ) -> None:
         super().__init__()
-        self.max_len, self.num_buckets, self.max_distance, self.causal = max_len, num_buckets, max_distance, causal
-        self.weight = nn.Parameter(torch.zeros(num_buckets or 2 * max_len - 1, num_heads))
+        self.reach = max_len - 1 if num_buckets is None else max_distance
+        self.bucketed = num_buckets is not None
+        distances = torch.arange(-self.reach, self.reach + 1)
+        if num_buckets is None:
+            rows = distances.clamp(max=0 if causal else self.reach) + self.reach
+        else:
+            rows = _t5_buckets(distances, num_buckets=num_buckets, max_distance=max_distance, causal=causal)
+        # A table, since a logarithm that is rounded elsewhere moves distances to other buckets.
+        self.register_buffer("rows", rows, persistent=False)
+        self.weight = nn.Parameter(torch.zeros(num_buckets or (max_len if causal else 2 * max_len - 1), num_heads))
 
     def forward(self, queries: Size, keys: Size, start: int = 0) -> Float[Tensor, "H N M"]:
         """Biases of `queries` queries, the first at position `start`, on keys 0 to `keys` - 1."""
         distances = torch.arange(1 - start - queries, keys - start, device=self.weight.device)
-        return toeplitz(self.weight[self.buckets(distances)].mT, queries)
+        if self.bucketed:
+            distances = distances.clamp(-self.reach, self.reach)
+        return toeplitz(self.weight[self.rows[distances + self.reach]].mT, queries)
 
-    def buckets(self, distances: Int[Tensor, " R"]) -> Int[Tensor, " R"]:
-        """Rows of the table for distances key - query."""
-        if self.num_buckets is None:
-            return distances + (self.max_len - 1)
-        number = self.num_buckets if self.causal else self.num_buckets // 2
-        later = torch.zeros_like(distances) if self.causal else (distances > 0) * number
-        far = (-distances).clamp(min=0) if self.causal else distances.abs()
-        exact = number // 2
-        ratio = (far.clamp(min=1) / exact).log() / math.log(self.max_distance / exact)
-        logarithmic = (exact + (ratio * (number - exact)).to(far.dtype)).clamp(max=number - 1)
-        return later + torch.where(far < exact, far, logarithmic)
+
+def _t5_buckets(
+    distances: Int[Tensor, " R"], *, num_buckets: int, max_distance: int, causal: bool
+) -> Int[Tensor, " R"]:
+    number = num_buckets if causal else num_buckets // 2
+    later = torch.zeros_like(distances) if causal else (distances > 0) * number
+    far = (-distances).clamp(min=0) if causal else distances.abs()
+    exact = number // 2
+    if max_distance <= exact:
+        raise ConfigError(f"max_distance: got {max_distance}; with {num_buckets} buckets it must be over {exact}")
+    ratio = (far.clamp(min=1) / exact).log() / math.log(max_distance / exact)
+    logarithmic = (exact + (ratio * (number - exact)).to(far.dtype)).clamp(max=number - 1)
+    return later + torch.where(far < exact, far, logarithmic)
 
 
 def toeplitz(values: Float[Tensor, "... R"], rows: Size) -> Float[Tensor, "... N M"]:
     """T[i, j] = values[N-1 + j - i] for N = `rows` and M = R - N + 1: the last row begins with the first value."""
-    columns = values.shape[-1] - rows + 1
-    return values.unfold(-1, columns, 1).flip(-2)
+    number = values.shape[-1]
+    columns = number - rows + 1
+    if not torch.compiler.is_compiling():
+        return values.unfold(-1, columns, 1).flip(-2)
+    # Windows would fix the length of an exported graph. Here each row is a full turn of a ring that is one longer, and
+    # so begins one place before the row above. What stands at the extra place is cut off.
+    ring = torch.cat([values[..., rows - 1 :], values[..., :1], values[..., : rows - 1]], dim=-1)
+    turns = ring[..., None, :].expand(*values.shape[:-1], rows, number + 1).flatten(-2)
+    return turns[..., : rows * number].unflatten(-1, (rows, number))[..., :columns]
+
+
+def toeplitz_product(values: Float[Tensor, " R"], x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+    """T X for T = toeplitz(values, N), R = 2N - 1: by the matrix in O(N^2 D), or by the FFT in O(N log N D).
+
+    The FFT is in float32 under half precision, and never in a graph that is exported.
+    """
+    if torch.compiler.is_compiling() or x.shape[1] < FFT_FROM:
+        # not `@`, which multiplies a transposed copy of x: up to 1.3 times slower with gradients
+        return torch.bmm(toeplitz(values, x.shape[1]).expand(x.shape[0], -1, -1), x)
+    exact = torch.promote_types(torch.promote_types(x.dtype, values.dtype), torch.float32)
+    # Without gradients what surrounds the transforms would take a sixth of the time of a small product.
+    product = _FFTProduct.apply if torch.is_grad_enabled() else _FFTProduct.forward
+    return product(values.to(exact), x.to(exact)).to(x.dtype)
+
+
+class _FFTProduct(torch.autograd.Function):
+    """The product as a circular convolution, chunk by chunk; the spectra are not kept for the gradient."""
+
+    generate_vmap_rule = True  # for torch.func
+
+    @staticmethod
+    def forward(values: Float[Tensor, " R"], x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        length, size = x.shape[1], _fft_size(len(values))
+        kernel = torch.fft.rfft(values.flip(0), size)
+        y = torch.empty_like(x)
+        for part in _chunks(x, size):
+            spectrum = torch.fft.rfft(x[part].mT, size) * kernel
+            y[part] = torch.fft.irfft(spectrum, size)[..., length - 1 : 2 * length - 1].mT
+        return y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, " R"], Float[Tensor, "B N D"]]:
+        values, x = ctx.saved_tensors
+        length, size = x.shape[1], _fft_size(len(values))
+        kernel = torch.fft.rfft(values, size)  # not flipped: the transposed matrix
+        grad_x, correlation = torch.empty_like(grad), torch.zeros_like(kernel)
+        for part in _chunks(x, size):
+            spectrum = torch.fft.rfft(grad[part].mT, size)
+            grad_x[part] = torch.fft.irfft(spectrum * kernel, size)[..., length - 1 : 2 * length - 1].mT
+            products = torch.fft.rfft(x[part].mT, size) * spectrum.conj()
+            correlation = correlation + products.sum(tuple(range(products.ndim - 1)))
+        # Distances key - query run from 1 - N to N - 1, the negative ones from the end of the circle.
+        return torch.fft.irfft(correlation, size).roll(length - 1)[: len(values)], grad_x
+
+
+def _chunks(x: Float[Tensor, "B N D"], size: int) -> Iterator[tuple[int | slice, ...]]:
+    if x.device.type != "cpu":
+        yield (slice(None),)
+        return
+    parts = -(-x.shape[2] * size // _FFT_CHUNK)
+    channels = -(-x.shape[2] // parts)  # all parts alike
+    for item in range(x.shape[0]):
+        for first in range(0, x.shape[2], channels):
+            yield item, slice(None), slice(first, first + channels)
+
+
+def _fft_size(least: int) -> int:
+    """The next m 2^k for small m: transforms of such sizes are fast."""
+    return min(m << (-(-least // m) - 1).bit_length() for m in (1, 3, 5, 7, 9, 15, 25))

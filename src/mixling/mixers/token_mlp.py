@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.mixers.base import Mixer, MixerConfig
+from mixling.errors import ConfigError
+from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.positions import Size
 
 
 class TokenMLP(Mixer):
@@ -19,11 +22,23 @@ class TokenMLP(Mixer):
     Decided beyond the papers, which mix padding in: padded tokens are zero before W1, so that the columns of W1 and
     the rows of W2 beyond the batch's length contribute nothing and are never read. It is exact: a text gives the same
     answer at every padded length.
+
+    The causal form is ours: Remixer's Mixer decoder has a window w, which the paper does not define. Hidden unit k
+    stands at position p(k) = floor(k * max_len / H). W1[k, j] counts where 0 <= p(k) - j < w and W2[i, k] where
+    0 <= i - p(k) < w, so an output sees the present and the past only, at any H: the 2w - 1 latest positions, or all
+    with w = max_len. The other entries have no part and no gradient. H should be at least max_len: with fewer units a
+    token that stands between two is first read at the second (if w reaches), and one after the last never. Units after
+    the input's end are left out, so the cost is O(N * D * H * N / max_len).
     """
 
-    def __init__(self, *, dim: int, max_len: int, hidden_dim: int) -> None:
+    max_len: int
+
+    def __init__(
+        self, *, dim: int, max_len: int, hidden_dim: int, causal: bool = False, window: int | None = None
+    ) -> None:
         super().__init__()
         self.dim, self.max_len, self.hidden_dim = dim, max_len, hidden_dim
+        self.causal, self.window = causal, max_len if window is None else window
         self.expand = nn.Linear(max_len, hidden_dim)
         self.contract = nn.Linear(hidden_dim, max_len)
 
@@ -37,18 +52,72 @@ class TokenMLP(Mixer):
         length = x.shape[1]
         self.check_length(length)
         by_channel = (x * mask[..., None]).mT  # (B, D, N)
+        if self.causal:
+            return self._banded(by_channel).mT
         hidden = F.gelu(F.linear(by_channel, self.expand.weight[:, :length], self.expand.bias))
         return F.linear(hidden, self.contract.weight[:length], self.contract.bias[:length]).mT
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        return 2 * (2 * batch * self.dim * length * self.hidden_dim)
+        units = self._units_before(length) if self.causal else self.hidden_dim
+        return 2 * (2 * batch * self.dim * length * units)
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        nothing = like.new_zeros(*like.shape, 0)
+        return {
+            "position": torch.zeros(like.shape[0], dtype=torch.int64, device=like.device),
+            "tokens": nothing,  # (B, D, up to w): those of the window
+            "hidden": nothing,  # (B, D, up to w * H / max_len): the units of the window
+        }
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        now = int(state["position"][0])
+        self.check_length(now + 1)
+        first = max(0, now + 1 - self.window)
+        # Units that stand at this position are made now; those from `oldest` on are read.
+        oldest, new, end = (self._units_before(position) for position in (first, now, now + 1))
+        tokens = torch.cat([state["tokens"], x[..., None]], dim=-1)[..., -self.window :]
+        made = F.linear(tokens, self.expand.weight[new:end, first : now + 1], self.expand.bias[new:end])
+        hidden = torch.cat([state["hidden"], F.gelu(made)], dim=-1)
+        hidden = hidden[..., hidden.shape[-1] - (end - oldest) :]
+        y = F.linear(hidden, self.contract.weight[now : now + 1, oldest:end], self.contract.bias[now : now + 1])
+        return y[..., 0], {"position": state["position"] + 1, "tokens": tokens, "hidden": hidden}
+
+    def _units_before(self, position: Size) -> Size:
+        """How many hidden units stand before a position: the smallest k with p(k) >= position."""
+        return -(-position * self.hidden_dim // self.max_len)
+
+    def _banded(self, by_channel: Float[Tensor, "B D N"]) -> Float[Tensor, "B D N"]:
+        """The causal form: the units before the input's end, by weights that are zero outside the bands."""
+        length = by_channel.shape[-1]
+        units = self._units_before(length)
+        places = torch.arange(units, device=by_channel.device) * self.max_len // self.hidden_dim
+        ahead = places[:, None] - torch.arange(length, device=by_channel.device)  # p(k) - j, (K, N)
+        w1 = self.expand.weight[:units, :length].masked_fill((ahead < 0) | (ahead >= self.window), 0.0)
+        w2 = self.contract.weight[:length, :units].masked_fill(((ahead > 0) | (ahead <= -self.window)).mT, 0.0)
+        hidden = F.gelu(F.linear(by_channel, w1, self.expand.bias[:units]))
+        return F.linear(hidden, w2, self.contract.bias[:length])
 
 
 class TokenMLPConfig(MixerConfig):
-    """The mixer of MLP-Mixer and pNLP-Mixer."""
+    """The mixer of MLP-Mixer and pNLP-Mixer.
+
+    Args:
+        window: how far back each of the two layers looks, in the causal form; None is all the way.
+    """
 
     type: Literal["token_mlp"] = "token_mlp"
+    supports_causal = True
     hidden_dim: int = Field(256, ge=1)
+    window: int | None = Field(None, ge=1)
 
     def _build(self, dim: int, max_len: int, causal: bool) -> TokenMLP:
-        return TokenMLP(dim=dim, max_len=max_len, hidden_dim=self.hidden_dim)
+        if self.window is not None and not causal:
+            raise ConfigError(
+                f"mixer 'token_mlp': window = {self.window} is for the causal form, which decoders have; leave it out"
+            )
+        return TokenMLP(dim=dim, max_len=max_len, hidden_dim=self.hidden_dim, causal=causal, window=self.window)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import torch
 from jaxtyping import Bool, Float
 from pydantic import Field, SerializeAsAny, field_validator
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ class BlockConfig(Config):
     feed_forward: FeedForwardConfig | None = None
     norm: Literal["pre", "post"] = "pre"
     dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
+    survival: float = Field(1.0, gt=0, le=1, description="stochastic depth: share of texts that keep a sublayer")
 
     @field_validator("mixers", mode="before")
     @classmethod
@@ -56,7 +58,7 @@ class Block(nn.Module):
     def __init__(self, config: BlockConfig, *, dim: int, max_len: int) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
-        self.dropout = config.dropout
+        self.dropout, self.survival = config.dropout, config.survival
         self.mixers = nn.ModuleList(mixer.build(dim, max_len) for mixer in config.mixers)
         self.mixer_norms = nn.ModuleList(nn.LayerNorm(dim) for _ in config.mixers)
         ffn = config.feed_forward
@@ -72,4 +74,9 @@ class Block(nn.Module):
         return x
 
     def _join(self, x: Tensor, update: Tensor) -> Tensor:
-        return x + F.dropout(update, self.dropout, self.training)
+        update = F.dropout(update, self.dropout, self.training)
+        if self.training and self.survival < 1:
+            # Per text, rescaled so that the expectation is that of all sublayers (gMLP, Table 1).
+            kept = torch.rand(len(x), 1, 1, device=x.device) < self.survival
+            update = update * kept / self.survival
+        return x + update

@@ -1,4 +1,4 @@
-"""Features -> token vectors: the projection bottleneck."""
+"""Features -> token vectors: the projection bottleneck, or an embedding table, which is the same thing."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
+from mixling.mixers.positions import PositionKind, Positions
 
 
 class FrontendConfig(Config):
-    """The projection bottleneck: one linear layer over the features of a window of words."""
+    """The projection bottleneck: one linear layer over the features of a window of words.
+
+    With the projection "units" and no bias it is an embedding table.
+    """
 
     window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
     embeddings: str | None = Field(
         None, description="projection 'embedding': .npy or .safetensors file with the (units, width) matrix"
     )
+    bias: bool = True
+    positions: PositionKind = Field("none", description="vectors added to the tokens by place")
+    norm: bool = Field(False, description="layer norm of the token vectors")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the token vectors")
 
 
 class ProjectionFrontend(nn.Module):
@@ -30,19 +38,37 @@ class ProjectionFrontend(nn.Module):
     The product is never done on the m-wide features: features are weighted bags of positions, so W c is a weighted
     sum of a few rows of W, done once for each distinct word of a batch for all 2w+1 matrices together.
     Source: pNLP-Mixer, section 3.2 (bottleneck). Parameters: ((2w+1) m + 1) b.
+    Decided beyond the paper, for models that are not projections: no bias, positions, a norm and dropout are options.
     """
 
-    def __init__(self, *, num_features: int, dim: int, window: int, embedding_dim: int | None = None) -> None:
+    def __init__(
+        self,
+        config: FrontendConfig,
+        *,
+        num_features: int,
+        dim: int,
+        max_len: int,
+        embedding_dim: int | None = None,
+        table: bool = False,
+    ) -> None:
         super().__init__()
-        self.dim, self.window = dim, window
+        window = config.window
+        self.dim, self.window, self.dropout = dim, window, config.dropout
         inputs = num_features if embedding_dim is None else embedding_dim
         # Rows of the 2w+1 matrices side by side, so that one gather fetches them all.
         self.weight = nn.Parameter(torch.empty(inputs, (2 * window + 1) * dim))
-        self.bias = nn.Parameter(torch.zeros(dim))
+        self.bias = nn.Parameter(torch.zeros(dim)) if config.bias else None
+        self.positions = None
+        if config.positions != "none":
+            self.positions = Positions(config.positions, dim=dim, max_len=max_len)
+        self.norm = nn.LayerNorm(dim) if config.norm else None
         # Averaged embeddings: the bag is summed over a fixed table first.
         self.embeddings: Tensor | None
         self.register_buffer("embeddings", None if embedding_dim is None else torch.zeros(num_features, embedding_dim))
-        nn.init.xavier_uniform_(self.weight)
+        if table:  # Xavier's width counts on a sum of many rows; a row of an embedding table stands alone
+            nn.init.normal_(self.weight, std=0.02 if config.norm else dim**-0.5)
+        else:
+            nn.init.xavier_uniform_(self.weight)
 
     def load_embeddings(self, path: str | None) -> None:
         """Read the fixed table of unit embeddings; a saved model has it among its weights.
@@ -84,10 +110,19 @@ class ProjectionFrontend(nn.Module):
     ) -> Float[Tensor, "B N D"]:
         """Token vectors of the words whose summed rows are `rows[index]`; row 0 is the row of zeros."""
         x = F.embedding(index, rows)
-        if self.window == 0:
-            return x + self.bias
+        if self.window:
+            x = self._summed_windows(x)
+        if self.bias is not None:
+            x = x + self.bias
+        if self.positions is not None:
+            x = self.positions(x)
+        if self.norm is not None:
+            x = self.norm(x)
+        return F.dropout(x, self.dropout, self.training)
+
+    def _summed_windows(self, x: Float[Tensor, "B N R"]) -> Float[Tensor, "B N D"]:
         w, length = self.window, x.shape[1]
         parts = x.unflatten(2, (2 * w + 1, self.dim))
         padded = F.pad(parts, (0, 0, 0, 0, w, w))  # (B, N + 2w, 2w+1, D)
         seen = [padded[:, offset : offset + length, offset] for offset in range(2 * w + 1)]
-        return torch.stack(seen).sum(0) + self.bias
+        return torch.stack(seen).sum(0)

@@ -15,7 +15,7 @@ from mixling.models.encoder import Encoder
 from mixling.models.frontend import FrontendConfig, ProjectionFrontend
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
 from mixling.text.encoder import TextConfig
-from mixling.text.fingerprint import AveragedEmbedding
+from mixling.text.fingerprint import AveragedEmbedding, Units
 
 Output = Literal["text", "tokens"]
 
@@ -28,6 +28,7 @@ class ModelConfig(Config):
     dim: int = Field(64, ge=1, description="b: width of the token vectors")
     layers: tuple[BlockConfig, ...] = ()
     num_layers: int | None = Field(None, ge=0, description="repeat the one layer that `layers` gives")
+    final_norm: bool = Field(False, description="layer norm after the last block")
     head: HeadConfig = HeadConfig()
 
     @model_validator(mode="after")
@@ -50,13 +51,16 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
         super().__init__()
         projection = config.text.projection
+        self.output = output
         self.frontend = ProjectionFrontend(
-            num_features=projection.num_features,
+            config.frontend,
+            num_features=config.text.num_rows,
             dim=config.dim,
-            window=config.frontend.window,
+            max_len=config.text.max_len,
+            table=isinstance(projection, Units),
             embedding_dim=projection.embedding_dim if isinstance(projection, AveragedEmbedding) else None,
         )
-        self.encoder = Encoder(config.blocks, dim=config.dim, max_len=config.text.max_len)
+        self.encoder = Encoder(config.blocks, dim=config.dim, max_len=config.text.max_len, final_norm=config.final_norm)
         head = PoolingHead if output == "text" else TokenHead
         self.head = head(config.head, dim=config.dim, num_outputs=num_outputs)
 
@@ -66,9 +70,15 @@ class Model(nn.Module):
         weights: Float[Tensor, "U P"] | None,
         index: Int[Tensor, "B N"],
         mask: Bool[Tensor, "B N"],
-    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"]:
-        """Logits of a batch: the bags of its U distinct words, and for each token 1 + the number of its word."""
-        return self.from_rows(self.frontend.word_rows(positions, weights), index, mask)
+        starts: Int[Tensor, "B W"] | None = None,
+    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
+        """Logits of a batch: the bags of its U distinct words, and for each token 1 + the number of its word.
+
+        Args:
+            starts: answer for these tokens only, the first one of each word.
+        """
+        logits = self.from_rows(self.frontend.word_rows(positions, weights), index, mask)
+        return logits if starts is None else logits.gather(1, starts[..., None].expand(-1, -1, logits.shape[2]))
 
     def from_rows(
         self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]

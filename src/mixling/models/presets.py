@@ -1,22 +1,50 @@
-"""The papers' models by name."""
+"""The papers' models by name.
+
+Models over an embedding table leave its size to the vocabulary, which by default is trained on the user's own text;
+`vocabulary` is the size that the paper's counts are of.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mixling.config import merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
+from mixling.mixers.attention import AttentionConfig, RelativePositions
+from mixling.mixers.base import MixerConfig
+from mixling.mixers.fourier import FourierConfig
+from mixling.mixers.hypermixing import HyperMixingConfig
+from mixling.mixers.linear_attention import LinearAttentionConfig
+from mixling.mixers.positions import PositionKind
+from mixling.mixers.recurrent import RecurrentConfig
+from mixling.mixers.spatial_gating import SpatialGatingConfig
+from mixling.mixers.synthesizer import SynthesizerConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
+from mixling.models.heads import HeadConfig
 from mixling.models.model import ModelConfig
 from mixling.text.encoder import TextConfig
-from mixling.text.fingerprint import MinHash
+from mixling.text.fingerprint import MinHash, Tsp, Units
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model of a paper.
+
+    vocabulary: units of the embedding table that the paper's parameter counts are of; None where there is no table.
+    """
+
+    config: ModelConfig
+    source: str
+    vocabulary: int | None = None
 
 
 def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> ModelConfig:
     """A pNLP-Mixer (section 4.1 and Table 5): 64 hashes, 64 words, hidden width 256 in both MLPs."""
-    layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=256),), feed_forward=FeedForwardConfig(ffn_dim=256))
+    layer = _layer(TokenMLPConfig(hidden_dim=256), 256)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=num_features, num_hashes=64), max_len=64),
         frontend=FrontendConfig(window=window),
@@ -26,14 +54,127 @@ def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> 
     )
 
 
-PRESETS: dict[str, ModelConfig] = {
-    "pnlp-mixer-x-large": pnlp_mixer(num_features=2048, window=1, dim=512, num_layers=4),
-    "pnlp-mixer-large": pnlp_mixer(num_features=2048, window=1, dim=256, num_layers=4),
-    "pnlp-mixer-base": pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=2),
-    "pnlp-mixer-small": pnlp_mixer(num_features=1024, window=0, dim=256, num_layers=2),
-    "pnlp-mixer-x-small": pnlp_mixer(num_features=1024, window=0, dim=64, num_layers=2),
-    "projection-only": pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=0),
-    "projection-only-w4": pnlp_mixer(num_features=1024, window=4, dim=256, num_layers=0),
+def _layer(mixer: MixerConfig, ffn_dim: int | None, **options: Any) -> BlockConfig:
+    feed_forward = None if ffn_dim is None else FeedForwardConfig(ffn_dim=ffn_dim)
+    return BlockConfig(mixers=(mixer,), feed_forward=feed_forward, **options)
+
+
+def _on_units(
+    layer: BlockConfig,
+    *,
+    dim: int,
+    num_layers: int,
+    max_len: int,
+    positions: PositionKind = "none",
+    final_norm: bool = False,
+    bert: bool = False,
+) -> ModelConfig:
+    """An encoder over an embedding table of units; BERT adds segments, and a norm before the first layer."""
+    return ModelConfig(
+        text=TextConfig(projection=Units(), tokens="units", max_len=max_len, segments=bert),
+        frontend=FrontendConfig(bias=False, positions=positions, norm=bert),
+        dim=dim,
+        layers=(layer,),
+        num_layers=num_layers,
+        final_norm=final_norm,
+        head=HeadConfig(pooling="mean"),
+    )
+
+
+def gmlp(*, num_layers: int, dim: int = 512, ffn_dim: int = 3072, max_len: int = 128, **options: Any) -> ModelConfig:
+    """A gMLP, or an aMLP with `tiny_attention_dim` (sections 2 and 4): no positions, no final norm (counts)."""
+    layer = _layer(SpatialGatingConfig(ffn_dim=ffn_dim, **options), None)
+    return _on_units(layer, dim=dim, num_layers=num_layers, max_len=max_len)
+
+
+def bert(
+    mixer: MixerConfig, *, num_layers: int = 12, dim: int = 768, max_len: int = 128, positions: PositionKind = "none"
+) -> ModelConfig:
+    """A BERT (gMLP, section 4.1): post-norm, segments; with learned positions, or with biases in the mixer."""
+    layer = _layer(mixer, 4 * dim, norm="post")
+    return _on_units(layer, dim=dim, num_layers=num_layers, max_len=max_len, positions=positions, bert=True)
+
+
+def hypermixer_family(mixer: MixerConfig, ffn_dim: int | None = 512, positions: PositionKind = "none") -> ModelConfig:
+    """One of HyperMixer's rivals at 11 million parameters (section 4.1): 6 layers of width 256, 30,522 units.
+
+    The paper's own layout is in an appendix that we do not have; this one gives its count. Mixers without as many
+    parameters as attention's 4 (d^2 + d) have a wider feed-forward instead.
+    """
+    layer = _layer(mixer, ffn_dim)
+    return _on_units(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=True)
+
+
+_ALL_DISTANCES = RelativePositions(num_buckets=None)
+_TABLE_5 = "pNLP-Mixer, Table 5"
+_BASELINE = "pNLP-Mixer, section 4.3"
+_BASE = pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=0)
+_HYPERMIXER = "HyperMixer, section 4.1"
+
+
+def _pnlp_baseline(layer: BlockConfig) -> ModelConfig:
+    """pNLP-Mixer BASE's front end before one layer of another kind."""
+    return _BASE.model_copy(update={"layers": (layer,), "num_layers": 1})
+
+
+PRESETS: dict[str, Preset] = {
+    "pnlp-mixer-x-large": Preset(pnlp_mixer(num_features=2048, window=1, dim=512, num_layers=4), _TABLE_5),
+    "pnlp-mixer-large": Preset(pnlp_mixer(num_features=2048, window=1, dim=256, num_layers=4), _TABLE_5),
+    "pnlp-mixer-base": Preset(pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=2), _TABLE_5),
+    "pnlp-mixer-small": Preset(pnlp_mixer(num_features=1024, window=0, dim=256, num_layers=2), _TABLE_5),
+    "pnlp-mixer-x-small": Preset(pnlp_mixer(num_features=1024, window=0, dim=64, num_layers=2), _TABLE_5),
+    "projection-only": Preset(_BASE, _BASELINE),
+    "projection-only-w4": Preset(pnlp_mixer(num_features=1024, window=4, dim=256, num_layers=0), _BASELINE),
+    "pnlp-transformer": Preset(_pnlp_baseline(_layer(AttentionConfig(num_heads=4), 256)), _BASELINE),
+    "pnlp-lstm": Preset(_pnlp_baseline(_layer(RecurrentConfig(cell="lstm", hidden_dim=128), None)), _BASELINE),
+    # pQRNN's ternary features and two bidirectional QRNN layers; its other sizes are not published.
+    "pqrnn": Preset(
+        ModelConfig(
+            text=TextConfig(projection=Tsp(num_features=1024), max_len=64),
+            dim=256,
+            layers=(_layer(RecurrentConfig(cell="qrnn", hidden_dim=128, num_layers=2), None),),
+        ),
+        "pQRNN (Kaliamoorthi et al. 2021)",
+    ),
+    **{f"gmlp-{layers}": Preset(gmlp(num_layers=layers), "gMLP, Table 4", 32_000) for layers in (18, 36, 72, 144)},
+    "gmlp-base": Preset(gmlp(num_layers=48, max_len=512), "gMLP, Table 5", 32_000),
+    "gmlp-large": Preset(gmlp(num_layers=96, dim=768, max_len=512), "gMLP, Table 5", 32_000),
+    "gmlp-x-large": Preset(gmlp(num_layers=144, dim=1024, ffn_dim=4096, max_len=512), "gMLP, Table 5", 32_000),
+    "amlp-base": Preset(gmlp(num_layers=36, max_len=512, tiny_attention_dim=64), "gMLP, Table 5", 32_000),
+    "amlp-large": Preset(gmlp(num_layers=72, dim=768, max_len=512, tiny_attention_dim=128), "gMLP, Table 5", 32_000),
+    # The paper prints a width of 3072 for these, which would give 130 million parameters, not its 92.
+    **{
+        f"gmlp-36-{form}": Preset(gmlp(num_layers=36, ffn_dim=2048, form=form), "gMLP, Table 3", 32_000)
+        for form in ("linear", "additive", "multiplicative")
+    },
+    # The paper prints 3072 for the channel MLP, which would give 140.4 million parameters, not its 112.
+    "mlp-mixer-text": Preset(
+        _on_units(_layer(TokenMLPConfig(hidden_dim=384), 2304), dim=768, num_layers=24, max_len=128),
+        "gMLP, Table 3",
+        32_000,
+    ),
+    "bert-base": Preset(bert(AttentionConfig(num_heads=12), positions="learned"), "gMLP, Table 3", 32_000),
+    "bert-large": Preset(
+        bert(AttentionConfig(num_heads=16), num_layers=24, dim=1024, max_len=512, positions="learned"),
+        "gMLP, Table 5",
+        32_000,
+    ),
+    "bert-base-content-free": Preset(bert(SynthesizerConfig(num_heads=12)), "gMLP, Table 3", 32_000),
+    **{
+        f"bert-{layers}-relative": Preset(
+            bert(AttentionConfig(num_heads=12, positions=_ALL_DISTANCES), num_layers=layers), "gMLP, Table 4", 32_000
+        )
+        for layers in (6, 12, 24, 48)
+    },
+    "hypermixer": Preset(hypermixer_family(HyperMixingConfig(hidden_dim=768)), _HYPERMIXER, 30_522),
+    "hypermixer-untied": Preset(hypermixer_family(HyperMixingConfig(hidden_dim=256, tied=False)), _HYPERMIXER, 30_522),
+    "transformer": Preset(hypermixer_family(AttentionConfig(num_heads=4), positions="sinusoidal"), _HYPERMIXER, 30_522),
+    "linear-transformer": Preset(
+        hypermixer_family(LinearAttentionConfig(num_heads=4), positions="sinusoidal"), _HYPERMIXER, 30_522
+    ),
+    "fnet": Preset(hypermixer_family(FourierConfig(), ffn_dim=1025), _HYPERMIXER, 30_522),
+    "mlp-mixer": Preset(hypermixer_family(TokenMLPConfig(hidden_dim=1023)), _HYPERMIXER, 30_522),
+    "gmlp": Preset(hypermixer_family(SpatialGatingConfig(ffn_dim=1362), None), _HYPERMIXER, 30_522),
 }
 DEFAULT_PRESET = "pnlp-mixer-x-small"
 
@@ -57,5 +198,5 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
             raise ConfigError(
                 f"{where}: unknown preset {name!r} (a file must end in .toml); {near_miss(name, PRESETS)}"
             )
-        values = merge(PRESETS[name].to_dict(), values)
+        values = merge(PRESETS[name].config.to_dict(), values)
     return parse(ModelConfig, merge(values, changes or {}), where=where)

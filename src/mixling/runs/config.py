@@ -45,7 +45,7 @@ class RunConfig(Config):
 
     task: TaskName = "classification"
     data: DataConfig = DataConfig()
-    model: ModelConfig = PRESETS[DEFAULT_PRESET]
+    model: ModelConfig = PRESETS[DEFAULT_PRESET].config
     train: TrainConfig = TrainConfig()
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 

@@ -18,7 +18,6 @@ from mixling.data.examples import read_examples
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
-from mixling.errors import ConfigError
 from mixling.models.model import build_model, count_parameters
 from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, RunConfig
 from mixling.runs.folder import Run, write_folder
@@ -100,6 +99,8 @@ def fit(
         if text.vocabulary is not None
         else train_vocabulary(train.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
     )
+    text = text.for_vocabulary(vocabulary)
+    config = config.model_copy(update={"model": config.model.model_copy(update={"text": text})})
     encoder = TextEncoder(text, vocabulary)
     data = TrainingData(
         train=TextSet(train, encoder, keep=not train.spooled),
@@ -111,11 +112,6 @@ def fit(
     )
     model = build_model(config.model, num_outputs=len(labels), output=task.output, seed=config.train.seed)
     if model.frontend.embeddings is not None:
-        if text.projection.num_features != len(vocabulary):
-            raise ConfigError(
-                f"projection 'embedding': num_features is {text.projection.num_features}, but the vocabulary has "
-                f"{len(vocabulary)} units; set model.text.projection.num_features and model.text.vocabulary to fit"
-            )
         model.frontend.load_embeddings(config.model.frontend.embeddings)
     say(f"{len(labels)} labels, {len(vocabulary):,} units, {count_parameters(model):,} parameters")
     say_truncated(data.train, text.max_len, say)

@@ -109,7 +109,7 @@ class Predictor:
             rows = self._word_rows(encoded.words)
         logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
         if tagging:
-            return self._decode_tokens(text, encoded, logits)
+            return self._decode_tokens(text, encoded, encoded.of_words(logits))
         return self.labels.decode_text(logits, encoded.truncated)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
@@ -157,7 +157,7 @@ class Predictor:
             if any(item.generation != self.encoder.generation for item in encoded):
                 raise DataError("texts were encoded for a word table that has been emptied since; encode them again")
             rows = [self._word_rows(item.words) for item in encoded]
-        return self._run(rows, BATCH_SIZE)
+        return self._of_words(encoded, self._run(rows, BATCH_SIZE))
 
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
         if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
@@ -180,7 +180,12 @@ class Predictor:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
             flat = self._word_rows(np.concatenate([item.words for item in encoded]))
-        return encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size)
+        return encoded, self._of_words(encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size))
+
+    def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
+        if self.labels.kind != "iob" or self.text_config.tokens == "words":
+            return logits
+        return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]
 
     def _run(self, rows: list[Float32], batch_size: int) -> list[Float32]:
         """Logits of texts given as their words' rows (N, R), in batches of nearly one length."""

@@ -167,7 +167,9 @@ def _metadata(entries: dict[str, str]) -> Metadata:
             f"has format version {version}; this version of mixling reads version {FORMAT_VERSION}: upgrade mixling"
         )
     try:
-        return parse(Metadata, values, where="its metadata")
+        metadata = parse(Metadata, values, where="its metadata")
+        _ = metadata.text.num_rows
+        return metadata
     except (ConfigError, RecursionError) as error:
         raise ModelFileError(_first_line(error)) from None
 
@@ -207,7 +209,7 @@ def _check_signature(inputs: dict[str, tuple[str, int, Any]], has_weights: bool)
 
 def _try_out(model: OpenModel) -> None:
     """Run the graph on a word of the highest position in two texts, one of two words and one of one."""
-    highest = model.metadata.text.projection.num_features - 1
+    highest = model.metadata.text.num_rows - 1
     if highest >= 2**31:
         raise ModelFileError(f"{model.name}: its projection has {highest + 1:,} features; allowed: up to {2**31:,}")
     positions = np.full((1, 2), highest, np.int32)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from mixling.config import Config
-from mixling.errors import DataError
+from mixling.errors import ConfigError, DataError
 from mixling.text.clean import clean, normalise
-from mixling.text.fingerprint import HASH_VERSION, Bags, MinHash, Projection, Projector
+from mixling.text.fingerprint import HASH_VERSION, AveragedEmbedding, Bags, MinHash, Projection, Projector, Units
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.words import split_words, word_spans
 
 # One text, a pair of texts, or the words of a sentence that was split before.
 Text = str | tuple[str, str] | list[str]
+
+# A word as the table knows it; (word, 1) is a word of a pair's second text where segments are told apart.
+_Word = str | tuple[str, int]
 
 PADDING, SEPARATOR, EMPTY = 0, 1, 2
 _SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
@@ -30,7 +34,9 @@ class TextConfig(Config):
     """How text becomes the positions of a model."""
 
     projection: Projection = MinHash()
-    max_len: int = Field(64, ge=1, le=1_000_000, description="words per text (pairs: with the separator)")
+    tokens: Literal["words", "units"] = Field("words", description="whether a token is a word, or each of its units")
+    segments: bool = Field(False, description="two more rows, added to the words of a first (or only) and second text")
+    max_len: int = Field(64, ge=1, le=1_000_000, description="tokens per text (pairs: with the separator)")
     max_word_chars: int = Field(100, ge=1, le=1_000, description="characters per word that are read")
     lowercase: bool = True
     vocabulary: str | None = Field(
@@ -45,22 +51,57 @@ class TextConfig(Config):
         """Characters per text that are looked at, enough for `max_len` words of full length."""
         return self.max_len * (self.max_word_chars + 1)
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of the table that the bags of words point into.
+
+        Raises:
+            ConfigError: the table has a row for each unit, and the vocabulary is not known yet.
+        """
+        if self.projection.num_features is None:
+            raise ConfigError("projection 'units': num_features is known with the vocabulary only; set it here")
+        return self.projection.num_features + (2 if self.segments else 0)
+
+    def for_vocabulary(self, vocabulary: Vocabulary) -> TextConfig:
+        """This configuration with what it leaves to the vocabulary.
+
+        Raises:
+            ConfigError: the projection has rows for another number of units.
+        """
+        projection = self.projection
+        if not isinstance(projection, Units | AveragedEmbedding):
+            return self
+        if isinstance(projection, Units) and projection.num_features is None:
+            return self.model_copy(update={"projection": Units(num_features=len(vocabulary))})
+        if projection.num_features != len(vocabulary):
+            raise ConfigError(
+                f"projection {projection.type!r}: num_features is {projection.num_features}, but the vocabulary has "
+                f"{len(vocabulary)} units; set model.text.projection.num_features and model.text.vocabulary to fit"
+            )
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One text as the model reads it.
 
     words: (N,) int32, rows of the encoder's word table.
-    offsets: N pairs of start and end characters in the text (of a list: its words joined by single spaces); None unless
-        asked for, and for pairs. A text without words has one row all the same, and no offsets.
+    offsets: of each word start and end characters in the text (of a list: its words joined by single spaces); None
+        unless asked for, and for pairs. A text without words has one row all the same, and no offsets.
     truncated: whether words, or characters of a word, were left out.
     generation: of the encoder's word table; the rows mean nothing in another.
+    starts: (W,) int32, the first token of each word where tokens are units, of which a word may have several.
     """
 
     words: npt.NDArray[np.int32]
     offsets: list[tuple[int, int]] | None
     truncated: bool
     generation: int
+    starts: npt.NDArray[np.int32] | None = None
+
+    def of_words(self, answers: npt.NDArray) -> npt.NDArray:
+        """Of answers for tokens (N, ...) those that count for words (W, ...): the ones of their first units."""
+        return answers if self.starts is None else answers[self.starts]
 
 
 class TextEncoder:
@@ -80,9 +121,7 @@ class TextEncoder:
     @property
     def digest(self) -> str:
         """Equal for two encoders exactly if they give every word the same bag."""
-        config = self.config.model_dump(
-            mode="json", include={"projection", "lowercase", "max_word_chars", "hash_version"}
-        )
+        config = self.config.model_dump(mode="json", exclude={"max_len", "vocabulary", "vocabulary_size"})
         content = json.dumps([config, *self.vocabulary.serialise()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -95,6 +134,8 @@ class TextEncoder:
             self.generation += 1
             self._start_table()
         split = [self._split(text, offsets) for text in texts]
+        if self.config.tokens == "units":
+            return [self._encoded_units(text, *item) for text, item in zip(texts, split, strict=True)]
         ids = self._ids
         try:
             rows = [[ids[word] for word in words] for words, _, _ in split]
@@ -116,7 +157,30 @@ class TextEncoder:
         text, _ = clean(text, self.config.max_chars)
         return normal_words(text, self.config)
 
-    def _split(self, text: Text, offsets: bool) -> tuple[list[str], list[tuple[int, int]] | None, bool]:
+    def _encoded_units(
+        self, text: Text, words: Sequence[_Word], spans: list[tuple[int, int]] | None, cut: bool
+    ) -> Encoded:
+        """Each word as its units; a word whose first unit is beyond `max_len` is left out."""
+        try:
+            spelled = [self._spelled[word] for word in words]
+        except KeyError:
+            self._add(words)
+            spelled = [self._spelled[word] for word in words]
+        if isinstance(text, tuple):
+            middle = words.index(_SPECIAL[SEPARATOR])
+            before, after = (list(itertools.chain(*part)) for part in (spelled[:middle], spelled[middle + 1 :]))
+            first, second, shortened = _fit_pair(before, after, self.config.max_len)
+            return Encoded(np.array([*first, SEPARATOR, *second], np.int32), None, cut or shortened, self.generation)
+        rows = [row for word in spelled for row in word]
+        starts = np.cumsum([0, *map(len, spelled)], dtype=np.int32)[: len(words)]
+        starts = starts[starts < self.config.max_len]
+        cut = cut or len(rows) > self.config.max_len
+        spans = spans if spans is None else spans[: len(starts)]
+        if not rows:
+            rows, starts = [EMPTY], np.zeros(1, np.int32)
+        return Encoded(np.array(rows[: self.config.max_len], np.int32), spans, cut, self.generation, starts)
+
+    def _split(self, text: Text, offsets: bool) -> tuple[Sequence[_Word], list[tuple[int, int]] | None, bool]:
         config = self.config
         if isinstance(text, str):
             text, cut = clean(text, config.max_chars)
@@ -138,40 +202,58 @@ class TextEncoder:
         ends = np.cumsum([len(word) + 1 for word in given]).tolist()  # of the words as given, joined by spaces
         return words, [(end - 1 - len(word), end - 1) for word, end in zip(given, ends, strict=True)], cut
 
-    def _split_pair(self, pair: tuple[str, str]) -> tuple[list[str], None, bool]:
+    def _split_pair(self, pair: tuple[str, str]) -> tuple[list[_Word], None, bool]:
         """Both texts with a separator between; what is too long loses words at the end of the longer text."""
         (first, _, cut_a), (second, _, cut_b) = (self._split(text, False) for text in pair)
-        space = self.config.max_len - 1
-        keep_b = min(len(second), max(space - len(first), space // 2))
-        keep_a = min(len(first), space - keep_b)
-        cut = cut_a or cut_b or keep_a < len(first) or keep_b < len(second)
-        return [*first[:keep_a], _SPECIAL[SEPARATOR], *second[:keep_b]], None, cut
+        cut = cut_a or cut_b
+        if self.config.segments:
+            second = [(word, 1) for word in second if isinstance(word, str)]
+        if self.config.tokens == "words":
+            first, second, shortened = _fit_pair(first, second, self.config.max_len)
+            cut = cut or shortened
+        return [*first, _SPECIAL[SEPARATOR], *second], None, cut
 
-    def _too_long(self, words: list[str]) -> bool:
+    def _too_long(self, words: Sequence[str]) -> bool:
         return any(len(word) > self.config.max_word_chars for word in words)
 
     def _start_table(self) -> None:
         self._projector = Projector(self.config.projection, self.vocabulary)  # its units would grow without end, too
-        self._ids: dict[str, int] = {}
+        self._ids: dict[_Word, int] = {}
+        self._spelled: dict[_Word, list[int]] = {}  # where tokens are units
         self._size = 0
         # The smallest type that holds a position: the table of a large corpus is the largest thing in memory.
-        self._dtype = np.uint16 if self.config.projection.num_features <= 1 << 16 else np.uint32
+        self._dtype = np.uint16 if self.config.num_rows <= 1 << 16 else np.uint32
         self._positions = np.zeros((0, 0), self._dtype)
         self._weights: npt.NDArray[np.float32] | None = None
         specials = [_SPECIAL.get(row, "[PAD]") for row in range(len(_SPECIAL) + 1)]
-        self._append(specials, [[word] for word in specials])
+        self._append(specials, specials, [[word] for word in specials])
+        self._spelled.update((word, [row]) for row, word in enumerate(specials))
 
-    def _add(self, words: Iterable[str]) -> None:
+    def _add(self, words: Iterable[_Word]) -> None:
         """Enter words that are new, under their form in the text: no word is normalised twice."""
         limit, lowercase = self.config.max_word_chars, self.config.lowercase
-        fresh = list(dict.fromkeys(word for word in words if word not in self._ids))
-        normal = [normalise(word[:limit], lowercase=lowercase) for word in fresh]
+        by_units = self.config.tokens == "units"
+        known = self._spelled if by_units else self._ids
+        fresh = list(dict.fromkeys(word for word in words if word not in known))
+        normal = [normalise(_string(word)[:limit], lowercase=lowercase) for word in fresh]
         for first in range(0, len(fresh), 8192):
             part = slice(first, first + 8192)
-            self._append(fresh[part], self.vocabulary.units(normal[part]), normal[part])
+            units = self.vocabulary.units(normal[part])
+            if not by_units:
+                self._append(fresh[part], normal[part], units)
+                continue
+            keys = [[_like(word, unit) for unit in spelled] for word, spelled in zip(fresh[part], units, strict=True)]
+            new = list(dict.fromkeys(key for spelled in keys for key in spelled if key not in self._ids))
+            if new:
+                self._append(new, [_string(key) for key in new], [[_string(key)] for key in new])
+            self._spelled.update(
+                (word, [self._ids[key] for key in spelled]) for word, spelled in zip(fresh[part], keys, strict=True)
+            )
 
-    def _append(self, words: list[str], units: list[list[str]], normal: list[str] | None = None) -> None:
-        bags = self._projector.bags(normal or words, units)
+    def _append(self, words: Sequence[_Word], normal: Sequence[str], units: Sequence[Sequence[str]]) -> None:
+        bags = self._projector.bags(normal, units)
+        if self.config.segments:
+            bags = self._with_segments(bags, words)
         first, last = self._size, self._size + len(words)
         width = max(self._positions.shape[1], bags.positions.shape[1])
         self._positions = _grown(self._positions, last, width)
@@ -181,6 +263,31 @@ class TextEncoder:
             self._weights[first:last, : bags.weights.shape[1]] = bags.weights
         self._ids.update((word, first + i) for i, word in enumerate(words))
         self._size = last
+
+    def _with_segments(self, bags: Bags, words: Sequence[_Word]) -> Bags:
+        """Each bag with the row of its segment, one of the last two of the table."""
+        rows = np.array([[self.config.num_rows - (2 if isinstance(word, str) else 1)] for word in words], np.int32)
+        weights = bags.weights
+        if weights is not None:
+            weights = np.concatenate([weights, np.ones((len(words), 1), np.float32)], axis=1)
+        return Bags(np.concatenate([bags.positions, rows], axis=1), weights)
+
+
+def _string(word: _Word) -> str:
+    return word if isinstance(word, str) else word[0]
+
+
+def _like(word: _Word, unit: str) -> _Word:
+    """The unit in the segment of the word."""
+    return unit if isinstance(word, str) else (unit, word[1])
+
+
+def _fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:
+    """Both parts, cut so that they and a separator fit, and whether anything was cut; the longer one loses first."""
+    space = max_len - 1
+    keep_second = min(len(second), max(space - len(first), space // 2))
+    keep_first = min(len(first), space - keep_second)
+    return first[:keep_first], second[:keep_second], keep_first < len(first) or keep_second < len(second)
 
 
 def normal_words(text: str, config: TextConfig) -> list[str]:

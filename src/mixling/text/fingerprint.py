@@ -69,7 +69,14 @@ class AveragedEmbedding(Config):
     embedding_dim: int = Field(ge=1, description="width of the embeddings")
 
 
-Projection = Annotated[MinHash | SimHash | Binary | Tsp | AveragedEmbedding, Field(discriminator="type")]
+class Units(Config):
+    """An embedding table: one trained row for each unit of the vocabulary; a word is the mean of its units."""
+
+    type: Literal["units"] = "units"
+    num_features: int | None = Field(None, ge=1, description="rows of the table; None: as many as the vocabulary has")
+
+
+Projection = Annotated[MinHash | SimHash | Binary | Tsp | AveragedEmbedding | Units, Field(discriminator="type")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ class Bags:
 class Projector:
     """Turns words, given as units, into bags; the hashes of a unit are computed once."""
 
-    def __init__(self, config: MinHash | SimHash | Binary | Tsp | AveragedEmbedding, vocabulary: Vocabulary) -> None:
+    def __init__(self, config: Projection, vocabulary: Vocabulary) -> None:
         self.config = config
         self._vocabulary = vocabulary
         self._known: dict[str, int] = {}
@@ -109,7 +116,7 @@ class Projector:
                 return _from_dense(_simhash(units, config))
             case Tsp():
                 return _from_dense(tsp_features(words, config.num_features))
-            case AveragedEmbedding():
+            case AveragedEmbedding() | Units():
                 return _ragged(
                     [np.array([self._vocabulary.unit_id(u) for u in spelled]) for spelled in units], mean=True
                 )

@@ -180,16 +180,17 @@ class Trainer:
         idle = len(mine) == 0  # fewer examples than processes: work on one that does not count
         mine = np.array([0]) if idle else mine
         torch.manual_seed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
-        batch = collate([words[i] for i in mine], self.data.train.encoder).to(self.device)
         chosen = indices[mine]
-        targets = self.task.stack([self.data.train_targets[i] for i in chosen], batch.mask.shape[1]).to(self.device)
+        starts = self.data.train.starts(chosen) if self.task.output == "tokens" else None
+        batch = collate([words[i] for i in mine], self.data.train.encoder, starts).to(self.device)
+        targets = self.task.stack([self.data.train_targets[i] for i in chosen], batch.num_answers).to(self.device)
         weights = None
         if self.data.weights is not None or idle:
             given = np.zeros(1, np.float32) if idle else self.data.weights[chosen]  # type: ignore[index]
             weights = torch.from_numpy(given).to(self.device)
         self._parallel.train()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            logits = self._parallel(batch.positions, batch.weights, batch.index, batch.mask)
+            logits = self._parallel(batch.positions, batch.weights, batch.index, batch.mask, batch.starts)
         loss, weight = self.task.loss(logits.float(), targets, weights)
         sums = torch.stack([loss.detach(), weight.detach(), torch.tensor(float(signum), device=self.device)])
         sums = self.processes.sum(sums.double())

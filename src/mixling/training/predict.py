@@ -19,10 +19,10 @@ def predict_logits(model: Model, texts: TextSet, *, batch_size: int = 512) -> li
     device = next(model.parameters()).device
     out: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
     for indices in length_batches(texts.lengths, batch_size):
-        words = texts.words(indices)
-        batch = collate(words, texts.encoder).to(device)
-        logits = model(batch.positions, batch.weights, batch.index, batch.mask).float().cpu().numpy()
-        for row, index, item in zip(logits, indices, words, strict=True):
+        words, starts = texts.words(indices), texts.starts(indices) if model.output == "tokens" else None
+        batch = collate(words, texts.encoder, starts).to(device)
+        logits = model(batch.positions, batch.weights, batch.index, batch.mask, batch.starts).float().cpu().numpy()
+        for row, index, item in zip(logits, indices, starts or words, strict=True):
             out[index] = row if row.ndim == 1 else row[: len(item)]
     return out
 

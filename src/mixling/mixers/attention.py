@@ -1,0 +1,212 @@
+"""Softmax attention with several heads: the mixer that the others are compared with."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mixling.config import Config
+from mixling.errors import ConfigError
+from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.positions import RelativeBias
+
+
+class RelativePositions(Config):
+    """A bias by distance on the scores; `num_buckets` None is one for each distance, fixing the longest input."""
+
+    num_buckets: int | None = Field(32, ge=4, multiple_of=2)
+    max_distance: int = Field(128, ge=1)
+    shared: bool = Field(False, description="all layers of a stack use the biases of the first, as T5's do")
+
+
+class Attention(Mixer):
+    """Y = concat_h(softmax(Q_h K_h^T / sqrt(E) + B_h) V_h) W_o, with Q = X W_q, K = C W_k, V = C W_v.
+
+    W_q, W_k, W_v (D, H E), W_o (H E, D), H heads of width E; C (M, D) is the context, or X itself. B_h[i, j] depends
+    on j - i only, or is absent. Cost is O(N * M * H * E + (N + M) * D * H * E): quadratic in the number of tokens.
+    Source: Transformer, section 3.2; biases: T5, section 2.1; one bias for each distance: gMLP, section 4 (its BERT).
+    Decided beyond the papers: masks enter before the softmax as half of the lowest number of the precision, which no
+    score brings to infinity, so that a text of padding only stays finite. Without the scale, W_q starts smaller by
+    sqrt(E), so that both forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a query
+    alike and never changes Y; it is kept for the counts. Cross mixing knows no distances: it is refused with positions.
+    Steps keep keys and values, so that their memory grows with the text.
+    """
+
+    relative: RelativeBias | None
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        max_len: int,
+        num_heads: int,
+        head_dim: int,
+        bias: bool,
+        scale: bool,
+        dropout: float,
+        positions: RelativePositions | None,
+        causal: bool,
+    ) -> None:
+        super().__init__()
+        self.dim, self.num_heads, self.head_dim, self.dropout, self.causal = dim, num_heads, head_dim, dropout, causal
+        self.scale = head_dim**-0.5 if scale else 1.0
+        inner = num_heads * head_dim
+        self.query = nn.Linear(dim, inner, bias=bias)
+        self.key = nn.Linear(dim, inner, bias=bias)
+        self.value = nn.Linear(dim, inner, bias=bias)
+        self.out = nn.Linear(inner, dim, bias=bias)
+        for linear in (self.query, self.key, self.value, self.out):
+            nn.init.xavier_uniform_(linear.weight)
+            if bias:
+                nn.init.zeros_(linear.bias)
+        if not scale:
+            with torch.no_grad():
+                self.query.weight *= head_dim**-0.5
+        self.relative = None
+        if positions is not None:
+            self.relative = RelativeBias(
+                num_heads=num_heads,
+                max_len=max_len,
+                num_buckets=positions.num_buckets,
+                max_distance=positions.max_distance,
+                causal=causal,
+            )
+            self.max_len = max_len if positions.num_buckets is None else None
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        length = x.shape[1]
+        self.check_length(length)
+        x = _real(x, mask)
+        query = self._heads(self.query(x))
+        if context is None:
+            seen = mask[:, None, None]  # (B, 1, 1, M)
+            if self.causal:
+                seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+            bias = None if self.relative is None else self.relative(length, length)
+            return self._attend(query, *self._keys_and_values(x), seen, bias)
+        state = self.start(x[:, 0], context, context_mask)
+        return self._attend(query, state["keys"], state["values"], state["mask"][:, None, None])
+
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
+        keys, inner = length if context_length is None else context_length, self.num_heads * self.head_dim
+        projections = 2 * batch * self.dim * inner * (2 * length + 2 * keys)
+        return projections + 2 * (2 * batch * length * keys * inner)
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        if context is None:
+            assert self.causal, "steps are of causal mixing, or of cross mixing"
+            empty = like.new_zeros(like.shape[0], self.num_heads, 0, self.head_dim)
+            return {"keys": empty, "values": empty}
+        assert self.relative is None, "cross mixing knows no distances"
+        if context_mask is None:
+            context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
+        keys, values = self._keys_and_values(_real(context, context_mask))
+        return {"keys": keys, "values": values, "mask": context_mask}
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        query = self._heads(self.query(x[:, None]))
+        if "mask" in state:
+            y = self._attend(query, state["keys"], state["values"], state["mask"][:, None, None])
+            return y[:, 0], state
+        position = state["keys"].shape[2]
+        self.check_length(position + 1)
+        key, value = self._keys_and_values(x[:, None])
+        keys, values = torch.cat([state["keys"], key], 2), torch.cat([state["values"], value], 2)
+        bias = None if self.relative is None else self.relative(1, position + 1, start=position)
+        return self._attend(query, keys, values, bias=bias)[:, 0], {"keys": keys, "values": values}
+
+    def share_positions(self, first: Mixer) -> None:
+        assert isinstance(first, Attention), "positions are shared between mixers of one kind"
+        assert first is not self, "the first layer keeps its positions"
+        assert first.relative is not None, "there are no positions to share"
+        del self.relative
+        object.__setattr__(self, "relative", first.relative)  # not registered: it stays the first's, once
+
+    def _heads(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N E"]:
+        return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def _keys_and_values(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B H M E"], Float[Tensor, "B H M E"]]:
+        return self._heads(self.key(x)), self._heads(self.value(x))
+
+    def _attend(
+        self,
+        query: Float[Tensor, "B H N E"],
+        keys: Float[Tensor, "B H M E"],
+        values: Float[Tensor, "B H M E"],
+        seen: Bool[Tensor, "B 1 #N M"] | None = None,
+        bias: Float[Tensor, "H N M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        added = None if bias is None else bias[None].to(query.dtype)
+        if seen is not None:
+            added = torch.where(seen, query.new_zeros(()) if added is None else added, torch.finfo(query.dtype).min / 2)
+        mixed = F.scaled_dot_product_attention(
+            query,
+            keys,
+            values,
+            attn_mask=added,
+            dropout_p=self.dropout if self.training else 0.0,
+            scale=self.scale,
+        )
+        # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.
+        return self.out(mixed.transpose(1, 2).clone(memory_format=torch.contiguous_format).flatten(2))
+
+
+def _real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    """Zeros in padding: whatever stands there, not even an infinite score comes of it."""
+    return x.masked_fill(~mask[..., None], 0.0)
+
+
+class AttentionConfig(MixerConfig):
+    """Multi-head softmax attention; absolute positions are the front end's."""
+
+    type: Literal["attention"] = "attention"
+    num_heads: int = Field(4, ge=1)
+    head_dim: int | None = Field(None, ge=1, description="default: the width divided by num_heads")
+    bias: bool = Field(True, description="of the four projections")
+    scale: bool = Field(True, description="scores divided by sqrt(head_dim); T5 does not")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the probabilities")
+    positions: RelativePositions | None = None
+
+    supports_causal = True
+
+    @property
+    def supports_cross(self) -> bool:  # type: ignore[override]
+        return self.positions is None
+
+    @property
+    def shares_positions(self) -> bool:
+        return self.positions is not None and self.positions.shared
+
+    def _build(self, dim: int, max_len: int, causal: bool) -> Attention:
+        if self.head_dim is None and dim % self.num_heads:
+            raise ConfigError(
+                f"mixer 'attention': width {dim} is not a multiple of num_heads {self.num_heads}; "
+                "change one of them, or set head_dim"
+            )
+        return Attention(
+            dim=dim,
+            max_len=max_len,
+            num_heads=self.num_heads,
+            head_dim=self.head_dim or dim // self.num_heads,
+            bias=self.bias,
+            scale=self.scale,
+            dropout=self.dropout,
+            positions=self.positions,
+            causal=causal,
+        )

@@ -1,0 +1,85 @@
+"""The Fourier transform of FNet, of each text over its own length."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from mixling.mixers.base import Mixer, MixerConfig
+
+
+class Fourier(Mixer):
+    """Y = Re(FFT_tokens(FFT_channels(X))): Y[a, c] = sum_jd X[j, d] cos(2 pi (a j / N + c d / D)). No parameters.
+
+    Cost is O(N * D * log(N D)): the two FFTs take about 5 N D log2(N D) operations, none of them in a matrix product,
+    so that `flops` is 0. Not normalised: outputs are about sqrt(N D) times the inputs. Source: FNet, section 3.2.
+    Decided beyond the paper, whose transform takes padding in: N is each text's own number of real tokens, numbered
+    without gaps, so that padding changes nothing. Texts of one length are transformed together; where a graph is
+    captured, lengths stay open and cosines and sines are matrices instead: O(N^2 D), the same numbers. `per_length`
+    False is the paper's form. Half precision is transformed in float32. There is no causal form: a shorter text has
+    other frequencies.
+    """
+
+    def __init__(self, *, per_length: bool) -> None:
+        super().__init__()
+        self.per_length = per_length
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        if not self.per_length:
+            mask = torch.ones_like(mask)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        by = _by_matrices if torch.compiler.is_compiling() else _by_fft
+        return by(wide, mask).to(x.dtype)
+
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
+        return 0
+
+
+def _by_fft(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    if mask.all():
+        return torch.fft.fft2(x).real
+    lengths, y = mask.sum(1), torch.zeros_like(x)
+    for length in lengths.unique().tolist():
+        if length:
+            real = mask & (lengths == length)[:, None]
+            y[real] = torch.fft.fft2(x[real].unflatten(0, (-1, length))).real.flatten(0, 1)
+    return y
+
+
+def _by_matrices(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    """cos(a + b) = cos a cos b - sin a sin b, over tokens and over channels."""
+    cos, sin = _waves(torch.arange(x.shape[2], device=x.device), torch.tensor(x.shape[2], device=x.device), x.dtype)
+    token_cos, token_sin = _waves(mask.cumsum(1) - 1, mask.sum(1), x.dtype)
+    x = x.masked_fill(~mask[..., None], 0.0)
+    return token_cos @ (x @ cos) - token_sin @ (x @ sin)
+
+
+def _waves(
+    places: Int[Tensor, "*B N"], length: Int[Tensor, "*B"], dtype: torch.dtype
+) -> tuple[Float[Tensor, "*B N N"], Float[Tensor, "*B N N"]]:
+    """cos and sin of 2 pi i j / length."""
+    length = length.clamp(min=1)[..., None, None]
+    whole = places[..., :, None] * places[..., None, :] % length  # in integers: a large angle would be inexact
+    angles = whole.to(dtype) / length * (2 * math.pi)
+    return angles.cos(), angles.sin()
+
+
+class FourierConfig(MixerConfig):
+    """The mixer of FNet."""
+
+    type: Literal["fourier"] = "fourier"
+    per_length: bool = Field(True, description="each text over its own length; false: padding included, as the paper")
+
+    def _build(self, dim: int, max_len: int, causal: bool) -> Fourier:
+        return Fourier(per_length=self.per_length)

@@ -1,0 +1,292 @@
+"""HyperMixing: a token-mixing MLP whose weights are generated from the tokens, for texts of any length."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from mixling.errors import ConfigError
+from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.positions import PositionKind, Positions
+
+# On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; those
+# of a whole batch of short texts are far larger than all else (benchmarks/hypermixing.py has both).
+HIDDEN_BYTES = 2**19
+# Positions that the causal form mixes at once: the products of its running sums grow with it, its steps shrink.
+CAUSAL_STEPS = 8
+
+
+class HyperMixing(Mixer):
+    """Y = LayerNorm(W2 gelu(W1^T X)); row j of W1 (N, H) is MLP1(x_j + p_j), row i of W2 (N, H) is MLP2(x_i + p_i).
+
+    Each MLP is z -> B gelu(A z + a) + b with A (D, D) and B (H, D); tied, MLP2 is MLP1. In cross mixing, W1 and X are
+    of the context. Each of K heads has its D/K channels of input and output, its own MLPs and its H/K hidden units.
+    Cost is O(N D H), linear in the number of tokens. As W1 and W2 have a rank of at most D + 1, long inputs need only
+    O(N D^2 + H D^2) for the same result (see Generated); the cheaper way is taken, except while a graph is traced.
+    Source: HyperMixer, section 2.3; the heads are HyperConformer's.
+
+    Decided beyond the paper: positions enter the MLPs' input alone, never X; tied cross mixing applies the one MLP to
+    both inputs; padded tokens are zero in X and so add nothing; Xavier initialisation of each head's own matrices.
+    The causal form is ours: y_t = w2_t gelu(sum_{s<=t} w1_s x_s^T), whose N hidden layers cost O(N D H) activations.
+    Its steps carry the sum, and its last position is the full form's. The same sum mixes a document of any length in
+    two passes with constant memory: `accumulate` all of its parts, then `read` them.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        max_len: int,
+        hidden_dim: int,
+        tied: bool,
+        positions: PositionKind,
+        bias: bool,
+        num_heads: int,
+        norm: bool,
+        causal: bool,
+    ) -> None:
+        super().__init__()
+        self.dim, self.hidden_dim, self.num_heads, self.causal = dim, hidden_dim, num_heads, causal
+        self.head_dim = dim // num_heads
+        self.max_len = max_len if positions == "learned" else None
+        self.positions = Positions(positions, dim=dim, max_len=max_len)
+        self.keys = Hypernetwork(dim=dim, hidden_dim=hidden_dim, num_heads=num_heads, bias=bias)
+        self.queries = None if tied else Hypernetwork(dim=dim, hidden_dim=hidden_dim, num_heads=num_heads, bias=bias)
+        self.norm = nn.LayerNorm(dim) if norm else nn.Identity()
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        self.check_length(x.shape[1])
+        source = x = x * mask[..., None]
+        if context is not None:
+            assert context_mask is not None
+            self.check_length(context.shape[1])
+            source = context * context_mask[..., None]
+        shared = context is None and self.queries is None
+        w1 = self._generate(self.keys, source, uses=2 if shared else 1)
+        w2 = w1 if shared else self._generate(self.queries or self.keys, x)
+        values = self._split(source)
+        if w1.matrix is None or w2.matrix is None:  # long inputs, beside which the hidden layers are small
+            return self._merge(w2.scatter(_gelu(w1.gather(values))))
+        mix = _mix_causally if self.causal and context is None else _mix
+        if torch.compiler.is_compiling() or x.device.type != "cpu":
+            return self._merge(mix(w1.matrix, values, w2.matrix))
+        size = max(1, HIDDEN_BYTES // (self.hidden_dim * self.head_dim * x.element_size()))
+        batches = (tensor.split(size, 1) for tensor in (w1.matrix, values, w2.matrix))
+        parts = [mix(*part) for part in zip(*batches, strict=True)]
+        return self._merge(parts[0] if len(parts) == 1 else torch.cat(parts, 1))
+
+    def accumulate(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"], state: State | None = None) -> State:
+        """First pass over a long input: the state after its next part. It is as large as one hidden layer."""
+        state = self.start(x.new_empty(x.shape[0], self.dim)) if state is None else state
+        before = int(state["position"][0])
+        self.check_length(before + x.shape[1])
+        x = x * mask[..., None]
+        added = self._generate(self.keys, x, start=before).gather(self._split(x))
+        return {"sum": state["sum"] + added.transpose(0, 1), "position": state["position"] + x.shape[1]}
+
+    def read(
+        self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"], state: State, start: int = 0
+    ) -> Float[Tensor, "B N D"]:
+        """Second pass: the output of the part that begins at position `start`, from the state after the first pass."""
+        self.check_length(start + x.shape[1])
+        hidden = state["hidden"] if "hidden" in state else F.gelu(state["sum"])
+        w2 = self._generate(self.queries or self.keys, x * mask[..., None], start=start)
+        return self._merge(w2.scatter(hidden.to(x.dtype).transpose(0, 1)))
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        position = torch.zeros(like.shape[0], dtype=torch.int64, device=like.device)
+        nothing = like.new_zeros(like.shape[0], self.num_heads, self.hidden_dim // self.num_heads, self.head_dim)
+        state = {"sum": _wide(nothing), "position": position}
+        if context is None:
+            return state
+        assert context_mask is not None
+        return {"hidden": F.gelu(self.accumulate(context, context_mask, state)["sum"]), "position": position}
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        token, mask = x[:, None], x.new_ones(x.shape[0], 1, dtype=torch.bool)
+        before = state["position"]
+        state = {**state, "position": before + 1} if "hidden" in state else self.accumulate(token, mask, state)
+        return self.read(token, mask, state, start=int(before[0]))[:, 0], state
+
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
+        """Of the cheaper way for each generated matrix; the running sums of the causal form are counted."""
+        hidden, across = self.hidden_dim * self.head_dim, self.dim * self.head_dim
+        if self.causal and context_length is None:
+            networks = 1 if self.queries is None else 2
+            whole, rest = divmod(length, CAUSAL_STEPS)
+            sums = whole * CAUSAL_STEPS**2 + rest**2
+            return 2 * batch * (networks * length * (across + hidden) + (length + sums) * hidden)
+        shared = self.queries is None and context_length is None
+        macs = 0
+        for rows, uses in [(length, 2)] if shared else [(context_length or length, 1), (length, 1)]:
+            macs += rows * across  # of the features
+            if self._factored(rows, uses):
+                macs += uses * (rows * across + hidden * self.head_dim)
+            else:
+                macs += (1 + uses) * rows * hidden
+        if self._factored(length, 2 if shared else 1) and self.keys.second.bias is not None:
+            macs += hidden
+        return 2 * batch * macs
+
+    def _factored(self, length: int, uses: int) -> bool:
+        """Whether a matrix of so many rows that is used so often has fewer operations as its factors."""
+        if self.causal or torch.compiler.is_compiling():  # its sums need the rows; a choice would fix a graph's lengths
+            return False
+        units = self.hidden_dim // self.num_heads
+        return uses * (length + units) * self.head_dim < (1 + uses) * length * units
+
+    def _generate(self, network: Hypernetwork, x: Float[Tensor, "B N D"], start: int = 0, uses: int = 1) -> Generated:
+        return network(self._split(self.positions(x, start)), factored=self._factored(x.shape[1], uses))
+
+    def _split(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "K B N E"]:
+        return x.unflatten(2, (self.num_heads, self.head_dim)).permute(2, 0, 1, 3)
+
+    def _merge(self, y: Float[Tensor, "K B N E"]) -> Float[Tensor, "B N D"]:
+        return self.norm(y.permute(1, 2, 0, 3).flatten(2))
+
+
+class Generated(NamedTuple):
+    """A generated matrix W (N, U) = G B^T + 1 b^T for each head: multiplied out, or as its factors.
+
+    The factors never make W: W^T X = B (G^T X) + b (1^T X) and W V = G (B^T V) + 1 (b^T V), at the cost of an N x E
+    and a U x E by E product each.
+    """
+
+    features: Float[Tensor, "K B N E"]
+    weight: Float[Tensor, "K U E"]
+    bias: Float[Tensor, "K U"] | None
+    matrix: Float[Tensor, "K B N U"] | None
+
+    def gather(self, values: Float[Tensor, "K B N E"]) -> Float[Tensor, "K B U E"]:
+        """W^T X."""
+        if self.matrix is not None:
+            return self.matrix.mT @ values
+        sums = self.weight[:, None] @ (self.features.mT @ values)
+        return sums if self.bias is None else sums.addcmul_(self.bias[:, None, :, None], values.sum(2)[:, :, None])
+
+    def scatter(self, hidden: Float[Tensor, "K B U E"]) -> Float[Tensor, "K B N E"]:
+        """W V."""
+        if self.matrix is not None:
+            return self.matrix @ hidden
+        y = self.features @ (self.weight.mT[:, None] @ hidden)
+        return y if self.bias is None else y.add_(self.bias[:, None, None] @ hidden)
+
+
+class Hypernetwork(nn.Module):
+    """The MLP that makes a row of W from each token, for all heads."""
+
+    def __init__(self, *, dim: int, hidden_dim: int, num_heads: int, bias: bool) -> None:
+        super().__init__()
+        self.first = HeadLinear(dim // num_heads, dim // num_heads, num_heads=num_heads, bias=bias)
+        self.second = HeadLinear(dim // num_heads, hidden_dim // num_heads, num_heads=num_heads, bias=bias)
+
+    def forward(self, x: Float[Tensor, "K B N E"], *, factored: bool) -> Generated:
+        features = _gelu(self.first(x))
+        weight, bias = self.second.by_head()
+        return Generated(features, weight, bias, None if factored else self.second(features))
+
+
+class HeadLinear(nn.Module):
+    """A linear layer for each head; the rows of all heads stand below each other in one matrix."""
+
+    def __init__(self, inputs: int, outputs: int, *, num_heads: int, bias: bool) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.weight = nn.Parameter(torch.empty(num_heads * outputs, inputs))
+        self.bias = nn.Parameter(torch.zeros(num_heads * outputs)) if bias else None
+        for head in self.weight.detach().chunk(num_heads):  # over all of them the fan would be that of one wide layer
+            nn.init.xavier_uniform_(head)
+
+    def by_head(self) -> tuple[Float[Tensor, "K U E"], Float[Tensor, "K U"] | None]:
+        weight = self.weight.unflatten(0, (self.num_heads, -1))
+        return weight, None if self.bias is None else self.bias.unflatten(0, (self.num_heads, -1))
+
+    def forward(self, x: Float[Tensor, "K B N E"]) -> Float[Tensor, "K B N U"]:
+        if self.num_heads == 1:
+            return F.linear(x, self.weight, self.bias)
+        weight, bias = self.by_head()
+        y = x @ weight.mT[:, None]
+        return y if bias is None else y + bias[:, None, None]
+
+
+def _mix(
+    w1: Float[Tensor, "K B M U"], values: Float[Tensor, "K B M E"], w2: Float[Tensor, "K B N U"]
+) -> Float[Tensor, "K B N E"]:
+    return w2 @ _gelu(w1.mT @ values)
+
+
+def _mix_causally(
+    w1: Float[Tensor, "K B N U"], values: Float[Tensor, "K B N E"], w2: Float[Tensor, "K B N U"]
+) -> Float[Tensor, "K B N E"]:
+    total = _wide(w1.new_zeros(*w1.shape[:2], w1.shape[3], values.shape[3]))
+    outputs = []
+    for part in zip(*(tensor.split(CAUSAL_STEPS, 2) for tensor in (w1, values, w2)), strict=True):
+        # Kept for the gradients, the hidden layers of all positions would be N times the size of one.
+        y, total = checkpoint(_advance, *part, total, use_reentrant=False, preserve_rng_state=False)
+        outputs.append(y)
+    return torch.cat(outputs, 2)
+
+
+def _advance(
+    w1: Float[Tensor, "K B C U"],
+    values: Float[Tensor, "K B C E"],
+    w2: Float[Tensor, "K B C U"],
+    total: Float[Tensor, "K B U E"],
+) -> tuple[Float[Tensor, "K B C E"], Float[Tensor, "K B U E"]]:
+    """The causal form's outputs at C positions and its sum after them, from the sum before."""
+    terms = w1[..., None] * values[..., None, :]
+    steps = terms.shape[2]
+    sums = (terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape) + total[:, :, None]
+    y = w2[..., None, :] @ F.gelu(sums).to(w2.dtype)
+    return y.squeeze(3), sums[:, :, -1].clone()  # a view would keep all of them
+
+
+def _wide(x: Tensor) -> Tensor:
+    """In single precision at least: many small terms are added to it."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _gelu(x: Tensor) -> Tensor:
+    """Of a tensor that nothing else holds: in place, unless a gradient may need it."""
+    return F.gelu(x) if torch.is_grad_enabled() or torch.compiler.is_compiling() else torch.ops.aten.gelu_(x)
+
+
+class HyperMixingConfig(MixerConfig):
+    """The mixer of HyperMixer. Tied with hidden_dim = 3 D, or untied with D, it is as large as attention."""
+
+    type: Literal["hypermixing"] = "hypermixing"
+    hidden_dim: int = Field(512, ge=1, description="generated hidden units, of all heads together")
+    tied: bool = Field(True, description="one hypernetwork generates both layers")
+    positions: PositionKind = Field("sinusoidal", description="of the hypernetworks' input")
+    bias: bool = Field(True, description="of the hypernetworks")
+    num_heads: int = Field(1, ge=1)
+    norm: bool = Field(True, description="LayerNorm of the output")
+
+    supports_causal = True
+    supports_cross = True
+
+    def _build(self, dim: int, max_len: int, causal: bool) -> HyperMixing:
+        for name, value in (("width", dim), ("hidden_dim", self.hidden_dim)):
+            if value % self.num_heads:
+                raise ConfigError(
+                    f"mixer 'hypermixing': {name} {value} is not a multiple of num_heads {self.num_heads}; "
+                    f"change one of them"
+                )
+        return HyperMixing(dim=dim, max_len=max_len, causal=causal, **self.model_dump(exclude={"type"}))

@@ -1,0 +1,159 @@
+"""Attention without the softmax: linear in the number of tokens, with a state of constant size."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mixling.errors import ConfigError
+from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.positions import Size
+
+MIN_CHUNK = 32  # tokens of the causal form that are mixed by their scores; shorter ones leave the processor idle
+
+
+class LinearAttention(Mixer):
+    """Y = concat_h(phi(Q_h) S_h / (phi(Q_h) z_h + eps)) W_o, S_h = sum_j phi(k_j) v_j^T, z_h = sum_j phi(k_j).
+
+    Q = X W_q, K = C W_k, V = C W_v, all (D, D) in H heads of width E = D / H; C (M, D) is the context, or X itself;
+    phi(x) = elu(x) + 1. Cost is O((N + M) * D * (D + E)): linear. S_h (E, E) and z_h (E) are kept as one matrix, by a
+    column of ones beside V. Source: Linear Transformer (Katharopoulos et al. 2020), sections 3.2 and 3.3; eps as the
+    authors' code.
+    The causal form sums over j <= i. It goes by chunks of L = max(E, 32) tokens, scores within a chunk and the sum
+    before it: O(N * D * (D + E + L)) time and O(N * (D + H * L)) memory, never N matrices S_h. One step is O(D^2), and
+    its state H * E * (E + 1) numbers whatever the length.
+    Decided beyond the paper: phi(k_j) is zero in padding. Sums are in float32 at least, under autocast too, since
+    float16 overflows at 65,504. Weights start as those of softmax attention here: Xavier, biases zero.
+    """
+
+    def __init__(self, *, dim: int, num_heads: int, bias: bool, eps: float, causal: bool) -> None:
+        super().__init__()
+        self.dim, self.num_heads, self.eps, self.causal = dim, num_heads, eps, causal
+        self.head_dim = dim // num_heads
+        self.query = nn.Linear(dim, dim, bias=bias)
+        self.key = nn.Linear(dim, dim, bias=bias)
+        self.value = nn.Linear(dim, dim, bias=bias)
+        self.out = nn.Linear(dim, dim, bias=bias)
+        for linear in (self.query, self.key, self.value, self.out):
+            nn.init.xavier_uniform_(linear.weight)
+            if bias:
+                nn.init.zeros_(linear.bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        x = x.masked_fill(~mask[..., None], 0.0)
+        query = self._queries(x)
+        if context is not None:
+            return self._read(query, self.start(x[:, 0], context, context_mask)["context"])
+        keys, values = self._keys_and_values(x, mask)
+        if self.causal:
+            return self._divide(_causal(query, keys, values, self._chunk(x.shape[1])))
+        return self._read(query, _sum(keys, values))
+
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
+        keys, width = length if context_length is None else context_length, self.head_dim + 1
+        projections = 2 * batch * self.dim * self.dim * (2 * length + 2 * keys)
+        if context_length is not None or not self.causal:
+            return projections + 2 * batch * self.dim * width * (length + keys)
+        chunk = self._chunk(length)
+        padded = -(-length // chunk) * chunk
+        within = chunk * (self.dim + self.num_heads * width)
+        return projections + 2 * batch * padded * (2 * self.dim * width + within)
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        if context is None:
+            assert self.causal, "steps are of causal mixing, or of cross mixing"
+            dtype = torch.promote_types(like.dtype, torch.float32)
+            return {"own": like.new_zeros(len(like), self.num_heads, self.head_dim, self.head_dim + 1, dtype=dtype)}
+        if context_mask is None:
+            context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
+        context = context.masked_fill(~context_mask[..., None], 0.0)
+        return {"context": _sum(*self._keys_and_values(context, context_mask))}
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        x = x[:, None]
+        if "own" in state:
+            real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+            state = {"own": state["own"] + _sum(*self._keys_and_values(x, real))}
+        (total,) = state.values()
+        return self._read(self._queries(x), total)[:, 0], state
+
+    def _chunk(self, length: Size) -> int:
+        chunk = max(self.head_dim, MIN_CHUNK)
+        return chunk if torch.compiler.is_compiling() else min(chunk, length)
+
+    def _heads(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N E"]:
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def _queries(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N E"]:
+        return F.elu(self._heads(self.query(x))) + 1
+
+    def _keys_and_values(
+        self, x: Float[Tensor, "B M D"], mask: Bool[Tensor, "B M"]
+    ) -> tuple[Float[Tensor, "B H M E"], Float[Tensor, "B H M F"]]:
+        keys = (F.elu(self._heads(self.key(x))) + 1) * mask[:, None, :, None]
+        return keys, F.pad(self._heads(self.value(x)), (0, 1), value=1.0)
+
+    def _read(self, query: Float[Tensor, "B H N E"], total: Float[Tensor, "B H E F"]) -> Float[Tensor, "B N D"]:
+        with torch.autocast(query.device.type, enabled=False):
+            read = query @ total
+        return self._divide(read)
+
+    def _divide(self, read: Float[Tensor, "B H N F"]) -> Float[Tensor, "B N D"]:
+        mixed = read[..., :-1] / (read[..., -1:] + self.eps)
+        return self.out(mixed.transpose(1, 2).flatten(2).to(self.out.weight.dtype))
+
+
+def _sum(keys: Float[Tensor, "B H M E"], values: Float[Tensor, "B H M F"]) -> Float[Tensor, "B H E F"]:
+    with torch.autocast(keys.device.type, enabled=False):
+        return keys.mT @ values
+
+
+def _causal(
+    query: Float[Tensor, "B H N E"], keys: Float[Tensor, "B H N E"], values: Float[Tensor, "B H N F"], chunk: int
+) -> Float[Tensor, "B H N F"]:
+    """phi(q_i) sum_{j <= i} phi(k_j) [v_j, 1]^T, chunk by chunk."""
+    length = query.shape[2]
+    query, keys, values = (
+        F.pad(item, (0, 0, 0, -length % chunk)).unflatten(2, (-1, chunk)) for item in (query, keys, values)
+    )
+    with torch.autocast(query.device.type, enabled=False):
+        within = (query @ keys.mT).tril() @ values
+        before = F.pad((keys.mT @ values).cumsum(2)[:, :, :-1], (0, 0, 0, 0, 1, 0))
+        return (within + query @ before).flatten(2, 3)[:, :, :length]
+
+
+class LinearAttentionConfig(MixerConfig):
+    """The mixer of the Linear Transformer."""
+
+    type: Literal["linear_attention"] = "linear_attention"
+    num_heads: int = Field(4, ge=1, description="must divide the width")
+    bias: bool = Field(True, description="of the four projections")
+    eps: float = Field(1e-6, gt=0, description="added to the normaliser")
+
+    supports_causal = True
+    supports_cross = True
+
+    def _build(self, dim: int, max_len: int, causal: bool) -> LinearAttention:
+        if dim % self.num_heads:
+            raise ConfigError(
+                f"mixer 'linear_attention': width {dim} is not a multiple of num_heads {self.num_heads}; "
+                "change one of them"
+            )
+        return LinearAttention(dim=dim, num_heads=self.num_heads, bias=self.bias, eps=self.eps, causal=causal)

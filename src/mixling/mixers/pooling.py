@@ -1,0 +1,76 @@
+"""Bag of words: every token gets the same summary of all tokens."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mixling.mixers.base import Mixer, MixerConfig, State
+
+PoolingKind = Literal["mean", "max"]
+
+
+class Pooling(Mixer):
+    """Y_i = mean_j X_j, or max_j X_j for each channel, over the real tokens j; no parameters, no matrix product.
+
+    Cost is O(N * D). The causal form is over j <= i, a running mean or maximum whose state is O(D). Source: the bag of
+    words, as a mixer: deep averaging networks (Iyyer et al. 2015), section 2.1, before their feed-forward layers.
+    Decided beyond it: a text of padding only has the summary zero; sums are in float32 at least.
+    """
+
+    def __init__(self, *, pooling: PoolingKind, causal: bool) -> None:
+        super().__init__()
+        self.pooling, self.causal = pooling, causal
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        real = mask[..., None]
+        if self.pooling == "max":
+            x = x.masked_fill(~real, -torch.inf)
+            y = x.cummax(1).values if self.causal else x.amax(1, keepdim=True)
+            return y.masked_fill(y == -torch.inf, 0.0).expand_as(x)
+        wide = x.masked_fill(~real, 0.0).to(torch.promote_types(x.dtype, torch.float32))
+        total, count = (wide.cumsum(1), real.cumsum(1)) if self.causal else (wide.sum(1, True), real.sum(1, True))
+        return (total / count.clamp(min=1)).to(x.dtype).expand_as(x)
+
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
+        return 0
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        assert self.causal, "steps are of causal mixing"
+        if self.pooling == "max":
+            return {"max": torch.full_like(like, -torch.inf)}
+        total = torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32))
+        return {"sum": total, "count": torch.zeros(len(like), dtype=torch.long, device=like.device)}
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        if self.pooling == "max":
+            y = torch.maximum(state["max"], x)
+            return y, {"max": y}
+        total, count = state["sum"] + x, state["count"] + 1
+        return (total / count[:, None]).to(x.dtype), {"sum": total, "count": count}
+
+
+class PoolingConfig(MixerConfig):
+    """The bag of words."""
+
+    type: Literal["pooling"] = "pooling"
+    pooling: PoolingKind = "mean"
+
+    supports_causal = True
+
+    def _build(self, dim: int, max_len: int, causal: bool) -> Pooling:
+        return Pooling(pooling=self.pooling, causal=causal)

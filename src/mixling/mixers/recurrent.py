@@ -1,0 +1,237 @@
+"""Recurrent layers, the rivals that read a text token by token: LSTM and QRNN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Literal, cast
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mixling.mixers.base import Mixer, MixerConfig, State
+
+CHUNK = 64  # tokens of the QRNN's recurrence in a row: shorter chunks cost products, longer ones steps
+
+
+class LSTM(nn.Module):
+    """i, f, g, o = W x_t + U h_{t-1} + b; c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g); h_t = sigmoid(o) tanh(c_t)."""
+
+    def __init__(self, *, dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.macs = 4 * hidden_dim * (dim + hidden_dim)  # of one token
+        self.hidden_dim = hidden_dim
+        self.cell = nn.LSTM(dim, hidden_dim, batch_first=True)
+
+    def forward(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N H"]:
+        return self._onnx(x) if torch.onnx.is_in_onnx_export() else self.cell(x)[0]
+
+    def _onnx(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N H"]:
+        """ONNX's LSTM, whose gates are in the order i, o, f, g; what torch 2.13 makes of nn.LSTM fixes the length."""
+        names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+        parts = [self.cell.get_parameter(name).chunk(4) for name in names]
+        w, r, *b = (torch.cat([i, o, f, g])[None] for i, f, g, o in parts)
+        batch, length, _ = x.shape
+        last = (1, batch, self.hidden_dim)
+        y, _, _ = torch.onnx.ops.symbolic_multi_out(
+            "LSTM",
+            (x.transpose(0, 1), w, r, torch.cat(b, 1)),
+            {"hidden_size": self.hidden_dim},
+            dtypes=(x.dtype, x.dtype, x.dtype),
+            shapes=((length, *last), last, last),
+        )
+        return y[:, 0].transpose(0, 1)
+
+    def start(self, like: Tensor) -> tuple[Tensor, ...]:
+        zeros = like.new_zeros(len(like), self.hidden_dim)
+        return zeros, zeros
+
+    def step(self, x: Float[Tensor, "B I"], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        h, c = (item[None] for item in state)
+        y, (h, c) = self.cell(x[:, None], (h, c))
+        return y[:, 0], (h[0], c[0])
+
+
+class QRNN(nn.Module):
+    """z, f, o = W [x_{t-w+1} .. x_t] + b; c_t = sigmoid(f) c_{t-1} + (1 - sigmoid(f)) tanh(z); h_t = sigmoid(o) c_t.
+
+    W (3 H, w I) is the convolution; before the text stand zeros.
+    """
+
+    def __init__(self, *, dim: int, hidden_dim: int, window: int, max_len: int) -> None:
+        super().__init__()
+        self.macs = 3 * hidden_dim * window * dim
+        self.dim, self.hidden_dim, self.window, self.max_len = dim, hidden_dim, window, max_len
+        self.gates = nn.Linear(window * dim, 3 * hidden_dim)
+
+    def forward(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N H"]:
+        length, padded = x.shape[1], F.pad(x, (0, 0, self.window - 1, 0))
+        keep, new, out = self._gates(torch.cat([padded[:, k : k + length] for k in range(self.window)], -1))
+        if torch.compiler.is_compiling():
+            longest = length if isinstance(length, int) else self.max_len  # an open length is no number
+            c = _recur_by_doubling(keep, new, longest)
+        else:
+            c = _recur(keep, new)
+        return out * c.to(out.dtype)
+
+    def start(self, like: Tensor) -> tuple[Tensor, ...]:
+        dtype = torch.promote_types(like.dtype, torch.float32)
+        past = like.new_zeros(len(like), self.window - 1, self.dim)
+        return past, like.new_zeros(len(like), self.hidden_dim, dtype=dtype)
+
+    def step(self, x: Float[Tensor, "B I"], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        past, c = state
+        seen = torch.cat([past, x[:, None]], 1)
+        keep, new, out = self._gates(seen.flatten(1))
+        c = keep * c + new
+        return out * c.to(out.dtype), (seen[:, 1:], c)
+
+    def _gates(self, windows: Float[Tensor, "... W"]) -> tuple[Tensor, Tensor, Tensor]:
+        z, f, o = self.gates(windows).chunk(3, -1)
+        f = f.to(torch.promote_types(f.dtype, torch.float32))  # half precision cannot keep c for long
+        return f.sigmoid(), (-f).sigmoid() * z.tanh(), o.sigmoid()
+
+
+def _recur(keep: Float[Tensor, "B N H"], new: Float[Tensor, "B N H"]) -> Float[Tensor, "B N H"]:
+    """c_t = keep_t c_{t-1} + new_t: O(N) work; of long texts all chunks at once, then from chunk to chunk."""
+    length = keep.shape[1]
+    if length <= 2 * CHUNK:
+        return _steps(keep, new)
+    padding = (0, 0, 0, -length % CHUNK)
+    keep, new = (F.pad(item, padding).unflatten(1, (-1, CHUNK)) for item in (keep, new))
+    within = _steps(keep, new, axis=2)  # each chunk as if it were the first
+    carried = torch.stack(list(accumulate(keep.unbind(2), torch.mul)), 2)  # the share of the c before the chunk
+    before = F.pad(_steps(carried[:, :-1, -1], within[:, :-1, -1]), (0, 0, 1, 0))
+    return torch.addcmul(within, carried, before[:, :, None]).flatten(1, 2)[:, :length]
+
+
+def _steps(keep: Float[Tensor, "B *N H"], new: Float[Tensor, "B *N H"], axis: int = 1) -> Float[Tensor, "B *N H"]:
+    keeps, news = keep.unbind(axis), new.unbind(axis)
+    c = [news[0]]
+    for one_keep, one_new in zip(keeps[1:], news[1:], strict=True):
+        c.append(torch.addcmul(one_new, one_keep, c[-1]))
+    return torch.stack(c, axis)
+
+
+def _recur_by_doubling(
+    keep: Float[Tensor, "B N H"], new: Float[Tensor, "B N H"], longest: int
+) -> Float[Tensor, "B N H"]:
+    """The same without a step for each token, for a graph of open length: after step k, c_t knows 2^k tokens."""
+    length, shift = keep.shape[1], 1
+    while shift < longest:
+        new = new + keep * F.pad(new, (0, 0, shift, 0))[:, :length]
+        keep = keep * F.pad(keep, (0, 0, shift, 0))[:, :length]
+        shift *= 2
+    return new
+
+
+class Recurrent(Mixer):
+    """H_l = [cell_l(H_{l-1}) | reverse(cell'_l(reverse(H_{l-1})))] for each layer l, H_0 = X; Y = H_L W_p + b_p.
+
+    Each cell has H units; W_p (2 H, D), or (H, D) in one direction, is there only where the width is not D.
+    Cost is O(N * H * (D + H)) for the LSTM, one token after the other, and O(N * w * D * H) for the QRNN, whose only
+    step by step part is elementwise. `flops` counts the products that torch takes one by one in float64; its counter
+    does not see into the fused LSTM of float32. Sources: LSTM as torch.nn.LSTM; QRNN: Bradbury et al. 2017, section 2,
+    fo-pooling; pQRNN is the bidirectional QRNN.
+    Decided beyond the papers: the backward direction reads each text from its own last token, so that padding, which
+    stands after the text, changes nothing. An exported QRNN is exact for texts of up to `max_len` tokens.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        cell: Callable[[int], LSTM | QRNN],
+        hidden_dim: int,
+        num_layers: int,
+        bidirectional: bool,
+    ) -> None:
+        super().__init__()
+        self.dim, self.bidirectional = dim, bidirectional
+        self.width = hidden_dim * (2 if bidirectional else 1)
+        widths = [dim] + [self.width] * (num_layers - 1)
+        self.forwards = nn.ModuleList(cell(width) for width in widths)
+        self.backwards = nn.ModuleList(cell(width) for width in widths if bidirectional)
+        self.project = None if self.width == dim else nn.Linear(self.width, dim)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        for layer, ahead in enumerate(self.forwards):
+            y = ahead(x)
+            if self.bidirectional:
+                y = torch.cat([y, _reverse(self.backwards[layer](_reverse(x, mask)), mask)], -1)
+            x = y
+        return x if self.project is None else self.project(x)
+
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
+        macs = sum(cell.macs for cell in [*self.forwards, *self.backwards])
+        return 2 * batch * length * (macs + (0 if self.project is None else self.width * self.dim))
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        assert not self.bidirectional, "steps are of causal mixing"
+        return _named([cell.start(like) for cell in self._cells()])
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        states = []
+        for layer, cell in enumerate(self._cells()):
+            x, after = cell.step(x, (state[f"{layer}.0"], state[f"{layer}.1"]))
+            states.append(after)
+        return x if self.project is None else self.project(x), _named(states)
+
+    def _cells(self) -> list[LSTM | QRNN]:
+        return cast("list[LSTM | QRNN]", list(self.forwards))
+
+
+def _named(states: list[tuple[Tensor, ...]]) -> State:
+    return {f"{layer}.{i}": item for layer, items in enumerate(states) for i, item in enumerate(items)}
+
+
+def _reverse(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    """The real tokens of each text in reverse; padding stays after them."""
+    places = torch.arange(x.shape[1], device=x.device)
+    mirrored = torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)
+    return x.gather(1, mirrored[..., None].expand_as(x))
+
+
+class RecurrentConfig(MixerConfig):
+    """The LSTM or QRNN; the causal form reads in one direction, so that it wants `bidirectional` false."""
+
+    type: Literal["recurrent"] = "recurrent"
+    cell: Literal["lstm", "qrnn"] = "lstm"
+    hidden_dim: int | None = Field(None, ge=1, description="of each direction; default: the width")
+    num_layers: int = Field(1, ge=1)
+    bidirectional: bool = True
+    window: int = Field(2, ge=1, description="tokens that a gate of the QRNN sees; the LSTM has none")
+
+    @property
+    def supports_causal(self) -> bool:  # type: ignore[override]
+        return not self.bidirectional
+
+    def _build(self, dim: int, max_len: int, causal: bool) -> Recurrent:
+        hidden_dim = self.hidden_dim or dim
+
+        def cell(width: int) -> LSTM | QRNN:
+            if self.cell == "lstm":
+                return LSTM(dim=width, hidden_dim=hidden_dim)
+            return QRNN(dim=width, hidden_dim=hidden_dim, window=self.window, max_len=max_len)
+
+        return Recurrent(
+            dim=dim,
+            cell=cell,
+            hidden_dim=hidden_dim,
+            num_layers=self.num_layers,
+            bidirectional=self.bidirectional,
+        )

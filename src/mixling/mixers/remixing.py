@@ -1,0 +1,176 @@
+"""The Remixer's mixing block: one learned matrix of weights between positions, and what it composes of its result."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mixling.mixers.base import Mixer, MixerConfig, State
+
+LearnedAlpha = Literal["scalar", "vector", "gated"]
+
+
+class Remixing(Mixer):
+    """Y = X_C W3 + X', where X' = gelu(X W1) * (X W2) and X_C = a (X_S * X') + (1 - a) (X' - X_S), X_S = softmax(H) X'.
+
+    Shapes: X, Y (N, D); W1, W2 (D, E); X', X_S, X_C (N, E); W3 (E, D); H (max_len, max_len). No biases; exact gelu.
+    Cost is O(N * D * E + N^2 * E). Source: Remixer, "A Mixer-Transformer Architecture with Compositional Operators for
+    NLU": the block, and Table 5 for the forms of a and for X_C = X_S (`compositional=False`).
+
+    The block stands where T5.1.1 has its gated feed-forward layer. The inner residual + X' has a type only where E = D:
+    - `inner_dim=None`: the equation as it stands, E = D;
+    - `inner_dim=E`: Y = X_C W3. With E the width of the feed-forward layer that it replaces, the block has exactly
+      max_len^2 more parameters, and those of a. Also without the residual where E happens to be D.
+
+    Decided beyond the paper:
+    - what padding and causality hide is hidden before the softmax, so that the rows always sum to one; N tokens use the
+      leading N x N corner of H;
+    - H starts at zero: every token begins with the mean of those it sees. Its entries get gradients of their own at
+      once, so nothing holds them together;
+    - a is sigmoid(parameter): one number, or one for each of the E channels; or sigmoid(X W4), W4 (D, E) ("gated").
+      All start at zero, that is at a = 0.5. A given number is fixed;
+    - dropout falls on the entries of softmax(H), for each text anew, without bringing the rows' sums back to one.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        max_len: int,
+        inner_dim: int | None = None,
+        alpha: LearnedAlpha | float = "scalar",
+        compositional: bool = True,
+        dropout: float = 0.0,
+        causal: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dim, self.max_len, self.residual = dim, max_len, inner_dim is None
+        self.inner_dim = inner_dim = dim if inner_dim is None else inner_dim
+        self.dropout, self.causal = dropout, causal
+        self.gate = nn.Linear(dim, inner_dim, bias=False)  # W1
+        self.value = nn.Linear(dim, inner_dim, bias=False)  # W2
+        self.out = nn.Linear(inner_dim, dim, bias=False)  # W3
+        self.scores = nn.Parameter(torch.zeros(max_len, max_len))  # H
+        self.alpha: nn.Linear | nn.Parameter | float | None  # None: X_C = X_S, which has no use for it
+        if not compositional:
+            self.alpha = None
+        elif alpha == "gated":
+            self.alpha = nn.Linear(dim, inner_dim, bias=False)
+            nn.init.zeros_(self.alpha.weight)
+        elif isinstance(alpha, str):
+            self.alpha = nn.Parameter(torch.zeros(inner_dim if alpha == "vector" else ()))
+        else:
+            self.alpha = float(alpha)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        length = x.shape[1]
+        self.check_length(length)
+        # A weight of zero would not do: products of what is in padding may overflow, and 0 * inf is not a number.
+        x = x.masked_fill(~mask[..., None], 0.0)
+        seen = mask[:, None, :]
+        if self.causal:
+            seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+        scores = self.scores[:length, :length]
+        # The lowest finite number, not -inf: a row that sees nothing stays finite.
+        weights = self._weights(torch.where(seen, scores, torch.finfo(scores.dtype).min))  # (B, N, N)
+        inner = self._inner(x)
+        return self._compose(x, inner, weights @ inner)
+
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
+        projections = 4 if isinstance(self.alpha, nn.Linear) else 3
+        return 2 * batch * length * self.inner_dim * (projections * self.dim + length)
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> State:
+        return {"inner": like.new_zeros(like.shape[0], 0, self.inner_dim)}
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        # Each row of H weighs the past in its own way, so all of X' is kept: (B, positions so far, E).
+        inner = self._inner(x)
+        history = torch.cat([state["inner"], inner[:, None]], dim=1)
+        length = history.shape[1]
+        self.check_length(length)
+        weights = self._weights(self.scores[length - 1, :length])
+        return self._compose(x, inner, weights @ history), {"inner": history}
+
+    def _weights(self, scores: Float[Tensor, "... N"]) -> Float[Tensor, "... N"]:
+        return F.dropout(scores.softmax(dim=-1), self.dropout, self.training)
+
+    def _inner(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
+        return F.gelu(self.gate(x)) * self.value(x)
+
+    def _compose(
+        self, x: Float[Tensor, "... D"], inner: Float[Tensor, "... E"], mixed: Float[Tensor, "... E"]
+    ) -> Float[Tensor, "... D"]:
+        if self.alpha is None:
+            composed = mixed
+        else:
+            a: Tensor | float
+            if isinstance(self.alpha, float):
+                a = self.alpha
+            else:
+                a = (self.alpha(x) if isinstance(self.alpha, nn.Linear) else self.alpha).sigmoid()
+            composed = a * (mixed * inner) + (1 - a) * (inner - mixed)
+        y = self.out(composed)
+        return y + inner if self.residual else y
+
+
+class RemixingConfig(MixerConfig):
+    """The Remixer's block.
+
+    Args:
+        inner_dim: None is the paper's equation, as wide as the tokens and with the inner residual; a number is the
+            width in T5.1.1's proportions, without the residual.
+        alpha: the share of the product against the difference: learned as one number, one a channel or from the input,
+            or fixed by a number from 0 to 1.
+        compositional: False takes the mixed tokens alone, and no alpha.
+        dropout: of the entries of softmax(H), in training.
+    """
+
+    type: Literal["remixing"] = "remixing"
+    supports_causal = True
+    inner_dim: int | None = Field(None, ge=1)
+    alpha: LearnedAlpha | float = "scalar"
+    compositional: bool = True
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+    @field_validator("alpha", mode="before")
+    @classmethod
+    def _alpha_is_known(cls, value: Any) -> Any:
+        # Left to the types, a mistake gives one complaint for each of them.
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value in get_args(LearnedAlpha) or (number and 0 <= value <= 1):
+            return value
+        raise ValueError(f"got {value!r}; it is {', '.join(get_args(LearnedAlpha))} or a number from 0 to 1")
+
+    @model_validator(mode="after")
+    def _alpha_has_a_use(self) -> RemixingConfig:
+        if not self.compositional and self.alpha != "scalar":
+            raise ValueError(f"alpha = {self.alpha!r} has no use with compositional = false; leave one of them out")
+        return self
+
+    def _build(self, dim: int, max_len: int, causal: bool) -> Remixing:
+        return Remixing(
+            dim=dim,
+            max_len=max_len,
+            inner_dim=self.inner_dim,
+            alpha=self.alpha,
+            compositional=self.compositional,
+            dropout=self.dropout,
+            causal=causal,
+        )

@@ -1,0 +1,98 @@
+"""Every preset family, small: the exported file answers what the torch model answers, for texts and for tags."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mixling.data.batches import TextSet
+from mixling.data.examples import Example
+from mixling.data.store import ExampleStore
+from mixling.export.onnx import export_onnx
+from mixling.models.model import Output, build_model
+from mixling.models.presets import PRESETS, model_config
+from mixling.runtime.predictor import Predictor
+from mixling.text.encoder import Text, TextEncoder
+from mixling.text.labels import LabelSet
+from mixling.text.vocabulary import Vocabulary
+from mixling.training.predict import predict_logits
+
+TEXTS: list[Text] = ["play some music by the beatles", "what is the weather in paris today?", "book", "", "naïve größe"]
+PAIRS: list[Text] = [("play music", "what is played"), ("a table", ""), ("the weather in paris tomorrow " * 3, "x")]
+UNITS = ("[UNK]", "[SEP]", "play", "##s", "music", "the", "weather", "in", "par", "##is", "w", "##hat", "na", "##ïve")
+VOCABULARY = Vocabulary.parse("vocab.txt", "".join(f"{unit}\n" for unit in UNITS))
+LABELS = {"text": LabelSet(("a", "b", "c"), "single"), "tokens": LabelSet(("O", "B-x", "I-x"), "iob")}
+
+# Presets that differ in size only have one of them here.
+FAMILIES = {
+    "pnlp-mixer-base", "projection-only-w4", "pnlp-transformer", "pnlp-lstm", "pqrnn", "gmlp-base", "amlp-base",
+    "gmlp-36-linear", "gmlp-36-additive", "gmlp-36-multiplicative", "mlp-mixer-text", "bert-base",
+    "bert-base-content-free", "bert-12-relative", "hypermixer", "hypermixer-untied", "transformer",
+    "linear-transformer", "fnet", "mlp-mixer", "gmlp",
+}  # fmt: skip
+
+
+def small(name: str) -> dict:
+    """Changes that make a preset small: 2 layers of width 16 and 12 tokens."""
+    config = PRESETS[name].config.to_dict()
+    widths = {"hidden_dim": 12, "ffn_dim": 20, "num_heads": 2, "tiny_attention_dim": 6}
+    layers = []
+    for layer in config["layers"]:
+        mixers = [
+            {key: widths.get(key, value) if value is not None else None for key, value in mixer.items()}
+            for mixer in layer["mixers"]
+        ]
+        feed_forward = layer["feed_forward"] and {"type": "mlp", "ffn_dim": 20}
+        layers.append({**layer, "mixers": mixers, "feed_forward": feed_forward})
+    text: dict = {"max_len": 12}
+    if config["text"]["projection"]["type"] != "units":
+        text["projection"] = {"num_features": 64}
+    return {"dim": 16, "text": text, "layers": layers, "num_layers": min(2, config["num_layers"] or len(layers))}
+
+
+def test_every_preset_has_its_family_here() -> None:
+    def family(name: str) -> tuple:
+        config = PRESETS[name].config
+        kinds = [
+            (mixer.type, *(str(getattr(mixer, key, None)) for key in ("form", "tied", "cell", "positions")))
+            for block in config.layers
+            for mixer in block.mixers
+        ]
+        tiny = any(getattr(mixer, "tiny_attention_dim", None) for block in config.layers for mixer in block.mixers)
+        return config.text.projection.type, config.text.segments, config.frontend.positions, tiny, *kinds
+
+    assert {family(name) for name in PRESETS} == {family(name) for name in FAMILIES}
+
+
+# An export takes seconds: the head on tokens, here on units, is tried with four bodies.
+CASES = [(name, "text") for name in sorted(FAMILIES)]
+CASES += [(name, "tokens") for name in ("pnlp-lstm", "gmlp-base", "bert-base", "hypermixer")]
+
+
+@pytest.mark.parametrize(("name", "output"), CASES)
+def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> None:
+    config = model_config(name, small(name))
+    text = config.text.for_vocabulary(VOCABULARY)
+    config = config.model_copy(update={"text": text})
+    model = build_model(config, num_outputs=3, output=output, seed=1)
+    with torch.no_grad():  # what begins at zero or one must not hide a fault
+        generator = torch.Generator().manual_seed(2)
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
+    encoder = TextEncoder(text, VOCABULARY)
+    content = export_onnx(model, text=text, task="x", labels=LABELS[output], vocabulary=VOCABULARY, precision="float32")
+    predictor = Predictor.from_bytes(content)
+    texts = TEXTS if output == "tokens" else TEXTS + PAIRS
+    store = ExampleStore.from_examples(Example(item, None, "x", 1) for item in texts)
+    expected = predict_logits(model, TextSet(store, encoder))
+    for together in (
+        predictor.logits(predictor.encode(texts)),
+        [predictor.logits(predictor.encode([item]))[0] for item in texts],
+    ):
+        for found, wanted, item in zip(together, expected, texts, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-5, err_msg=f"{item}")
+    if output == "tokens":
+        assert [len(row) for row in expected] == [6, 8, 1, 1, 2]
+        answer = predictor.predict("naïve größe")
+        assert answer.tokens == ("naïve", "größe")  # type: ignore[union-attr]

@@ -1,0 +1,398 @@
+"""Attention against its equation in loops, torch.nn.MultiheadAttention and transformers' T5."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+from safetensors.torch import load_model, save_model
+from torch import Tensor, nn
+
+from mixling.errors import ConfigError
+from mixling.mixers.attention import Attention, AttentionConfig, RelativePositions
+from mixling.mixers.base import mixer_config
+from mixling.mixers.positions import RelativeBias
+
+DIM, MAX_LEN, HEADS = 6, 9, 2
+T5_POSITIONS = RelativePositions(num_buckets=8, max_distance=6)
+EVERY_DISTANCE = RelativePositions(num_buckets=None)
+EXACT = {"rtol": 0.0, "atol": 1e-12}
+
+
+def built(dim: int = DIM, *, causal: bool = False, **options: Any) -> Attention:
+    """With parameters that are all drawn, so that none hides at zero."""
+    torch.manual_seed(0)
+    mixer = AttentionConfig(**{"num_heads": HEADS, **options}).build(dim, MAX_LEN, causal=causal).double().eval()
+    for parameter in mixer.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    assert isinstance(mixer, Attention)
+    return mixer
+
+
+def drawn(lengths: list[int], dim: int = DIM, seed: int = 1) -> tuple[Tensor, Tensor]:
+    x = torch.randn(len(lengths), max(lengths), dim, dtype=torch.float64, generator=torch.manual_seed(seed))
+    return x, torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+
+
+def project(linear: nn.Linear, row: list[float]) -> list[float]:
+    weight = linear.weight.tolist()
+    bias = [0.0] * len(weight) if linear.bias is None else linear.bias.tolist()
+    return [bias[o] + sum(weight[o][i] * row[i] for i in range(len(row))) for o in range(len(weight))]
+
+
+def by_loops(mixer: Attention, x: list[list[float]], context: list[list[float]], *, scale: float) -> list[list[float]]:
+    """Y[i] = W_o concat_h sum_j p[h, i, j] v[h, j], p[h, i] = softmax_j(scale q[h, i] . k[h, j] + b[h, j - i])."""
+    width = mixer.head_dim
+    queries = [project(mixer.query, row) for row in x]
+    keys, values = [project(mixer.key, row) for row in context], [project(mixer.value, row) for row in context]
+    table = None if mixer.relative is None else mixer.relative.weight.tolist()
+    out = []
+    for i, query in enumerate(queries):
+        joined: list[float] = []
+        for h in range(mixer.num_heads):
+            head = range(h * width, (h + 1) * width)
+            seen = range(i + 1) if mixer.causal else range(len(keys))
+            scores = [scale * sum(query[c] * keys[j][c] for c in head) for j in seen]
+            if table is not None:
+                scores = [score + table[MAX_LEN - 1 + j - i][h] for score, j in zip(scores, seen, strict=True)]
+            total = sum(math.exp(score) for score in scores)
+            weights = [math.exp(score) / total for score in scores]
+            joined += [sum(weight * values[j][c] for weight, j in zip(weights, seen, strict=True)) for c in head]
+        out.append(project(mixer.out, joined))
+    return out
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("options", "scale"),
+    [
+        ({}, 3**-0.5),
+        ({"num_heads": 3, "head_dim": 4, "bias": False}, 0.5),
+        ({"scale": False, "positions": EVERY_DISTANCE}, 1.0),
+        ({"head_dim": 1, "positions": EVERY_DISTANCE, "dropout": 0.5}, 1.0),
+    ],
+)
+def test_it_is_the_equation(options: dict[str, Any], scale: float, causal: bool) -> None:
+    mixer = built(causal=causal, **options)
+    lengths = [MAX_LEN, 1, 4]
+    x, mask = drawn(lengths)
+    y = mixer(x, mask)
+    for i, length in enumerate(lengths):
+        real = x[i, :length].tolist()
+        expected = torch.tensor(by_loops(mixer, real, real, scale=scale), dtype=torch.float64)
+        torch.testing.assert_close(y[i, :length], expected, **EXACT)
+
+
+def test_cross_mixing_is_the_equation() -> None:
+    mixer = built()
+    (x, mask), (context, context_mask) = drawn([3, 3]), drawn([5, 2], seed=2)
+    y = mixer(x, mask, context, context_mask)
+    for i, length in enumerate([5, 2]):
+        expected = by_loops(mixer, x[i].tolist(), context[i, :length].tolist(), scale=3**-0.5)
+        torch.testing.assert_close(y[i], torch.tensor(expected, dtype=torch.float64), **EXACT)
+    everything = torch.ones(2, 5, dtype=torch.bool)
+    torch.testing.assert_close(mixer(x, mask, context), mixer(x, mask, context, everything), **EXACT)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_torch_gives_the_same(causal: bool, bias: bool) -> None:
+    mixer = built(dim=12, num_heads=3, causal=causal, bias=bias)
+    other = nn.MultiheadAttention(12, 3, bias=bias, batch_first=True, dtype=torch.float64)
+    parts = (mixer.query, mixer.key, mixer.value)
+    with torch.no_grad():
+        other.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        other.out_proj.weight.copy_(mixer.out.weight)
+        if bias:
+            other.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+            other.out_proj.bias.copy_(mixer.out.bias)
+    x, mask = drawn([7, 1, 4], 12)
+    future = torch.ones(7, 7, dtype=torch.bool).triu(1) if causal else None
+    expected, _ = other(x, x, x, key_padding_mask=~mask, attn_mask=future, need_weights=False)
+    torch.testing.assert_close(mixer(x, mask)[mask], expected[mask], **EXACT)
+    if not causal:
+        context, context_mask = drawn([2, 9, 5], 12, seed=2)
+        expected, _ = other(x, context, context, key_padding_mask=~context_mask, need_weights=False)
+        torch.testing.assert_close(mixer(x, mask, context, context_mask)[mask], expected[mask], **EXACT)
+
+
+@pytest.fixture(scope="module")
+def t5() -> Any:
+    from transformers.models.t5 import modeling_t5  # takes seconds
+
+    return modeling_t5
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (8, 6), (4, 3), (16, 1000), (30, 50)])
+def test_buckets_are_those_of_t5(t5: Any, num_buckets: int, max_distance: int, causal: bool) -> None:
+    bias = RelativeBias(num_heads=1, max_len=MAX_LEN, num_buckets=num_buckets, max_distance=max_distance, causal=causal)
+    with torch.no_grad():
+        bias.weight.copy_(torch.arange(num_buckets)[:, None])
+    far = 3 * max_distance
+    distances = torch.arange(-far, far + 1)
+    expected = t5.T5Attention._relative_position_bucket(
+        distances, bidirectional=not causal, num_buckets=num_buckets, max_distance=max_distance
+    )
+    assert torch.equal(bias(1, 2 * far + 1, start=far)[0, 0].long(), expected)
+    assert len(expected.unique()) >= num_buckets - 1, "T5 leaves one unused"
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_t5_gives_the_same(t5: Any, causal: bool) -> None:
+    mixer = built(dim=12, num_heads=3, head_dim=5, bias=False, scale=False, positions=T5_POSITIONS, causal=causal)
+    config = t5.T5Config(
+        d_model=12,
+        d_kv=5,
+        num_heads=3,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=6,
+        is_decoder=causal,
+    )
+    other = t5.T5Attention(config, has_relative_attention_bias=True, layer_idx=0).double().eval()
+    names = {"query": "q", "key": "k", "value": "v", "out": "o", "relative": "relative_attention_bias"}
+    weights = {f"{names[key.split('.')[0]]}.weight": value for key, value in mixer.state_dict().items()}
+    other.load_state_dict(weights)
+    x, mask = drawn([40, 1, 17], 12)
+    seen = mask[:, None, None].expand(-1, 1, 40, -1)
+    seen = seen.tril() if causal else seen
+    added = torch.zeros(seen.shape, dtype=torch.float64).masked_fill(~seen, torch.finfo(torch.float64).min)
+    torch.testing.assert_close(mixer(x, mask)[mask], other(x, mask=added)[0][mask], **EXACT)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("num_buckets", [None, 8])
+def test_biases_are_of_distances(num_buckets: int | None, causal: bool) -> None:
+    bias = RelativeBias(num_heads=2, max_len=MAX_LEN, num_buckets=num_buckets, max_distance=6, causal=causal)
+    assert not bias.weight.any(), "they start at zero"
+    nn.init.normal_(bias.weight)
+    square = bias(MAX_LEN, MAX_LEN)
+    for i, j in itertools.product(range(MAX_LEN - 1), repeat=2):
+        assert torch.equal(square[:, i, j], square[:, i + 1, j + 1])
+    for queries, start in [(1, 0), (1, MAX_LEN - 1), (3, 4)]:
+        assert torch.equal(bias(queries, start + queries, start), square[:, start : start + queries, : start + queries])
+    if num_buckets is None:
+        rows = torch.cat([square[:, :, 0].flip(1), square[:, 0, 1:]], dim=1).mT  # by distance
+        assert torch.equal(rows[:MAX_LEN], bias.weight[:MAX_LEN])
+        assert causal or torch.equal(rows, bias.weight)
+
+
+class Stack(nn.Module):
+    def __init__(self, config: AttentionConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(config.build(DIM, MAX_LEN) for _ in range(2))
+        self.layers[1].share_positions(self.layers[0])
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = x + layer(x, mask)
+        return x
+
+
+def shared_stack(seed: int = 0) -> Stack:
+    config = AttentionConfig(num_heads=HEADS, positions=RelativePositions(num_buckets=8, max_distance=6, shared=True))
+    assert config.shares_positions
+    assert not AttentionConfig(positions=T5_POSITIONS).shares_positions
+    assert not AttentionConfig().shares_positions
+    torch.manual_seed(seed)
+    stack = Stack(config).double().eval()
+    for parameter in stack.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return stack
+
+
+def test_shared_positions_are_stored_and_counted_once() -> None:
+    stack = shared_stack()
+    assert [key for key in stack.state_dict() if "relative" in key] == ["layers.0.relative.weight"]
+    assert sum(p.numel() for p in stack.parameters()) == 2 * 4 * (DIM**2 + DIM) + 8 * HEADS
+    x, mask = drawn([5, 3])
+    before = stack.layers[1](x, mask)
+    with torch.no_grad():
+        stack.layers[0].relative.weight.normal_()
+    assert not torch.equal(stack.layers[1](x, mask), before), "the second layer uses the table of the first"
+    stack(x, mask)[mask].sum().backward()
+    together = stack.layers[0].relative.weight.grad.clone()
+    apart = copy.deepcopy(stack)
+    apart.zero_grad()
+    apart.layers[1].relative = copy.deepcopy(stack.layers[0].relative)
+    apart.layers[1].relative.zero_grad()
+    apart(x, mask)[mask].sum().backward()
+    torch.testing.assert_close(
+        together, apart.layers[0].relative.weight.grad + apart.layers[1].relative.weight.grad, **EXACT
+    )
+
+
+def test_shared_positions_survive_copies_precisions_and_files(tmp_path: Path) -> None:
+    stack, (x, mask) = shared_stack(), drawn([5, 3])
+    twin = copy.deepcopy(stack)
+    assert twin.layers[1].relative is twin.layers[0].relative
+    assert twin.layers[1].relative is not stack.layers[1].relative
+    with torch.no_grad():
+        twin.layers[0].relative.weight.zero_()
+    assert stack.layers[1].relative.weight.all(), "a copy has a table of its own"
+
+    single = copy.deepcopy(stack).to(torch.float32)
+    assert single.layers[1].relative.weight.dtype == torch.float32
+    torch.testing.assert_close(single(x.float(), mask).double(), stack(x, mask), rtol=1e-4, atol=1e-4)
+
+    other = shared_stack(seed=1)
+    assert not torch.allclose(other(x, mask), stack(x, mask))
+    save_model(stack, str(tmp_path / "stack.safetensors"))
+    load_model(other, tmp_path / "stack.safetensors")
+    assert torch.equal(other(x, mask), stack(x, mask))
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    disabled = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", disabled)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_shared_positions_survive_export() -> None:
+    stack, (x, mask) = shared_stack(), drawn([6, 4])
+    shapes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    program = torch.export.export(stack, (x, mask), dynamic_shapes=(shapes, shapes))
+    for lengths in ([1], [20, 3]):  # beyond max_len too: buckets set no limit
+        x, mask = drawn(lengths)
+        torch.testing.assert_close(program.module()(x, mask)[mask], stack(x, mask)[mask], **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("positions", [None, EVERY_DISTANCE])
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_stays_finite_in_every_precision(
+    positions: RelativePositions | None, dtype: torch.dtype, causal: bool
+) -> None:
+    mixer = built(positions=positions, causal=causal).to(dtype)
+    x, mask = drawn([5, 3, 5])
+    mask[2] = False  # a text of padding only
+    expected = built(positions=positions, causal=causal).to(dtype)(x.to(dtype), mask)
+    x = x.masked_fill(~mask[..., None], math.inf).to(dtype)
+    y = mixer(x, mask)
+    assert y.isfinite().all()
+    assert torch.equal(y[mask], expected[mask])
+    y[mask].sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in mixer.parameters())
+
+
+def test_padding_may_stand_on_the_left() -> None:
+    mixer = built(causal=True)
+    x, mask = drawn([5, 5])
+    mask[0, :2] = False
+    torch.testing.assert_close(mixer(x, mask)[0, 2:], mixer(x[:1, 2:], mask[:1, 2:])[0], **EXACT)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_autocast_mixes_precisions(causal: bool) -> None:
+    mixer = built(positions=EVERY_DISTANCE, causal=causal).float()
+    x, mask = drawn([5, 5])
+    x, exact = x.float(), mixer(x.float(), mask).detach()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(mixer(x, mask).float(), exact, rtol=0.0, atol=0.05 * float(exact.abs().max()))
+        if causal:
+            state = mixer.start(x[:, 0])
+            for now in range(5):
+                y, state = mixer.step(x[:, now], state)
+            torch.testing.assert_close(y.float(), exact[:, -1], rtol=0.0, atol=0.05 * float(exact.abs().max()))
+
+
+def test_dropout_is_on_probabilities_in_training_only() -> None:
+    mixer, (x, mask) = built(dropout=0.5), drawn([4])
+    assert torch.equal(mixer(x, mask), mixer(x, mask))
+    assert torch.equal(mixer(x, mask), built(dropout=0.0).train()(x, mask))
+    mixer.train()
+    with torch.no_grad():
+        mixer.value.weight.zero_()
+        mixer.value.bias.fill_(1.0)
+        mixer.out.weight.copy_(torch.eye(DIM))
+        mixer.out.bias.zero_()
+    mean = mixer(x.expand(4000, -1, -1), mask.expand(4000, -1)).detach().mean()
+    assert float(mean) == pytest.approx(1.0, abs=0.02)  # probabilities sum to one, in the mean
+    assert not torch.allclose(mixer(x, mask), torch.ones(1, 4, DIM, dtype=torch.float64))
+
+
+def test_steps_keep_keys_and_values_and_cross_steps_the_context() -> None:
+    mixer = built(causal=True)
+    x, _ = drawn([3, 3])
+    state = mixer.start(x[:, 0])
+    for now in range(3):
+        _, state = mixer.step(x[:, now], state)
+    assert {key: tuple(value.shape) for key, value in state.items()} == {"keys": (2, 2, 3, 3), "values": (2, 2, 3, 3)}
+    context, _ = drawn([5, 5], seed=2)
+    start = built().start(x[:, 0], context)
+    _, state = built().step(x[:, 0], start)
+    assert state is start
+    with pytest.raises(AssertionError, match="causal"):
+        built().start(x[:, 0])
+
+
+def test_cross_mixing_with_positions_is_refused() -> None:
+    assert AttentionConfig().supports_cross
+    assert not AttentionConfig(positions=T5_POSITIONS).supports_cross
+    x, mask = drawn([3])
+    with pytest.raises(AssertionError, match="knows no distances"):
+        built(positions=T5_POSITIONS)(x, mask, x, mask)
+
+
+def test_the_bias_of_the_keys_changes_nothing() -> None:
+    mixer, (x, mask) = built(), drawn([5, 3])
+    before = mixer(x, mask)
+    with torch.no_grad():
+        mixer.key.bias += 1.0
+    torch.testing.assert_close(mixer(x, mask), before, **EXACT)
+
+
+def test_it_starts_alike_with_and_without_the_scale() -> None:
+    torch.manual_seed(0)
+    scaled = AttentionConfig().build(64, MAX_LEN)
+    torch.manual_seed(0)
+    plain = AttentionConfig(scale=False, positions=T5_POSITIONS).build(64, MAX_LEN)
+    x = torch.randn(2, 5, 64)
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    torch.testing.assert_close(plain(x, mask), scaled(x, mask))
+    assert isinstance(scaled, Attention)
+    for linear in (scaled.query, scaled.key, scaled.value, scaled.out):
+        assert not linear.bias.any()
+        assert float(linear.weight.detach().abs().max()) == pytest.approx(
+            math.sqrt(6 / 128), rel=1e-2
+        )  # Xavier, uniform
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 4 * (768**2 + 768)),
+        ({"bias": False}, 4 * 768**2),
+        ({"head_dim": 10}, 3 * (768 * 120 + 120) + 120 * 768 + 768),
+        ({"positions": {"num_buckets": None}}, 4 * (768**2 + 768) + 3060),
+        ({"positions": {}}, 4 * (768**2 + 768) + 32 * 12),
+    ],
+)
+def test_parameters_of_base_size(options: dict[str, Any], expected: int) -> None:
+    with torch.device("meta"):
+        mixer = mixer_config({"type": "attention", "num_heads": 12, **options}).build(768, 128)
+    assert sum(parameter.numel() for parameter in mixer.parameters()) == expected
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ConfigError, match="width 6 is not a multiple of num_heads 4; change one of them, or set head_"):
+        AttentionConfig(num_heads=4).build(6, MAX_LEN)
+    assert AttentionConfig(num_heads=4, head_dim=2).build(6, MAX_LEN).max_len is None
+    assert AttentionConfig(num_heads=2, positions=T5_POSITIONS).build(6, MAX_LEN).max_len is None
+    assert AttentionConfig(num_heads=2, positions=EVERY_DISTANCE).build(6, MAX_LEN).max_len == MAX_LEN
+    near = RelativePositions(num_buckets=32, max_distance=8)
+    with pytest.raises(ConfigError, match="max_distance: got 8; with 32 buckets it must be over 8"):
+        AttentionConfig(positions=near).build(8, MAX_LEN)
+    for wrong in ({"num_buckets": 7}, {"num_buckets": 2}, {"buckets": 32}):
+        with pytest.raises(ConfigError, match=r"positions\."):
+            mixer_config({"type": "attention", "positions": wrong})
