@@ -40,10 +40,11 @@ SETS: dict[str, dict[str, Any]] = {
     "sst2_glue": {"dev": None, "test": "dev", "columns": {}},
     "mtop_en": {"dev": "dev", "test": "test", "task": "tagging", "columns": {}},
 }
-# Beside the defaults; CLINC150 has 100 rows a class, and its dev split gains from stronger regularisation.
+# Beside the defaults; CLINC150 has 100 rows a class, and its dev split gains from stronger regularisation: X-SMALL .918
+# to .920 without dropout in the head, .922 with it; .927 and .924 (two seeds) with a window of one word to each side.
 RECIPES: dict[str, dict[str, Any]] = {
     "snips": {},
-    "clinc150": {"train": {"word_dropout": 0.3, "loss": {"label_smoothing": 0.2}, "optim": {"weight_decay": 0.3}}},
+    "clinc150": {"model": {"head": {"dropout": 0.3}}, "train": {"epochs": 24, "word_dropout": 0.3}},
     "sst2_glue": {},
     "mtop_en": {},
 }
