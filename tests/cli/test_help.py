@@ -33,6 +33,11 @@ FLAGS = {
     "show": {"model", "--json"},
     "export": {"model", "--out", "-o", "--precision"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
+    "models": {"--json"},
+    "cost": {
+        "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",
+        "--plot",
+    },
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import typer
 from mixling.errors import Interrupted, UserError
 
 # One file a command. Named, not imported: the files are light, what they do is imported when a command runs.
-COMMANDS = ("train", "predict", "evaluate", "show", "export", "demo")
+COMMANDS = ("train", "predict", "evaluate", "show", "export", "demo", "models", "cost")
 
 EXTRAS = {"torch": "train", "onnx": "train", "onnxscript": "train", "sklearn": "train", "matplotlib": "train"}
 

@@ -56,6 +56,27 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     _save(figure, path)
 
 
+def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: str | Path) -> None:
+    """Draw (tokens, seconds, peak bytes) of models, time and memory each over the length, as a PNG file.
+
+    Raises:
+        StorageError: the file cannot be written; what stood there still stands.
+        UserError: matplotlib is not installed.
+    """
+    figure = _figure(11.0, 4.5)
+    for number, (title, column, scale) in enumerate([("ms a batch", 1, 1e3), ("peak MB", 2, 1e-6)], 1):
+        axes = figure.add_subplot(1, 2, number)
+        for name, rows in models.items():
+            axes.plot([row[0] for row in rows], [row[column] * scale for row in rows], marker="o", label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlabel("tokens")
+        axes.set_ylabel(title)
+        axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    _save(figure, path)
+
+
 def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """Draw the records of metrics.jsonl, one for each epoch, as a PNG file: losses, dev metrics and learning rate.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.base import MixerConfig, mixer_config
+from mixling.mixers.base import Mixer, MixerConfig, mixer_config
 
 
 class FeedForwardConfig(Config):
@@ -51,6 +51,10 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
         return self.contract(F.gelu(self.expand(x)))
 
+    def flops(self, batch: int, length: int) -> int:
+        """As `Mixer.flops`."""
+        return 2 * (2 * batch * length * self.expand.in_features * self.expand.out_features)
+
 
 class Block(nn.Module):
     """Pre-norm: x + f(LN(x)) for each sublayer f; post-norm: LN(x + f(x))."""
@@ -72,6 +76,11 @@ class Block(nn.Module):
             ffn, norm = self.feed_forward, self.feed_forward_norm
             x = self._join(x, ffn(norm(x))) if self.pre else norm(self._join(x, ffn(x)))
         return x
+
+    def flops(self, batch: int, length: int) -> int:
+        """As `Mixer.flops`."""
+        mixing = sum(cast(Mixer, mixer).flops(batch, length) for mixer in self.mixers)
+        return mixing + (self.feed_forward.flops(batch, length) if self.feed_forward is not None else 0)
 
     def _join(self, x: Tensor, update: Tensor) -> Tensor:
         update = F.dropout(update, self.dropout, self.training)

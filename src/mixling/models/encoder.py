@@ -32,3 +32,7 @@ class Encoder(nn.Module):
         for layer in self.layers:
             x = layer(x, mask)
         return x if self.norm is None else self.norm(x)
+
+    def flops(self, batch: int, length: int) -> int:
+        """As `Mixer.flops`."""
+        return sum(cast(Block, layer).flops(batch, length) for layer in self.layers)

@@ -1,0 +1,52 @@
+"""Measured costs as a table and as a file that says how it was made."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from mixling.cost.timing import Measured
+from mixling.storage import write_json
+from mixling.version import __version__
+
+
+def as_table(rows: Sequence[Measured], *, header: bool = True) -> str:
+    """One line for each measurement."""
+    lines = []
+    if header:
+        lines.append(
+            f"{'model':<24} {'tokens':>7} {'parameters':>13} {'GFLOPs':>10} {'ms':>10} {'GFLOP/s':>8} {'peak MB':>9}"
+        )
+    for row in rows:
+        work, speed = row.flops / 1e9, row.flops / row.seconds / 1e9
+        lines.append(
+            f"{row.model:<24} {row.length:>7} {row.parameters:>13,} {work:>10.4f} {row.seconds * 1e3:>10.3f} "
+            f"{speed:>8.1f} {row.peak_bytes / 1e6:>9.2f}"
+        )
+    return "\n".join(lines)
+
+
+def to_file(rows: Sequence[Measured], path: Path, *, device: str, threads: int, repeats: int) -> None:
+    """Write all numbers with hardware, versions and date as JSON.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    hardware = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
+    made = {
+        "mixling": __version__,
+        "torch": torch.__version__,
+        "device": device,
+        "hardware": hardware,
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "repeats": repeats,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    write_json(path, {"made": made, "rows": [asdict(row) for row in rows]})

@@ -1,0 +1,81 @@
+"""Counts against the counter of torch, and the measuring of encoders."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from mixling.cost import timing
+from mixling.cost.flops import count, sized
+from mixling.models.model import build_model, count_parameters
+from mixling.models.presets import PRESETS, model_config
+
+
+@pytest.mark.parametrize("length", [3, 64])
+@pytest.mark.parametrize(
+    "name", ["pnlp-mixer-base", "gmlp-18", "amlp-base", "hypermixer", "transformer", "linear-transformer", "bert-base"]
+)
+def test_flops_are_those_that_torch_counts(name: str, length: int) -> None:
+    config = sized(model_config(name))
+    # Autocast, which two of them switch off for their sums, does not know the device without memory.
+    with torch.device("cpu" if name in ("hypermixer", "linear-transformer") else "meta"):
+        model = build_model(config, num_outputs=2, output="text")
+        x, mask = torch.zeros(2, length, config.dim), torch.ones(2, length, dtype=torch.bool)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.encoder(x, mask)
+    assert 2 * count(config, length=length).flops == counter.get_total_flops()
+
+
+def test_parameters_are_those_of_the_built_model() -> None:
+    counts = count(model_config("pnlp-mixer-base"))
+    model = build_model(model_config("pnlp-mixer-base"), num_outputs=2, output="text")
+    assert counts.parameters == count_parameters(model) - count_parameters(model.head)
+    assert counts.body == count_parameters(model.encoder)
+    assert counts.length == 64
+    longer = count(sized(model_config("pnlp-mixer-base"), max_len=100))
+    assert longer.body == counts.body + 2 * (36 * (256 + 256 + 1))
+    table = count(model_config("hypermixer"), vocabulary=7).parameters
+    assert count(model_config("hypermixer"), vocabulary=8).parameters == table + 256
+
+
+def test_every_model_runs_at_every_length() -> None:
+    configs = {name: model_config(name) for name in ("pnlp-mixer-x-small", "hypermixer")}
+    rows = list(timing.measure(configs, [200, 8], batch=2, repeats=2))
+    assert [(row.model, row.length) for row in rows] == [(name, n) for n in (8, 200) for name in configs]
+    for row in rows:
+        assert 0 < row.fastest <= row.seconds
+        assert row.flops == 2 * count(sized(configs[row.model], max_len=200), length=row.length).flops
+        assert row.peak_bytes > 2 * row.length * configs[row.model].dim * 4
+
+
+def test_a_model_that_takes_too_long_is_left_out_and_that_is_said() -> None:
+    said: list[str] = []
+    rows = list(timing.measure({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, say=said.append))
+    assert [row.length for row in rows] == [4]
+    assert said[0].startswith("x: ")
+    assert "longer texts are left out" in said[0]
+
+
+def test_the_peak_counts_what_lives_at_the_same_time() -> None:
+    class Steps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(10, 1000))
+
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            y = x @ self.weight[:, :1000]  # a view of the weight takes no memory
+            y = y.view(-1).relu_()  # nor does what happens in place
+            y = y * 2  # two live at once, for a moment
+            return y + 1
+
+    size = 3 * 1000 * 4
+    assert timing._peak(Steps(), torch.zeros(3, 10), torch.ones(1, dtype=torch.bool)) == 2 * size
+
+
+@pytest.mark.parametrize("name", ["gmlp-36", "bert-12-relative", "mlp-mixer-text"])
+def test_parameters_over_the_papers_vocabulary(name: str) -> None:
+    preset = PRESETS[name]
+    assert count(preset.config, vocabulary=preset.vocabulary).parameters > 32_000 * preset.config.dim
