@@ -6,10 +6,34 @@ from collections.abc import Sequence
 from typing import cast
 
 from jaxtyping import Bool, Float
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from mixling.config import Config
 from mixling.mixers.base import Mixer
 from mixling.models.block import Block, BlockConfig
+
+
+class EncoderConfig(Config):
+    """The blocks of a model."""
+
+    dim: int = Field(64, ge=1, description="width of the token vectors")
+    layers: tuple[BlockConfig, ...] = ()
+    num_layers: int | None = Field(None, ge=0, description="repeat the one layer that `layers` gives")
+    final_norm: bool = Field(False, description="layer norm after the last block")
+
+    @model_validator(mode="after")
+    def _check_layers(self) -> EncoderConfig:
+        if self.num_layers is not None and len(self.layers) > 1:
+            raise ValueError(f"num_layers repeats one layer; got {len(self.layers)} in `layers`")
+        if self.num_layers and not self.layers:
+            raise ValueError(f"num_layers = {self.num_layers} repeats one layer; got none in `layers`")
+        return self
+
+    @property
+    def blocks(self) -> tuple[BlockConfig, ...]:
+        """The layers, repeated."""
+        return self.layers if self.num_layers is None else self.layers * self.num_layers
 
 
 class Encoder(nn.Module):

@@ -6,12 +6,9 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from mixling.config import Config
-from mixling.models.block import BlockConfig
-from mixling.models.encoder import Encoder
+from mixling.models.encoder import Encoder, EncoderConfig
 from mixling.models.frontend import FrontendConfig, ProjectionFrontend
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
 from mixling.text.encoder import TextConfig
@@ -20,29 +17,12 @@ from mixling.text.fingerprint import AveragedEmbedding, Units
 Output = Literal["text", "tokens"]
 
 
-class ModelConfig(Config):
+class ModelConfig(EncoderConfig):
     """A whole model, from text to logits; everything that models differ in is a value here."""
 
     text: TextConfig = TextConfig()
     frontend: FrontendConfig = FrontendConfig()
-    dim: int = Field(64, ge=1, description="b: width of the token vectors")
-    layers: tuple[BlockConfig, ...] = ()
-    num_layers: int | None = Field(None, ge=0, description="repeat the one layer that `layers` gives")
-    final_norm: bool = Field(False, description="layer norm after the last block")
     head: HeadConfig = HeadConfig()
-
-    @model_validator(mode="after")
-    def _check(self) -> ModelConfig:
-        if self.num_layers is not None and len(self.layers) > 1:
-            raise ValueError(f"num_layers repeats one layer; got {len(self.layers)} in `layers`")
-        if self.num_layers and not self.layers:
-            raise ValueError(f"num_layers = {self.num_layers} repeats one layer; got none in `layers`")
-        return self
-
-    @property
-    def blocks(self) -> tuple[BlockConfig, ...]:
-        """The layers, repeated."""
-        return self.layers if self.num_layers is None else self.layers * self.num_layers
 
 
 class Model(nn.Module):

@@ -1,0 +1,137 @@
+"""Image classifiers: patches in place of words, then the same blocks; gMLP's and MLP-Mixer's sizes by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from mixling.errors import ConfigError
+from mixling.mixers.spatial_gating import SpatialGatingConfig
+from mixling.mixers.token_mlp import TokenMLPConfig
+from mixling.models.block import BlockConfig, FeedForwardConfig
+from mixling.models.encoder import Encoder, EncoderConfig
+
+
+class ImageModelConfig(EncoderConfig):
+    """A whole model, from square images to logits."""
+
+    image_size: int = Field(224, ge=1, description="height and width, in pixels")
+    patch_size: int = Field(16, ge=1, description="height and width of a patch; must divide image_size")
+    channels: int = Field(3, ge=1)
+    final_norm: bool = Field(True, description="layer norm after the last block")
+    class_token: bool = Field(False, description="answer from a token of its own; otherwise from the patches' mean")
+    pre_logits: bool = Field(False, description="a dense layer with tanh before the output layer")
+
+    @model_validator(mode="after")
+    def _check_patches(self) -> ImageModelConfig:
+        if self.image_size % self.patch_size:
+            raise ValueError(
+                f"patch_size = {self.patch_size} does not divide image_size = {self.image_size}; make it a divisor"
+            )
+        return self
+
+    @property
+    def num_tokens(self) -> int:
+        """N, the patches and the class token."""
+        return (self.image_size // self.patch_size) ** 2 + self.class_token
+
+
+class PatchEmbedding(nn.Module):
+    """x_i = W p_i + b; p_i are the c P^2 numbers of patch i, and the patches are read row by row from the top left."""
+
+    def __init__(self, *, image_size: int, patch_size: int, channels: int, dim: int) -> None:
+        super().__init__()
+        self.shape = (channels, image_size, image_size)
+        self.projection = nn.Conv2d(channels, dim, patch_size, stride=patch_size)
+
+    def forward(self, images: Float[Tensor, "B channels height width"]) -> Float[Tensor, "B N D"]:
+        # A convolution would drop pixels at the edges of a size that does not fit, and the mixers fail far from here.
+        if not torch.compiler.is_compiling() and tuple(images.shape[1:]) != self.shape:
+            raise ConfigError(
+                f"images: got (channels, height, width) = {tuple(images.shape[1:])}, the model is built for "
+                f"{self.shape}; resize them, or build it with another image_size"
+            )
+        return self.projection(images).flatten(2).mT
+
+
+class ImageModel(nn.Module):
+    """logits = W z + b; z is the class token, or the patches' mean, after the blocks; or tanh of a dense layer of it.
+
+    Source: gMLP, section 3 (ViT's patches and head, no positions); MLP-Mixer, section 2.
+    The counts of both require the norm after the last block, and those of gMLP the class token and the dense layer.
+    Decided beyond the papers: the class token stands first and starts at N(0, 0.02^2).
+    """
+
+    def __init__(self, config: ImageModelConfig, *, num_outputs: int) -> None:
+        super().__init__()
+        dim = config.dim
+        self.patches = PatchEmbedding(
+            image_size=config.image_size, patch_size=config.patch_size, channels=config.channels, dim=dim
+        )
+        self.class_token = nn.Parameter(torch.empty(dim)) if config.class_token else None
+        if self.class_token is not None:
+            nn.init.normal_(self.class_token, std=0.02)
+        self.encoder = Encoder(config.blocks, dim=dim, max_len=config.num_tokens, final_norm=config.final_norm)
+        self.pre_logits = nn.Linear(dim, dim) if config.pre_logits else None
+        self.output = nn.Linear(dim, num_outputs)
+
+    def forward(self, images: Float[Tensor, "B channels height width"]) -> Float[Tensor, "B C"]:
+        x = self.patches(images)
+        if self.class_token is not None:
+            x = torch.cat([self.class_token.expand(x.shape[0], 1, -1), x], dim=1)
+        mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)  # images have no padding
+        x = self.encoder(x, mask)
+        answer = x.mean(1) if self.class_token is None else x[:, 0]
+        if self.pre_logits is not None:
+            answer = self.pre_logits(answer).tanh()
+        return self.output(answer)
+
+
+def build_image_model(config: ImageModelConfig, *, num_outputs: int, seed: int | None = None) -> ImageModel:
+    """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
+
+    Args:
+        num_outputs: C, number of labels.
+    """
+    if seed is None:
+        return ImageModel(config, num_outputs=num_outputs)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ImageModel(config, num_outputs=num_outputs)
+
+
+@dataclass(frozen=True)
+class ImagePreset:
+    """A model of a paper."""
+
+    config: ImageModelConfig
+    source: str
+
+
+def gmlp_image(*, dim: int, survival: float) -> ImageModelConfig:
+    """A gMLP for images (Table 1): 30 layers, U to 6 times the width, a dense W over 196 patches and a class token."""
+    mixer = SpatialGatingConfig(ffn_dim=6 * dim, weights="dense", mask_padding=False)
+    layer = BlockConfig(mixers=(mixer,), survival=survival)
+    return ImageModelConfig(dim=dim, layers=(layer,), num_layers=30, class_token=True, pre_logits=True)
+
+
+def mixer_image(*, dim: int, num_layers: int, hidden_dim: int, ffn_dim: int) -> ImageModelConfig:
+    """An MLP-Mixer (its Table 1): the token MLP's hidden layer is the narrow one, the channel MLP's the wide one."""
+    layer = BlockConfig(
+        mixers=(TokenMLPConfig(hidden_dim=hidden_dim),), feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)
+    )
+    return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers)
+
+
+_GMLP = "gMLP, Table 1"
+
+IMAGE_PRESETS: dict[str, ImagePreset] = {
+    "gmlp-ti": ImagePreset(gmlp_image(dim=128, survival=1.0), _GMLP),
+    "gmlp-s": ImagePreset(gmlp_image(dim=256, survival=0.95), _GMLP),
+    "gmlp-b": ImagePreset(gmlp_image(dim=512, survival=0.8), _GMLP),
+    "mixer-b16": ImagePreset(mixer_image(dim=768, num_layers=12, hidden_dim=384, ffn_dim=3072), "MLP-Mixer, Table 1"),
+}
