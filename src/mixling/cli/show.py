@@ -75,7 +75,7 @@ def _for_people(facts: dict[str, Any]) -> str:
         ("task", facts["task"]),
         ("labels", f"{len(labels)}: {names}{more}"),
         ("parameters", f"{facts['parameters']:,}, {facts['precision']}"),
-        ("text", f"up to {text['max_len']} words, {facts['vocabulary_units']:,} units"),
+        ("text", f"up to {text['max_len']} {text['tokens']}, {facts['vocabulary_units']:,} units"),
         ("projection", f"{text['projection']['type']}: {projection}"),
     ]
     if "model" in facts:

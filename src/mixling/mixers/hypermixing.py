@@ -253,9 +253,9 @@ def _advance(
     """The causal form's outputs at C positions and its sum after them, from the sum before."""
     terms = w1[..., None] * values[..., None, :]
     steps = terms.shape[2]
-    sums = (terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape) + total[:, :, None]
-    y = w2[..., None, :] @ F.gelu(sums).to(w2.dtype)
-    return y.squeeze(3), sums[:, :, -1].clone()  # a view would keep all of them
+    sums = _wide(terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape).add_(total[:, :, None])
+    total = sums[:, :, -1].clone()  # a view would keep all of them
+    return (w2[..., None, :] @ _gelu(sums).to(w2.dtype)).squeeze(3), total
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mixling.config import merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
@@ -95,14 +95,19 @@ def bert(
     return _on_units(layer, dim=dim, num_layers=num_layers, max_len=max_len, positions=positions, bert=True)
 
 
-def hypermixer_family(mixer: MixerConfig, ffn_dim: int | None = 512, positions: PositionKind = "none") -> ModelConfig:
+def hypermixer_family(
+    mixer: MixerConfig,
+    ffn_dim: int | None = 512,
+    positions: PositionKind = "none",
+    norm: Literal["pre", "post"] = "pre",
+) -> ModelConfig:
     """One of HyperMixer's rivals at 11 million parameters (section 4.1): 6 layers of width 256, 30,522 units.
 
     The paper's own layout is in an appendix that we do not have; this one gives its count. Mixers without as many
     parameters as attention's 4 (d^2 + d) have a wider feed-forward instead.
     """
-    layer = _layer(mixer, ffn_dim)
-    return _on_units(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=True)
+    layer = _layer(mixer, ffn_dim, norm=norm)
+    return _on_units(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=norm == "pre")
 
 
 _ALL_DISTANCES = RelativePositions(num_buckets=None)
@@ -172,7 +177,10 @@ PRESETS: dict[str, Preset] = {
     "linear-transformer": Preset(
         hypermixer_family(LinearAttentionConfig(num_heads=4), positions="sinusoidal"), _HYPERMIXER, 30_522
     ),
-    "fnet": Preset(hypermixer_family(FourierConfig(), ffn_dim=1025), _HYPERMIXER, 30_522),
+    # The transform is sqrt(N D) times as large as its input: only the norm after the sum, FNet's own, can hold it.
+    "fnet": Preset(
+        hypermixer_family(FourierConfig(), ffn_dim=1025, positions="sinusoidal", norm="post"), _HYPERMIXER, 30_522
+    ),
     "mlp-mixer": Preset(hypermixer_family(TokenMLPConfig(hidden_dim=1023)), _HYPERMIXER, 30_522),
     "gmlp": Preset(hypermixer_family(SpatialGatingConfig(ffn_dim=1362), None), _HYPERMIXER, 30_522),
 }
