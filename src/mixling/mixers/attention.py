@@ -17,9 +17,11 @@ from mixling.mixers.positions import RelativeBias
 
 
 class RelativePositions(Config):
-    """A bias by distance on the scores; `num_buckets` None is one for each distance, fixing the longest input."""
+    """A bias by distance on the scores."""
 
-    num_buckets: int | None = Field(32, ge=4, multiple_of=2)
+    num_buckets: int | None = Field(
+        None, ge=4, multiple_of=2, description="T5 has 32; None: one for each distance, which fixes the longest input"
+    )
     max_distance: int = Field(128, ge=1)
     shared: bool = Field(False, description="all layers of a stack use the biases of the first, as T5's do")
 

@@ -110,7 +110,6 @@ def hypermixer_family(
     return _on_units(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=norm == "pre")
 
 
-_ALL_DISTANCES = RelativePositions(num_buckets=None)
 _TABLE_5 = "pNLP-Mixer, Table 5"
 _BASELINE = "pNLP-Mixer, section 4.3"
 _BASE = pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=0)
@@ -167,7 +166,9 @@ PRESETS: dict[str, Preset] = {
     "bert-base-content-free": Preset(bert(SynthesizerConfig(num_heads=12)), "gMLP, Table 3", 32_000),
     **{
         f"bert-{layers}-relative": Preset(
-            bert(AttentionConfig(num_heads=12, positions=_ALL_DISTANCES), num_layers=layers), "gMLP, Table 4", 32_000
+            bert(AttentionConfig(num_heads=12, positions=RelativePositions()), num_layers=layers),
+            "gMLP, Table 4",
+            32_000,
         )
         for layers in (6, 12, 24, 48)
     },
