@@ -374,8 +374,8 @@ def test_it_starts_alike_with_and_without_the_scale() -> None:
         ({}, 4 * (768**2 + 768)),
         ({"bias": False}, 4 * 768**2),
         ({"head_dim": 10}, 3 * (768 * 120 + 120) + 120 * 768 + 768),
-        ({"positions": {"num_buckets": None}}, 4 * (768**2 + 768) + 3060),
-        ({"positions": {}}, 4 * (768**2 + 768) + 32 * 12),
+        ({"positions": {"num_buckets": 32}}, 4 * (768**2 + 768) + 32 * 12),
+        ({"positions": {}}, 4 * (768**2 + 768) + 3060),
     ],
 )
 def test_parameters_of_base_size(options: dict[str, Any], expected: int) -> None:
