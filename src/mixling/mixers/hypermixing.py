@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State
-from mixling.mixers.positions import PositionKind, Positions
+from mixling.mixers.positions import PositionKind, Positions, Size
 
 # On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; those
 # of a whole batch of short texts are far larger than all else (benchmarks/hypermixing.py has both).
@@ -145,7 +145,7 @@ class HyperMixing(Mixer):
             macs += hidden
         return 2 * batch * macs
 
-    def _factored(self, length: int, uses: int) -> bool:
+    def _factored(self, length: Size, uses: int) -> bool:
         """Whether a matrix of so many rows that is used so often has fewer operations as its factors."""
         if self.causal or torch.compiler.is_compiling():  # its sums need the rows; a choice would fix a graph's lengths
             return False
