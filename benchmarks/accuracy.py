@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from provenance import provenance
 
 from mixling.config import merge, parse, read_overrides
+from mixling.cost.provenance import provenance
 from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.splits import split_dev
 from mixling.data.store import ExampleStore
@@ -129,9 +129,9 @@ def main() -> None:
     for name in options.runs:
         for seed in options.seeds:
             line = run(name, options.data, seed)
-            made = provenance(seed=seed, packages=("torch", "onnxruntime", "numpy", "tokenizers"))
+            made = provenance(seed=seed, packages=("onnxruntime", "tokenizers"))
             lines = [old for old in lines if (old["run"], old["seed"]) != (name, seed)]
-            lines.append({**line, "provenance": {**made, "threads": options.threads}})
+            lines.append({**line, "provenance": made})
             options.out.parent.mkdir(exist_ok=True)
             options.out.write_text(json.dumps(lines, indent=1) + "\n")
     for name in options.runs:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from provenance import provenance
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import FeatureUnion
+
+from mixling.cost.provenance import provenance
 
 Rows = tuple[list[str], list[str]]  # texts, labels
 
@@ -39,7 +40,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="splits sst2_glue's train and seeds the solver")
     options = parser.parse_args()
 
-    origin = provenance(seed=options.seed, packages=["numpy", "scipy", "scikit-learn"])
+    origin = provenance(seed=options.seed, packages=["scipy", "scikit-learn"])
     results = {name: evaluate(*load(options.data / name, options.seed), seed=options.seed) for name in options.sets}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({**origin, "sets": results}, indent=2) + "\n", "utf-8")

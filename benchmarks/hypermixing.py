@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from provenance import provenance
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mixling.cost.provenance import provenance
 from mixling.mixers import hypermixing
 from mixling.mixers.hypermixing import HyperMixing, HyperMixingConfig
 
@@ -189,7 +189,7 @@ def main() -> None:
             "build_ms": building(),
         }
     print(json.dumps({name: report[name] for name in ("time_per_token", "build_ms")}))
-    report["provenance"] = provenance(seed=0, packages=("torch", "numpy"))
+    report["provenance"] = provenance(seed=0)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
 
 

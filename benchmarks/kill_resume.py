@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from provenance import provenance
+from mixling.cost.provenance import provenance
 
 # `python -m mixling`, with a handler in C that writes the stack on SIGUSR1; Python code never sees the signal.
 START = """
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     options = parser.parse_args()
 
-    origin = provenance(seed=options.seed, packages=["torch", "safetensors", "onnx", "onnxruntime"])
+    origin = provenance(seed=options.seed, packages=["safetensors", "onnx", "onnxruntime"])
     with tempfile.TemporaryDirectory() as folder:
         result = measure(Path(folder), options)
     options.out.parent.mkdir(parents=True, exist_ok=True)

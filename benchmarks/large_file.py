@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from provenance import provenance
+from mixling.cost.provenance import provenance
 
 
 def write(path: Path, source: Path, size: int, seed: int) -> int:
@@ -69,7 +69,7 @@ def main() -> None:
             "dev": json.loads((run / "metrics.json").read_text())["dev"]["accuracy"],
         }
     print(json.dumps(report, indent=1))
-    report["provenance"] = provenance(seed=0, packages=("torch", "numpy"))
+    report["provenance"] = provenance(seed=0)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
 
 

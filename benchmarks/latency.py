@@ -26,13 +26,13 @@ from typing import Any
 
 import joblib
 import numpy as np
-from provenance import provenance
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from mixling import Predictor
+from mixling.cost.provenance import provenance
 
 OURS = "from mixling import Predictor; print(Predictor({path!r}).predict({text!r}).label)"
 RIVAL = "import joblib; print(joblib.load({path!r}).predict([{text!r}])[0])"
@@ -159,7 +159,7 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     with threadpool_limits(1):
         report = measure(options.model, options.data, options.rounds, options.starts)
-    report["provenance"] = provenance(seed=0, packages=("onnxruntime", "numpy", "tokenizers", "scikit-learn"))
+    report["provenance"] = provenance(seed=0, packages=("onnxruntime", "tokenizers", "scikit-learn"))
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps({key: value for key, value in report.items() if key != "provenance"}, indent=1))
 

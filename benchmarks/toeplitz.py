@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from provenance import provenance
 from torch import Tensor
 
+from mixling.cost.provenance import provenance
 from mixling.mixers import positions
 from mixling.mixers.positions import FFT_FROM, toeplitz, toeplitz_product
 
@@ -129,7 +129,7 @@ def main() -> None:
         "fft_from": FFT_FROM,
         "ratio": {"median": statistics.median(ratios), "worst": ratios[-1], "over 1.1": sum(r > 1.1 for r in ratios)},
         "sizes": sizes,
-        "provenance": provenance(seed=0, packages=("torch",)),
+        "provenance": provenance(seed=0),
     }
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report["ratio"]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -10,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mixling.cost import timing
 from mixling.cost.flops import count, sized
+from mixling.cost.provenance import provenance
 from mixling.models.model import build_model, count_parameters
 from mixling.models.presets import PRESETS, model_config
 
@@ -79,3 +83,23 @@ def test_the_peak_counts_what_lives_at_the_same_time() -> None:
 def test_parameters_over_the_papers_vocabulary(name: str) -> None:
     preset = PRESETS[name]
     assert count(preset.config, vocabulary=preset.vocabulary).parameters > 32_000 * preset.config.dim
+
+
+def test_results_say_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["a script.py", "--seed", "3"])
+    made = provenance(seed=3, packages=["pydantic"])
+    assert made["command"].endswith(" 'a script.py' --seed 3")
+    assert made["seed"] == 3
+    assert made["hardware"]["threads"] == torch.get_num_threads()
+    assert made["versions"]["torch"] == torch.__version__
+    assert list(made["versions"]) == ["python", "mixling", "torch", "numpy", "pydantic"]
+    assert made["commit"] is None or len(made["commit"]) == 40
+
+
+def test_the_commit_of_an_unrelated_checkout_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # as where the library lies in the environment of somebody's project
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    monkeypatch.setattr("mixling.cost.provenance.__file__", str(tmp_path / "provenance.py"))
+    (tmp_path / "provenance.py").touch()
+    made = provenance()
+    assert (made["commit"], made["dirty"]) == (None, None)

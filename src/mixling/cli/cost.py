@@ -53,7 +53,7 @@ def cost(
         found.append(row)
         print(as_table([row], header=len(found) == 1), flush=True)
     if out is not None:
-        to_file(found, out, device=device, threads=threads, repeats=repeats)
+        to_file(found, out, device=device, repeats=repeats)
     if plot is not None:
         curves = {name: [(r.length, r.seconds, r.peak_bytes) for r in found if r.model == name] for name in models}
         cost_curves(curves, plot)

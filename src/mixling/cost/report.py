@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
-
+from mixling.cost.provenance import provenance
 from mixling.cost.timing import Measured
 from mixling.storage import write_json
-from mixling.version import __version__
 
 
 def as_table(rows: Sequence[Measured], *, header: bool = True) -> str:
@@ -32,21 +27,11 @@ def as_table(rows: Sequence[Measured], *, header: bool = True) -> str:
     return "\n".join(lines)
 
 
-def to_file(rows: Sequence[Measured], path: Path, *, device: str, threads: int, repeats: int) -> None:
+def to_file(rows: Sequence[Measured], path: Path, *, device: str, repeats: int) -> None:
     """Write all numbers with hardware, versions and date as JSON.
 
     Raises:
         StorageError: the file cannot be written.
     """
-    hardware = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
-    made = {
-        "mixling": __version__,
-        "torch": torch.__version__,
-        "device": device,
-        "hardware": hardware,
-        "cores": os.cpu_count(),
-        "threads": threads,
-        "repeats": repeats,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-    write_json(path, {"made": made, "rows": [asdict(row) for row in rows]})
+    made = {**provenance(device=device), "device": device, "repeats": repeats}
+    write_json(path, {"provenance": made, "rows": [asdict(row) for row in rows]})

@@ -1,0 +1,196 @@
+"""HyperMixer, Table 1 in small: mixers of equal size on real text from scratch, at what accuracy and at what cost.
+
+Paper (11 million parameters, test sets of GLUE, Table 1): HyperMixer above MLP-Mixer, FNet and gMLP on every task and
+near the Transformer; the widest gap is on pairs of texts. Here, so that two cores can do it: 2 layers of width 128
+whose bodies have the Transformer's number of parameters (the free width of each mixer is searched for), a vocabulary
+trained on each task's text, and beside the paper's rivals a body without token mixing. SNIPS intents, SST-2 (GLUE) and
+ConjNLI, which has no public test labels, as GLUE has none: their dev split is the test here, and 5% of the training
+rows choose. Expected: all near each other on single texts, the paper's order on pairs, less clear than there.
+
+    python experiments/mixer_family.py --data ../shared/data             # about 2.5 hours of one core
+
+Every model has the same grid of learning rates, whose best on dev (seed 0) is trained with more seeds; test is read of
+these alone. Each training is a run folder under --runs: what is finished there is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from mixling.config import parse
+from mixling.cost.flops import count
+from mixling.cost.provenance import provenance
+from mixling.cost.timing import measure
+from mixling.data.examples import ColumnsConfig, read_examples
+from mixling.data.rows import OnBadRow
+from mixling.data.splits import split_dev
+from mixling.data.store import ExampleStore
+from mixling.models.model import ModelConfig
+from mixling.models.presets import PRESETS, model_config
+from mixling.runs import RUN_FILE, RunConfig, fit, resumed_config
+from mixling.runtime.predictor import Predictor
+from mixling.storage import write_json
+
+
+class Task(NamedTuple):
+    """Files of one data set, without .jsonl.gz; `dev` is None where a part of train chooses."""
+
+    train: str
+    dev: str | None
+    test: str
+    epochs: int
+    max_len: int
+    columns: dict[str, str]
+
+
+TASKS = {
+    "snips": Task("train", "dev", "test", 10, 64, {"text": "tokens", "label": "intent"}),
+    "sst2_glue": Task("train", None, "dev", 3, 64, {}),
+    "conjnli": Task("train_adversarial", None, "dev", 5, 128, {}),
+}
+# Of each model, the width that decides its size.
+FREE = {
+    "no mixing": ("feed_forward", "ffn_dim"),
+    "transformer": None,
+    "linear-transformer": None,
+    "fnet": ("feed_forward", "ffn_dim"),
+    "mlp-mixer": ("mixer", "hidden_dim"),
+    "gmlp": ("mixer", "ffn_dim"),
+    "hypermixer": ("mixer", "hidden_dim"),
+    "hypermixer-untied": ("mixer", "hidden_dim"),
+}
+DIM, LAYERS = 128, 2
+
+
+def matched(name: str, max_len: int) -> ModelConfig:
+    """The preset at width DIM, with LAYERS layers, as near to the Transformer's size as its free width allows."""
+
+    def sized(width: int | None) -> ModelConfig:
+        layer = PRESETS["transformer" if name == "no mixing" else name].config.layers[0].to_dict()
+        if name == "no mixing":
+            layer["mixers"] = []
+        layer["dropout"] = 0.1
+        if layer["feed_forward"] is not None:
+            layer["feed_forward"]["ffn_dim"] = 2 * DIM
+        if width is not None:
+            place, key = FREE[name]
+            (layer["feed_forward"] if place == "feed_forward" else layer["mixers"][0])[key] = width
+        changes = {"dim": DIM, "num_layers": LAYERS, "layers": [layer], "text": {"max_len": max_len}}
+        return model_config("transformer" if name == "no mixing" else name, changes)
+
+    if FREE[name] is None:
+        return sized(None)
+    budget = count(matched("transformer", max_len), vocabulary=1).body
+    low, high = 1, 32 * DIM
+    while low < high:  # the largest even width (gMLP halves its own) within the budget
+        middle = (low + high + 1) // 2
+        fits = count(sized(2 * middle), vocabulary=1).body <= budget
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return sized(2 * low)
+
+
+def train(model: ModelConfig, epochs: int, data: tuple[ExampleStore, ExampleStore], rate: float, folder: Path) -> float:
+    """Train into a folder named by the seed, unless that is done; the accuracy on dev."""
+    training = {"epochs": epochs, "seed": int(folder.name), "optim": {"lr": rate}}
+    values = {"model": model.to_dict(), "train": training, "precision": "float32"}
+    config = parse(RunConfig, values, where=str(folder))
+    if not is_done(folder, config):
+        folder.mkdir(parents=True, exist_ok=True)
+        fit(config, *data, folder=folder)
+    return json.loads((folder / "metrics.json").read_text())["dev"]["accuracy"]
+
+
+def is_done(folder: Path, config: RunConfig) -> bool:
+    """Whether this training ended there; the table of a vocabulary gets its size only when it is trained."""
+    if not (folder / RUN_FILE).exists():
+        return False
+    saved, finished = resumed_config(folder)
+    return finished and saved.train == config.train and saved.model.blocks == config.model.blocks
+
+
+def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All models on one task."""
+    task = TASKS[name]
+
+    def load(split: str) -> ExampleStore:
+        path, columns = options.data / name / f"{split}.jsonl.gz", ColumnsConfig(**task.columns)
+        examples = read_examples([path], task="classification", columns=columns, on_bad_row=OnBadRow("error"))
+        return ExampleStore.from_examples(examples)
+
+    data = load(task.train)
+    splits = (data, load(task.dev)) if task.dev else split_dev(data, fraction=0.05, seed=0)
+    models = {model: matched(model, task.max_len) for model in options.models}
+    report: dict[str, Any] = {}
+    for model, config in models.items():
+        folders = {rate: options.runs / name / model / f"{rate:g}" for rate in options.rates}
+        dev = {rate: train(config, task.epochs, splits, rate, path / "0") for rate, path in folders.items()}
+        best = max(dev, key=lambda rate: dev[rate])
+        seeds = [train(config, task.epochs, splits, best, folders[best] / str(seed)) for seed in range(options.seeds)]
+        report[model] = {"rates": {f"{rate:g}": value for rate, value in dev.items()}, "rate": best, "dev": seeds}
+        print(name, model, report[model], flush=True)
+
+    test = load(task.test)
+    texts, labels = [test.text(i) for i in range(len(test))], [test.target(i) for i in range(len(test))]
+    length = 0
+    for model, found in report.items():
+        predictors = [
+            Predictor(options.runs / name / model / f"{found['rate']:g}" / str(seed)) for seed in range(options.seeds)
+        ]
+        answers = [predictor.predict_stream(texts) for predictor in predictors]
+        found["test"] = [
+            statistics.mean(item.label == label for item, label in zip(answer, labels, strict=True))
+            for answer in answers
+        ]
+        length = round(statistics.mean(len(item.words) for item in predictors[0].encode(texts)))
+    for row in measure(models, [length], repeats=51):  # all models take turns
+        counts = {"body": count(models[row.model], vocabulary=1).body, "tokens": length, "flops": row.flops}
+        report[row.model] |= {**counts, "milliseconds": row.seconds * 1e3}
+    return report
+
+
+def as_table(report: dict[str, Any]) -> str:
+    """One line for each model: accuracies in percent, mean and, over the seeds, standard deviation."""
+    lines = [f"{'model':<20} {'dev':>6} {'test':>6} {'sd':>5} {'lr':>7} {'body':>9} {'MFLOPs':>7} {'ms':>6}"]
+    for model, row in report.items():
+        spread = statistics.stdev(row["test"]) if len(row["test"]) > 1 else float("nan")
+        lines.append(
+            f"{model:<20} {100 * statistics.mean(row['dev']):>6.2f} {100 * statistics.mean(row['test']):>6.2f} "
+            f"{100 * spread:>5.2f} {row['rate']:>7g} {row['body']:>9,} {row['flops'] / 1e6:>7.2f} "
+            f"{row['milliseconds']:>6.2f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the tasks that are named, or all, and add them to the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"of {', '.join(TASKS)}; default: all")
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the data sets' folders")
+    parser.add_argument("--models", nargs="+", choices=FREE, default=list(FREE))
+    parser.add_argument("--rates", nargs="+", type=float, default=[5e-4, 1.5e-3, 4e-3], help="the grid, for all models")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path("runs/mixer_family"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "mixer_family.json")
+    options = parser.parse_args()
+    for name in options.tasks:
+        if name not in TASKS:
+            parser.error(f"unknown task {name!r}; choose of {', '.join(TASKS)}")
+    torch.set_num_threads(options.threads)
+    results = json.loads(options.out.read_text()) if options.out.exists() else {}
+    for name in options.tasks or TASKS:
+        report = run(name, options)
+        print(f"{name}\n{as_table(report)}", flush=True)
+        made = provenance(packages=("onnxruntime", "tokenizers"))
+        results[name] = {"provenance": made, "epochs": TASKS[name].epochs, "models": report}
+        write_json(options.out, results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Where a number comes from: the part that all files of measured results share."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("mixling", "torch", "numpy")
+
+
+def provenance(*, seed: int | None = None, device: str = "cpu", packages: Sequence[str] = ()) -> dict[str, Any]:
+    """Command, commit, seed, date, hardware and versions of this run, as JSON values.
+
+    `commit` is None where the library runs from no git checkout, `dirty` says whether files were changed since.
+    """
+    tracked = _git("ls-files", "--error-unmatch", Path(__file__).name) is not None
+    affinity = getattr(os, "sched_getaffinity", None)
+    hardware = {"cpu": _cpu_model(), "cores": len(affinity(0)) if affinity else os.cpu_count()}
+    torch = sys.modules.get("torch")  # a process that measures life without it must not load it for this
+    if torch is not None:
+        hardware["threads"] = torch.get_num_threads()
+        if device == "cuda":
+            hardware["gpu"] = torch.cuda.get_device_name()
+    return {
+        "command": shlex.join([Path(sys.executable).name, *sys.argv]),
+        "commit": _git("rev-parse", "--verify", "HEAD") if tracked else None,
+        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")) if tracked else None,
+        "seed": seed,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "hardware": hardware,
+        "versions": {
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in (*_PACKAGES, *packages)},
+        },
+    }
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        command = ["git", *arguments]
+        out = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return out.stdout.strip()
+
+
+def _cpu_model() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
