@@ -98,6 +98,12 @@ def test_the_configuration_round_trips(name: str) -> None:
     assert parse(type(given), values, where="x") == mixer_config(values) == mixer_config(given) == given
 
 
+@pytest.mark.parametrize("values", ["token_mlp", 3, None])
+def test_a_mixer_that_is_no_table_is_refused(values: object) -> None:
+    with pytest.raises(ConfigError, match="a mixer is a table with a type"):
+        mixer_config(values)
+
+
 def test_an_unknown_mixer_is_refused_with_the_near_miss() -> None:
     with pytest.raises(ConfigError, match="unknown mixer 'token_mpl'; did you mean 'token_mlp'"):
         mixer_config({"type": "token_mpl"})
@@ -132,10 +138,12 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
 
 @every_mixer
 def test_what_is_in_padding_never_reaches_real_tokens(name: str) -> None:
-    mixer = built(name)
     x, mask = batch(LENGTHS, 10)
-    other = torch.where(mask[..., None], x, torch.randn(x.shape, dtype=x.dtype) * 50)
-    torch.testing.assert_close(mixer(x, mask)[mask], mixer(other, mask)[mask], **EXACT)
+    for causal in {False, config(name).supports_causal}:
+        mixer = built(name, causal=causal)
+        for padding in (torch.randn(x.shape, dtype=x.dtype) * 50, torch.tensor(torch.inf), torch.tensor(torch.nan)):
+            other = torch.where(mask[..., None], x, padding.to(x.dtype))
+            torch.testing.assert_close(mixer(other, mask)[mask], mixer(x, mask)[mask], **EXACT)
 
 
 @every_mixer
@@ -211,15 +219,20 @@ def test_steps_give_what_the_causal_form_gives(name: str) -> None:
 @every_mixer
 def test_cross_mixing_reads_the_context_only(name: str) -> None:
     if not config(name).supports_cross:
+        with pytest.raises(ConfigError, match="has no form that reads a context"):
+            config(name).build(DIM, MAX_LEN, cross=True)
         return
     mixer = built(name)
     x, mask = batch(LENGTHS)
+    torch.testing.assert_close(mixer(x, mask, x), mixer(x, mask, x, torch.ones_like(mask)), **EXACT)
     context, context_mask = batch([4, 9, 2], seed=2)
     y = mixer(x, mask, context, context_mask)
     assert y.shape == x.shape
     torch.testing.assert_close(mixer(x, mask, x, mask)[mask], mixer(x, mask)[mask], **EXACT)
     wide, wide_mask = batch([4, 9, 2], MAX_LEN, seed=2)
     torch.testing.assert_close(mixer(x, mask, wide, wide_mask)[mask], y[mask], **EXACT)
+    unknown = torch.where(context_mask[..., None], context, torch.inf)
+    torch.testing.assert_close(mixer(x, mask, unknown, context_mask)[mask], y[mask], **EXACT)
     other = x.clone()
     other[:, 0] += 1.0  # a query does not see another
     torch.testing.assert_close(mixer(other, mask, context, context_mask)[:, 1:], y[:, 1:], **EXACT)
@@ -270,12 +283,57 @@ def test_half_precision_with_a_mask_works(name: str, dtype: torch.dtype) -> None
     torch.testing.assert_close(y[mask].double(), exact[mask], rtol=0.0, atol=0.05 * scale)
 
 
+@every_type
+def test_float16_holds_long_texts_of_tokens_that_are_alike(name: str) -> None:
+    torch.manual_seed(0)
+    mixer = mixer_config({"type": name}).build(256, 512).eval()
+    alike = torch.nn.functional.layer_norm(torch.randn(1, 512, 256) + torch.randn(256), (256,)).half()
+    mask = torch.ones(1, 512, dtype=torch.bool)
+    with torch.no_grad():
+        exact = mixer(alike.float(), mask)
+        found = []
+        if name != "recurrent":  # torch has no LSTM for the CPU's float16 autocast
+            with torch.autocast("cpu", torch.float16):
+                found.append(mixer(alike.float(), mask).float())
+        found.append(mixer.half()(alike, mask).float())
+    for y in found:
+        torch.testing.assert_close(y, exact, rtol=0.0, atol=0.02 * float(exact.abs().max()))
+
+
+@every_mixer
+def test_the_causal_form_works_in_half_precision_too(name: str) -> None:
+    if not config(name).supports_causal:
+        return
+    x, mask = batch(LENGTHS, 10)
+    x = x.half()
+    exact = built(name, causal=True)(x.double(), mask)
+    mixer = built(name, causal=True, dtype=torch.float16)
+    found = [mixer(x, mask)]
+    state, stepped = mixer.start(x[:, 0]), []
+    for now in range(10):
+        y, state = mixer.step(torch.where(mask[:, now : now + 1], x[:, now], 0), state)
+        stepped.append(y)
+    found.append(torch.stack(stepped, 1))
+    for y in found:
+        assert y.dtype == torch.float16
+        scale = float(exact[mask].detach().abs().max())
+        torch.testing.assert_close(y[mask].double(), exact[mask], rtol=0.0, atol=0.05 * scale)
+
+
+@every_type
+def test_steps_are_of_causal_mixing(name: str) -> None:
+    if config(name).supports_causal and name != "identity":  # whose forms are one
+        with pytest.raises(AssertionError, match="steps are of causal mixing"):
+            built(name).start(torch.zeros(2, DIM, dtype=torch.float64))
+
+
 @every_mixer
 @pytest.mark.parametrize(("size", "length"), [(1, 1), (1, MAX_LEN), (3, 7), (5, 2)])
 def test_flops_are_those_that_are_counted(name: str, size: int, length: int) -> None:
-    mixer = built(name)
-    x, mask = batch([length] * size)
-    assert mixer.flops(size, length) == counted(mixer, x, mask)
+    for causal in {False, config(name).supports_causal}:
+        mixer = built(name, causal=causal)
+        x, mask = batch([length] * size)
+        assert mixer.flops(size, length) == counted(mixer, x, mask)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, real
 from mixling.mixers.positions import RelativeBias
 
 
@@ -89,7 +89,7 @@ class Attention(Mixer):
     ) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
         self.check_length(length)
-        x = _real(x, mask)
+        x = real(x, mask)
         query = self._heads(self.query(x))
         if context is None:
             seen = mask[:, None, None]  # (B, 1, 1, M)
@@ -118,7 +118,7 @@ class Attention(Mixer):
         assert self.relative is None, "cross mixing knows no distances"
         if context_mask is None:
             context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
-        keys, values = self._keys_and_values(_real(context, context_mask))
+        keys, values = self._keys_and_values(real(context, context_mask))
         return {"keys": keys, "values": values, "mask": context_mask}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
@@ -167,11 +167,6 @@ class Attention(Mixer):
         )
         # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.
         return self.out(mixed.transpose(1, 2).clone(memory_format=torch.contiguous_format).flatten(2))
-
-
-def _real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """Zeros in padding: whatever stands there, not even an infinite score comes of it."""
-    return x.masked_fill(~mask[..., None], 0.0)
 
 
 class AttentionConfig(MixerConfig):

@@ -25,8 +25,9 @@ class Mixer(nn.Module, ABC):
     """A token mixer: every output position may depend on every real input position.
 
     The contract, which tests check for every file of this package: the shape is kept; what stands at padded positions
-    never reaches real ones, and neither do more padding or another batch mate. What comes out at padded positions is
-    finite and not defined. A mixer built with `causal` sees no later position, and its steps give what `forward` gives.
+    never reaches real ones, and neither do more padding or another batch mate. Padding stands after the text; what
+    comes out there is not defined. A mixer built with `causal` sees no later position, and its steps give what
+    `forward` gives.
     """
 
     max_len: int | None = None  # where the parameters fix the longest input
@@ -59,7 +60,10 @@ class Mixer(nn.Module, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
-        """The output at the next position, whose input is `x`, and the state after it."""
+        """The output at the next position, whose input is `x`, and the state after it.
+
+        All rows of a state are at one position.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
     def share_positions(self, first: Mixer) -> None:
@@ -80,6 +84,18 @@ class Mixer(nn.Module, ABC):
         )
 
 
+def real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    """Zeros in padding, whatever stands there: a product with a mask of zeros would keep what is not finite."""
+    return x.masked_fill(~mask[..., None], 0.0)
+
+
+def position_of(state: State) -> int:
+    """The position that all rows of a state are at."""
+    positions = state["position"].tolist()
+    assert len(set(positions)) <= 1, f"rows of one state must be at one position; they are at {positions}"
+    return positions[0] if positions else 0
+
+
 class MixerConfig(Config, ABC):
     """The configuration of one mixer; `type` is the name of the file that holds it."""
 
@@ -96,14 +112,19 @@ class MixerConfig(Config, ABC):
     @abstractmethod
     def _build(self, dim: int, max_len: int, causal: bool) -> Mixer: ...
 
-    def build(self, dim: int, max_len: int, causal: bool = False) -> Mixer:
+    def build(self, dim: int, max_len: int, causal: bool = False, cross: bool = False) -> Mixer:
         """Make the mixer for tokens of width `dim` and inputs of at most `max_len` tokens.
 
+        Args:
+            cross: it will be given a context.
+
         Raises:
-            ConfigError: `causal` is asked of a mixer that has no causal form.
+            ConfigError: `causal` or `cross` is asked of a mixer that has no such form.
         """
         if causal and not self.supports_causal:
             raise ConfigError(f"mixer {self.type!r} has no causal form")
+        if cross and not self.supports_cross:
+            raise ConfigError(f"mixer {self.type!r} has no form that reads a context (with these options)")
         return self._build(dim, max_len, causal)
 
 
@@ -113,14 +134,16 @@ def mixer_types() -> list[str]:
     return sorted(info.name for info in pkgutil.iter_modules(package.__path__) if info.name not in _NOT_MIXERS)
 
 
-def mixer_config(values: MixerConfig | dict[str, Any]) -> MixerConfig:
+def mixer_config(values: Any) -> MixerConfig:
     """A mixer's configuration from a table with a `type`.
 
     Raises:
-        ConfigError: there is no such mixer, or a key that it does not have.
+        ConfigError: it is no table, there is no such mixer, or a key that it does not have.
     """
     if isinstance(values, MixerConfig):
         return values
+    if not isinstance(values, dict):
+        raise ConfigError(f'got {values!r}; a mixer is a table with a type, such as {{ type = "token_mlp" }}')
     name = values.get("type")
     if name not in mixer_types():
         raise ConfigError(f"unknown mixer {name!r}; {near_miss(str(name), mixer_types())}")

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from mixling.mixers.base import Mixer, MixerConfig
+from mixling.mixers.base import Mixer, MixerConfig, real
 
 
 class Fourier(Mixer):
@@ -61,7 +61,7 @@ def _by_matrices(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[
     """cos(a + b) = cos a cos b - sin a sin b, over tokens and over channels."""
     cos, sin = _waves(torch.arange(x.shape[2], device=x.device), torch.tensor(x.shape[2], device=x.device), x.dtype)
     token_cos, token_sin = _waves(mask.cumsum(1) - 1, mask.sum(1), x.dtype)
-    x = x.masked_fill(~mask[..., None], 0.0)
+    x = real(x, mask)
     return token_cos @ (x @ cos) - token_sin @ (x @ sin)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple
 
 import torch
@@ -12,7 +14,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, position_of, real
 from mixling.mixers.positions import PositionKind, Positions, Size
 
 # On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; those
@@ -32,7 +34,8 @@ class HyperMixing(Mixer):
     Source: HyperMixer, section 2.3; the heads are HyperConformer's.
 
     Decided beyond the paper: positions enter the MLPs' input alone, never X; tied cross mixing applies the one MLP to
-    both inputs; padded tokens are zero in X and so add nothing; Xavier initialisation of each head's own matrices.
+    both inputs; padded tokens are zero in X and so add nothing; Xavier initialisation of each head's own matrices. In
+    float16 and its autocast X is mixed in float32: tokens that are alike sum to more than float16's 65,504.
     The causal form is ours: y_t = w2_t gelu(sum_{s<=t} w1_s x_s^T), whose N hidden layers cost O(N D H) activations.
     Its steps carry the sum, and its last position is the full form's. The same sum mixes a document of any length in
     two passes with constant memory: `accumulate` all of its parts, then `read` them.
@@ -58,7 +61,7 @@ class HyperMixing(Mixer):
         self.positions = Positions(positions, dim=dim, max_len=max_len)
         self.keys = Hypernetwork(dim=dim, hidden_dim=hidden_dim, num_heads=num_heads, bias=bias)
         self.queries = None if tied else Hypernetwork(dim=dim, hidden_dim=hidden_dim, num_heads=num_heads, bias=bias)
-        self.norm = nn.LayerNorm(dim) if norm else nn.Identity()
+        self.norm = nn.LayerNorm(dim) if norm else None
 
     def forward(
         self,
@@ -68,32 +71,34 @@ class HyperMixing(Mixer):
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
         self.check_length(x.shape[1])
-        source = x = x * mask[..., None]
+        source = x = real(x, mask)
         if context is not None:
-            assert context_mask is not None
             self.check_length(context.shape[1])
-            source = context * context_mask[..., None]
+            source = context if context_mask is None else real(context, context_mask)
         shared = context is None and self.queries is None
         w1 = self._generate(self.keys, source, uses=2 if shared else 1)
         w2 = w1 if shared else self._generate(self.queries or self.keys, x)
         values = self._split(source)
-        if w1.matrix is None or w2.matrix is None:  # long inputs, beside which the hidden layers are small
-            return self._merge(w2.scatter(_gelu(w1.gather(values))))
-        mix = _mix_causally if self.causal and context is None else _mix
-        if torch.compiler.is_compiling() or x.device.type != "cpu":
-            return self._merge(mix(w1.matrix, values, w2.matrix))
-        size = max(1, HIDDEN_BYTES // (self.hidden_dim * self.head_dim * x.element_size()))
-        batches = (tensor.split(size, 1) for tensor in (w1.matrix, values, w2.matrix))
-        parts = [mix(*part) for part in zip(*batches, strict=True)]
-        return self._merge(parts[0] if len(parts) == 1 else torch.cat(parts, 1))
+        with _ranged(w1):
+            if w1.matrix is None or w2.matrix is None:  # long inputs, beside which the hidden layers are small
+                return self._merge(w2.scatter(_gelu(w1.gather(values))), x.dtype)
+            mix = _mix_causally if self.causal and context is None else _mix
+            if torch.compiler.is_compiling() or x.device.type != "cpu":
+                return self._merge(mix(w1.matrix, values.to(w1.matrix.dtype), w2.matrix), x.dtype)
+            size = max(1, HIDDEN_BYTES // (self.hidden_dim * self.head_dim * x.element_size()))
+            batches = (tensor.split(size, 1) for tensor in (w1.matrix, values.to(w1.matrix.dtype), w2.matrix))
+            parts = [mix(*part) for part in zip(*batches, strict=True)]
+            return self._merge(parts[0] if len(parts) == 1 else torch.cat(parts, 1), x.dtype)
 
     def accumulate(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"], state: State | None = None) -> State:
         """First pass over a long input: the state after its next part. It is as large as one hidden layer."""
-        state = self.start(x.new_empty(x.shape[0], self.dim)) if state is None else state
-        before = int(state["position"][0])
+        state = self._nothing(x) if state is None else state
+        before = position_of(state)
         self.check_length(before + x.shape[1])
-        x = x * mask[..., None]
-        added = self._generate(self.keys, x, start=before).gather(self._split(x))
+        x = real(x, mask)
+        w1 = self._generate(self.keys, x, start=before)
+        with _ranged(w1):
+            added = w1.gather(self._split(x))
         return {"sum": state["sum"] + added.transpose(0, 1), "position": state["position"] + x.shape[1]}
 
     def read(
@@ -102,8 +107,9 @@ class HyperMixing(Mixer):
         """Second pass: the output of the part that begins at position `start`, from the state after the first pass."""
         self.check_length(start + x.shape[1])
         hidden = state["hidden"] if "hidden" in state else F.gelu(state["sum"])
-        w2 = self._generate(self.queries or self.keys, x * mask[..., None], start=start)
-        return self._merge(w2.scatter(hidden.to(x.dtype).transpose(0, 1)))
+        w2 = self._generate(self.queries or self.keys, real(x, mask), start=start)
+        with _ranged(w2):
+            return self._merge(w2.scatter(hidden.to(w2.features.dtype).transpose(0, 1)), x.dtype)
 
     def start(
         self,
@@ -111,19 +117,19 @@ class HyperMixing(Mixer):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> State:
-        position = torch.zeros(like.shape[0], dtype=torch.int64, device=like.device)
-        nothing = like.new_zeros(like.shape[0], self.num_heads, self.hidden_dim // self.num_heads, self.head_dim)
-        state = {"sum": _wide(nothing), "position": position}
+        state = self._nothing(like)
         if context is None:
+            assert self.causal, "steps are of causal mixing, or of cross mixing"
             return state
-        assert context_mask is not None
-        return {"hidden": F.gelu(self.accumulate(context, context_mask, state)["sum"]), "position": position}
+        if context_mask is None:
+            context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
+        return {"hidden": F.gelu(self.accumulate(context, context_mask, state)["sum"]), "position": state["position"]}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
         token, mask = x[:, None], x.new_ones(x.shape[0], 1, dtype=torch.bool)
         before = state["position"]
         state = {**state, "position": before + 1} if "hidden" in state else self.accumulate(token, mask, state)
-        return self.read(token, mask, state, start=int(before[0]))[:, 0], state
+        return self.read(token, mask, state, start=position_of({"position": before}))[:, 0], state
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """Of the cheaper way for each generated matrix; the running sums of the causal form are counted."""
@@ -153,13 +159,23 @@ class HyperMixing(Mixer):
         return uses * (length + units) * self.head_dim < (1 + uses) * length * units
 
     def _generate(self, network: Hypernetwork, x: Float[Tensor, "B N D"], start: int = 0, uses: int = 1) -> Generated:
-        return network(self._split(self.positions(x, start)), factored=self._factored(x.shape[1], uses))
+        made = network(self._split(self.positions(x, start)), factored=self._factored(x.shape[1], uses))
+        return made if made.features.dtype != torch.float16 else made.float()
+
+    def _nothing(self, like: Float[Tensor, "B ..."]) -> State:
+        zeros = like.new_zeros(like.shape[0], self.num_heads, self.hidden_dim // self.num_heads, self.head_dim)
+        return {"sum": _wide(zeros), "position": torch.zeros(like.shape[0], dtype=torch.int64, device=like.device)}
 
     def _split(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "K B N E"]:
         return x.unflatten(2, (self.num_heads, self.head_dim)).permute(2, 0, 1, 3)
 
-    def _merge(self, y: Float[Tensor, "K B N E"]) -> Float[Tensor, "B N D"]:
-        return self.norm(y.permute(1, 2, 0, 3).flatten(2))
+    def _merge(self, y: Float[Tensor, "K B N E"], dtype: torch.dtype) -> Float[Tensor, "B N D"]:
+        y = y.permute(1, 2, 0, 3).flatten(2)
+        if self.norm is not None and y.dtype == dtype:
+            return self.norm(y)
+        if self.norm is not None:
+            y = F.layer_norm(y, (self.dim,), self.norm.weight.to(y.dtype), self.norm.bias.to(y.dtype), self.norm.eps)
+        return y.to(dtype)
 
 
 class Generated(NamedTuple):
@@ -174,8 +190,14 @@ class Generated(NamedTuple):
     bias: Float[Tensor, "K U"] | None
     matrix: Float[Tensor, "K B N U"] | None
 
+    def float(self) -> Generated:
+        """In single precision."""
+        bias, matrix = (None if item is None else item.float() for item in (self.bias, self.matrix))
+        return Generated(self.features.float(), self.weight.float(), bias, matrix)
+
     def gather(self, values: Float[Tensor, "K B N E"]) -> Float[Tensor, "K B U E"]:
         """W^T X."""
+        values = values.to(self.features.dtype)
         if self.matrix is not None:
             return self.matrix.mT @ values
         sums = self.weight[:, None] @ (self.features.mT @ values)
@@ -256,6 +278,13 @@ def _advance(
     sums = _wide(terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape).add_(total[:, :, None])
     total = sums[:, :, -1].clone()  # a view would keep all of them
     return (w2[..., None, :] @ _gelu(sums).to(w2.dtype)).squeeze(3), total
+
+
+def _ranged(made: Generated) -> AbstractContextManager[object]:
+    """Keeps autocast from bringing back to float16 what was made wider for its range."""
+    if made.features.dtype == torch.float32 and torch.is_autocast_enabled(made.features.device.type):
+        return torch.autocast(made.features.device.type, enabled=False)
+    return contextlib.nullcontext()
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, real
 from mixling.mixers.positions import Size
 
 MIN_CHUNK = 32  # tokens of the causal form that are mixed by their scores; shorter ones leave the processor idle
@@ -51,7 +51,7 @@ class LinearAttention(Mixer):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
-        x = x.masked_fill(~mask[..., None], 0.0)
+        x = real(x, mask)
         query = self._queries(x)
         if context is not None:
             return self._read(query, self.start(x[:, 0], context, context_mask)["context"])

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, real
 
 LearnedAlpha = Literal["scalar", "vector", "gated"]
 
@@ -76,8 +76,7 @@ class Remixing(Mixer):
     ) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
         self.check_length(length)
-        # A weight of zero would not do: products of what is in padding may overflow, and 0 * inf is not a number.
-        x = x.masked_fill(~mask[..., None], 0.0)
+        x = real(x, mask)
         seen = mask[:, None, :]
         if self.causal:
             seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
@@ -97,6 +96,7 @@ class Remixing(Mixer):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> State:
+        assert self.causal, "steps are of causal mixing"
         return {"inner": like.new_zeros(like.shape[0], 0, self.inner_dim)}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:

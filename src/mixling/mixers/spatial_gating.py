@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, real
 from mixling.mixers.positions import FFT_FROM, toeplitz_product
 
 Form = Literal["split", "multiplicative", "additive", "linear"]
@@ -99,10 +99,10 @@ class SpatialGating(Mixer):
         length = x.shape[1]
         self.check_length(length)
         if self.mask_padding:
-            x = x.masked_fill(~mask[..., None], 0.0)  # whatever stands there: 0 * inf is not a number
+            x = real(x, mask)
         z, normed = self._expand(x)
         if self.mask_padding:
-            normed = normed.masked_fill(~mask[..., None], 0.0)
+            normed = real(normed, mask)
         gate = self._spatial(normed) + self.bias[:length, None]
         if self.attention is not None:
             seen = mask[:, None] if self.mask_padding else None  # (B, 1, N)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, real
 from mixling.mixers.positions import RelativeBias
 
 
@@ -64,7 +64,7 @@ class Synthesizer(Mixer):
         scores = self.relative(length, length)
         # The lowest number, not minus infinity: a text of padding only stays finite.
         scores = torch.where(seen, scores, torch.finfo(scores.dtype).min)
-        return self._mix(scores, self._values(x.masked_fill(~mask[..., None], 0.0)))
+        return self._mix(scores, self._values(real(x, mask)))
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         return 2 * (2 * batch * length * self.dim * self.dim) + 2 * batch * length * length * self.dim

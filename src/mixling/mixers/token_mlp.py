@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, position_of, real
 from mixling.mixers.positions import Size
 
 
@@ -51,7 +51,7 @@ class TokenMLP(Mixer):
     ) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
         self.check_length(length)
-        by_channel = (x * mask[..., None]).mT  # (B, D, N)
+        by_channel = real(x, mask).mT  # (B, D, N)
         if self.causal:
             return self._banded(by_channel).mT
         hidden = F.gelu(F.linear(by_channel, self.expand.weight[:, :length], self.expand.bias))
@@ -67,6 +67,7 @@ class TokenMLP(Mixer):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> State:
+        assert self.causal, "steps are of causal mixing"
         nothing = like.new_zeros(*like.shape, 0)
         return {
             "position": torch.zeros(like.shape[0], dtype=torch.int64, device=like.device),
@@ -75,7 +76,7 @@ class TokenMLP(Mixer):
         }
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
-        now = int(state["position"][0])
+        now = position_of(state)
         self.check_length(now + 1)
         first = max(0, now + 1 - self.window)
         # Units that stand at this position are made now; those from `oldest` on are read.
