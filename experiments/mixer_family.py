@@ -52,7 +52,7 @@ class Task(NamedTuple):
 TASKS = {
     "snips": Task("train", "dev", "test", 6, 64, {"text": "tokens", "label": "intent"}),
     "sst2_glue": Task("train", None, "dev", 2, 64, {}),
-    "conjnli": Task("train_adversarial", None, "dev", 3, 128, {"text_pair": "text_pair"}),
+    "conjnli": Task("train_adversarial", None, "dev", 2, 128, {"text_pair": "text_pair"}),
 }
 # Of each model, the width that decides its size.
 FREE = {

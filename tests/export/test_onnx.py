@@ -30,6 +30,7 @@ TEXTS = ["play some music by the beatles", "what is the weather in paris tomorro
 VOCABULARY = train_vocabulary(TEXTS, TextConfig(vocabulary_size=100))
 CASES = {
     "minhash": (MinHash(num_features=90, num_hashes=7), 0, "text", "attention"),
+    "factorised": (MinHash(num_features=90, num_hashes=7, word_hashes=2), 1, "text", "all"),
     "simhash": (SimHash(num_features=64), 1, "tokens", "attention"),
     "binary": (Binary(num_features=90, num_hashes=7), 2, "text", "mean"),
     "tsp": (Tsp(num_features=64), 0, "text", "max"),
@@ -42,7 +43,7 @@ def make(name: str, *, max_len: int = 12) -> tuple[ModelConfig, Model, LabelSet]
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=90),), feed_forward=FeedForwardConfig(ffn_dim=72))
     config = ModelConfig(
         text=TextConfig(projection=projection, max_len=max_len),
-        frontend=FrontendConfig(window=window),
+        frontend=FrontendConfig(window=window, window_form="factorised" if name == "factorised" else "full"),
         dim=16,
         layers=(layer,),
         num_layers=2,

@@ -104,6 +104,23 @@ def test_the_bottleneck_reads_the_features_of_the_window_side_by_side(window: in
     assert sum(p.numel() for p in frontend.parameters()) == ((2 * window + 1) * m + 1) * dim
 
 
+def test_a_factorised_window_is_a_full_one_whose_matrices_share_their_rows() -> None:
+    torch.manual_seed(0)
+    shared = ProjectionFrontend(FrontendConfig(window=2, window_form="factorised"), num_features=11, dim=4, max_len=9)
+    full = ProjectionFrontend(FrontendConfig(window=2), num_features=11, dim=4, max_len=9)
+    assert shared.spread is not None
+    full.weight.data = shared.weight @ shared.spread
+    positions, index = torch.randint(0, 11, (5, 3)), torch.tensor([[1, 2, 3, 4, 5, 2], [5, 0, 1, 0, 0, 0]])
+    rows = shared.word_rows(positions, None)
+    torch.testing.assert_close(rows, full.word_rows(positions, None))
+    torch.testing.assert_close(shared(rows, index, index > 0), full(rows, index, index > 0))
+    assert sum(p.numel() for p in shared.parameters()) == (11 + 5 * 4 + 1) * 4
+    # at first it reads the word in the middle, and its neighbours a little
+    alone = full.weight.view(11, 5, 4)
+    size = alone.pow(2).mean((0, 2)).sqrt()
+    assert size[2] > 5 * size[[0, 1, 3, 4]].max()
+
+
 def test_weights_of_a_bag_are_counted() -> None:
     frontend = ProjectionFrontend(FrontendConfig(window=0), num_features=5, dim=2, max_len=9).double()
     positions = torch.tensor([[0, 3, 0], [4, 4, 1]])
@@ -204,6 +221,12 @@ def test_dropout_is_on_the_update_and_in_training_only() -> None:
 
 def pooled_by_loops(head: PoolingHead, tokens: list[Tensor]) -> Tensor:
     """The vector of one text from its real tokens."""
+    if head.pooling == "all":
+        pools = []
+        for head.pooling in ("attention", "mean", "max"):
+            pools.append(pooled_by_loops(head, tokens))
+        head.pooling = "all"
+        return torch.cat(pools)
     if head.pooling == "mean":
         return sum(tokens) / len(tokens)
     if head.pooling == "max":
@@ -215,7 +238,7 @@ def pooled_by_loops(head: PoolingHead, tokens: list[Tensor]) -> Tensor:
     return sum(score / sum(scores) * token for score, token in zip(scores, tokens, strict=True))
 
 
-@pytest.mark.parametrize("pooling", ["attention", "mean", "max"])
+@pytest.mark.parametrize("pooling", ["attention", "mean", "max", "all"])
 @torch.no_grad()
 def test_pooling_is_over_real_tokens(pooling: str) -> None:
     torch.manual_seed(0)
@@ -254,7 +277,7 @@ def test_padding_and_other_texts_change_no_answer(projection: MinHash, window: i
     assert (together[0] - together[1]).abs().max() > 1e-3  # not one answer for all
 
 
-@pytest.mark.parametrize("pooling", ["attention", "mean", "max"])
+@pytest.mark.parametrize("pooling", ["attention", "mean", "max", "all"])
 def test_the_order_of_a_batch_does_not_matter(pooling: str) -> None:
     made = config(head=parse(HeadConfig, {"pooling": pooling}, where="x"))
     model = built(made)

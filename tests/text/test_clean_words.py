@@ -98,18 +98,40 @@ def test_words_of_many_languages(text: str, expected: list[str]) -> None:
     assert split_words(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("it isn't, it's", ["it", "is", "n't", ",", "it", "'s"]),
+        ("is n't it 's", ["is", "n't", "it", "'s"]),  # as the Penn Treebank writes it
+        ("We'll DON'T they’re can’t", ["We", "'ll", "DO", "N'T", "they", "’re", "ca", "n’t"]),
+        ("I'd i'm you've", ["I", "'d", "i", "'m", "you", "'ve"]),
+        ("n't n'tx don'ts", ["n't", "n", "'", "tx", "don", "'", "ts"]),
+        ("'some' l'eau d'accord", ["'", "some", "'", "l", "'", "eau", "d", "'", "accord"]),
+        ("can 't", ["can", "'", "t"]),
+    ],
+)
+def test_endings_of_english_contractions_are_words_if_asked(text: str, expected: list[str]) -> None:
+    assert split_words(text, contractions=True) == expected
+
+
+@given(ANY_TEXT)
+def test_contractions_change_nothing_in_a_text_without_an_apostrophe(text: str) -> None:
+    text = text.replace("'", " ").replace("’", " ")
+    assert split_words(text, contractions=True) == split_words(text)
+
+
 @given(ASCII)
 def test_the_pattern_for_ascii_equals_the_one_for_unicode(text: str) -> None:
     unicode_words = split_words(text + " é")
     assert split_words(text) == unicode_words[:-1]
-    assert words_module._pattern(True) != words_module._pattern(False)
+    assert words_module._pattern(True, False) != words_module._pattern(False, False)
 
 
-@given(ANY_TEXT, st.integers(0, 12))
-def test_spans_are_the_words_in_order_and_leave_only_spaces_out(text: str, limit: int) -> None:
-    spans = word_spans(text, len(text))
-    assert [text[start:end] for start, end in spans] == split_words(text)
-    assert word_spans(text, limit) == spans[:limit]
+@given(ANY_TEXT, st.integers(0, 12), st.booleans())
+def test_spans_are_the_words_in_order_and_leave_only_spaces_out(text: str, limit: int, contractions: bool) -> None:
+    spans = word_spans(text, len(text), contractions=contractions)
+    assert [text[start:end] for start, end in spans] == split_words(text, contractions=contractions)
+    assert word_spans(text, limit, contractions=contractions) == spans[:limit]
     covered = {place for start, end in spans for place in range(start, end)}
     assert sum(end - start for start, end in spans) == len(covered)
     assert all(text[place].isspace() for place in range(len(text)) if place not in covered)

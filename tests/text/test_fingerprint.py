@@ -180,6 +180,16 @@ def test_minhash(m: int, n: int, seed: int) -> None:
     np.testing.assert_array_equal(dense(bags, m), expected)
 
 
+@pytest.mark.parametrize("number", [1, 5])
+def test_hashes_of_the_whole_word_follow_those_of_its_trigrams(number: int) -> None:
+    plain, more = (project(MinHash(num_hashes=9, word_hashes=k, seed=3), SPELLINGS) for k in (0, number))
+    assert more.weights is None
+    np.testing.assert_array_equal(more.positions[:, :9], plain.positions)
+    words = ["".join(units) for units in SPELLINGS]
+    expected = [[hashed(word, 9 + i, 3) % 1024 for i in range(number)] for word in words]
+    np.testing.assert_array_equal(more.positions[:, 9:], expected)
+
+
 @pytest.mark.parametrize(("m", "n", "seed"), [(1024, 64, 0), (7, 3, 12345)])
 def test_binary(m: int, n: int, seed: int) -> None:
     bags = project(Binary(num_features=m, num_hashes=n, seed=seed), SPELLINGS)

@@ -11,9 +11,16 @@ import typer
 from mixling.errors import Interrupted, UserError
 
 # One file a command. Named, not imported: the files are light, what they do is imported when a command runs.
-COMMANDS = ("train", "predict", "evaluate", "show", "export", "demo", "models", "cost")
+COMMANDS = ("train", "predict", "evaluate", "show", "export", "demo", "models", "cost", "vectors")
 
-EXTRAS = {"torch": "train", "onnx": "train", "onnxscript": "train", "sklearn": "train", "matplotlib": "train"}
+EXTRAS = {
+    "torch": "train",
+    "onnx": "train",
+    "onnxscript": "train",
+    "sklearn": "train",
+    "scipy": "train",
+    "matplotlib": "train",
+}
 
 
 def build_app() -> typer.Typer:

@@ -52,6 +52,14 @@ def train(
         str | None,
         typer.Option("--vocabulary", metavar="FILE", help="Units to use; by default trained on the training rows."),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--start", metavar="DIR", help="Begin with the word vectors that `mixling vectors` wrote there."),
+    ] = None,
+    unlabelled: Annotated[
+        list[str] | None,
+        typer.Option("--unlabelled", metavar="FILE", help="Begin with word vectors of this text; may be repeated."),
+    ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="By default from the number of rows.")] = None,
     time_budget: Annotated[
         str | None,
@@ -91,6 +99,7 @@ def train(
             "columns": {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots},
             "on_bad_row": on_bad_row,
         },
+        "start": {"vectors": start, "texts": unlabelled},
         "model": model,
         "train": {
             "epochs": epochs,

@@ -55,6 +55,8 @@ class ExportedModel(nn.Module):
             integers, scale = quantize(table.numpy(), axis=1)
             table, self.scale = torch.from_numpy(integers), torch.from_numpy(scale)
         self.register_buffer("table", table)
+        spread = model.frontend.spread
+        self.row_dim = table.shape[1] if spread is None else spread.shape[1]
 
     def forward(
         self,
@@ -67,6 +69,7 @@ class ExportedModel(nn.Module):
         rows = (parts if weights is None else parts * weights[..., None]).sum(1)
         if self.scale is not None:
             rows = rows * self.scale
+        rows = self.model.frontend.spread_rows(rows)
         known = torch.cat([torch.zeros(1, rows.shape[1]), cached, rows])
         return self.model.from_rows(known, index, index.bool()), rows
 
@@ -131,7 +134,7 @@ def _trace(module: ExportedModel, *, max_len: int) -> Any:
     # Two texts, because a dimension of size 1 is taken for a constant; so is a length of one or of `max_len`.
     length = min(max(2, max_len // 2), max_len)
     example = {
-        "cached": torch.zeros(3, module.table.shape[1]),
+        "cached": torch.zeros(3, module.row_dim),
         "positions": torch.zeros(4, 5, dtype=torch.int32),
         "index": torch.ones(2, length, dtype=torch.int32),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,6 +25,9 @@ class FrontendConfig(Config):
     """
 
     window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
+    window_form: Literal["full", "factorised"] = Field(
+        "full", description="of the 2w+1 matrices: each its own rows, or its own (D, D) matrix after common rows"
+    )
     embeddings: str | None = Field(
         None, description="projection 'embedding': .npy or .safetensors file with the (units, width) matrix"
     )
@@ -38,6 +43,7 @@ class ProjectionFrontend(nn.Module):
     The product is never done on the m-wide features: features are weighted bags of positions, so W c is a weighted
     sum of a few rows of W, done once for each distinct word of a batch for all 2w+1 matrices together.
     Source: pNLP-Mixer, section 3.2 (bottleneck). Parameters: ((2w+1) m + 1) b.
+    Ours: a factorised window, W_o = A_o W with A_o (b, b), has (m + (2w+1) b + 1) b, and the same sums for each word.
     Decided beyond the paper, for models that are not projections: no bias, positions, a norm and dropout are options.
     """
 
@@ -56,7 +62,10 @@ class ProjectionFrontend(nn.Module):
         self.dim, self.window, self.dropout = dim, window, config.dropout
         inputs = num_features if embedding_dim is None else embedding_dim
         # Rows of the 2w+1 matrices side by side, so that one gather fetches them all.
-        self.weight = nn.Parameter(torch.empty(inputs, (2 * window + 1) * dim))
+        width = (2 * window + 1) * dim
+        factorised = config.window_form == "factorised"
+        self.weight = nn.Parameter(torch.empty(inputs, dim if factorised else width))
+        self.spread = nn.Parameter(torch.empty(dim, width)) if factorised else None
         self.bias = nn.Parameter(torch.zeros(dim)) if config.bias else None
         self.positions = None
         if config.positions != "none":
@@ -69,6 +78,10 @@ class ProjectionFrontend(nn.Module):
             nn.init.normal_(self.weight, std=0.02 if config.norm else dim**-0.5)
         else:
             nn.init.xavier_uniform_(self.weight)
+        if self.spread is not None:  # begins as the word itself, with a little of its neighbours
+            nn.init.normal_(self.spread, std=0.1 * dim**-0.5)
+            with torch.no_grad():
+                self.spread[:, window * dim : (window + 1) * dim] += torch.eye(dim)
 
     def load_embeddings(self, path: str | None) -> None:
         """Read the fixed table of unit embeddings; a saved model has it among its weights.
@@ -93,9 +106,13 @@ class ProjectionFrontend(nn.Module):
             )
         self.embeddings.copy_(torch.from_numpy(np.asarray(arrays[0], np.float32)))
 
-    def table(self) -> Float[Tensor, "m R"]:
-        """The matrix whose rows are summed, R = (2w+1) D."""
+    def table(self) -> Float[Tensor, "m S"]:
+        """The matrix whose rows are summed; `spread_rows` makes of the sums the rows of words."""
         return self.weight if self.embeddings is None else self.embeddings @ self.weight
+
+    def spread_rows(self, sums: Float[Tensor, "U S"]) -> Float[Tensor, "U R"]:
+        """For each word what it adds to the tokens around it, R = (2w+1) D, from its sum of rows."""
+        return sums if self.spread is None else sums @ self.spread
 
     def word_rows(self, positions: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U+1 R"]:
         """The summed rows of each distinct word, after a row of zeros for padding and dropped words."""
@@ -103,7 +120,7 @@ class ProjectionFrontend(nn.Module):
             rows = F.embedding_bag(positions, self.weight, mode="sum", per_sample_weights=weights)
         else:
             rows = F.embedding_bag(positions, self.embeddings, mode="sum", per_sample_weights=weights) @ self.weight
-        return F.pad(rows, (0, 0, 1, 0))
+        return F.pad(self.spread_rows(rows), (0, 0, 1, 0))
 
     def forward(
         self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]

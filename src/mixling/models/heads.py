@@ -16,7 +16,9 @@ from mixling.config import Config
 class HeadConfig(Config):
     """How token vectors become the vector of a text; a model that labels tokens does not pool."""
 
-    pooling: Literal["attention", "mean", "max"] = "attention"
+    pooling: Literal["attention", "mean", "max", "all"] = Field(
+        "attention", description="all: the three side by side, for a last layer of three times the width"
+    )
     dropout: float = Field(0.0, ge=0, lt=1, description="on what the last linear layer reads")
 
 
@@ -30,21 +32,22 @@ class PoolingHead(nn.Module):
     def __init__(self, config: HeadConfig, *, dim: int, num_outputs: int) -> None:
         super().__init__()
         self.pooling, self.dropout = config.pooling, config.dropout
-        self.score = nn.Linear(dim, 1) if config.pooling == "attention" else None
-        self.output = nn.Linear(dim, num_outputs)
+        self.score = nn.Linear(dim, 1) if config.pooling in ("attention", "all") else None
+        self.output = nn.Linear(3 * dim if config.pooling == "all" else dim, num_outputs)
 
     def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B C"]:
         real = mask[..., None]
+        pools = []
         if self.score is not None:
             scores = self.score(x)
             # Under autocast the scores are of another precision than x; the lowest number must be one of theirs.
             shares = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(dim=1)
-            pooled = (shares.mT @ x.masked_fill(~real, 0)).squeeze(1)
-        elif self.pooling == "mean":
-            pooled = x.masked_fill(~real, 0).sum(1) / real.sum(1)
-        else:
-            pooled = x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
-        return self.output(F.dropout(pooled, self.dropout, self.training))
+            pools.append((shares.mT @ x.masked_fill(~real, 0)).squeeze(1))
+        if self.pooling in ("mean", "all"):
+            pools.append(x.masked_fill(~real, 0).sum(1) / real.sum(1))
+        if self.pooling in ("max", "all"):
+            pools.append(x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1))
+        return self.output(F.dropout(torch.cat(pools, 1), self.dropout, self.training))
 
 
 class TokenHead(nn.Module):

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mixling.config import Config, parse
 from mixling.data.examples import ColumnsConfig
@@ -40,12 +40,28 @@ class DataConfig(Config):
     file_format: str | None = None
 
 
+class StartConfig(Config):
+    """What the bottleneck of a projection begins with, instead of random numbers (`mixling.training.start`)."""
+
+    vectors: str | None = Field(None, description="folder of word vectors, as `mixling vectors` writes it")
+    texts: tuple[str, ...] = Field((), description="files of unlabelled text, from which vectors are made first")
+    text_column: str = Field("text", description="where the files have columns")
+    training_texts: bool = Field(False, description="vectors are made from the training texts, too")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> StartConfig:
+        if self.vectors is not None and (self.texts or self.training_texts):
+            raise ValueError("vectors that were made before exclude texts to make them from: leave one out")
+        return self
+
+
 class RunConfig(Config):
     """All that decides what a run gives; it stands in the run folder as run.json."""
 
     task: TaskName = "classification"
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
+    start: StartConfig = StartConfig()
     train: TrainConfig = TrainConfig()
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,22 @@ import numpy.typing as npt
 import torch
 
 from mixling.data.batches import TextSet
+from mixling.data.corpora import read_texts
 from mixling.data.examples import read_examples
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
-from mixling.models.model import build_model, count_parameters
+from mixling.models.model import Model, build_model, count_parameters
 from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, RunConfig
 from mixling.runs.folder import Run, write_folder
 from mixling.storage import remove_leftovers, write_json
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import LabelKind, LabelSet
+from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Observer, Trainer, TrainingData
+from mixling.training.start import start_bottleneck
 from mixling.version import __version__
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
@@ -115,6 +119,8 @@ def fit(
         model.frontend.load_embeddings(config.model.frontend.embeddings)
     say(f"{len(labels)} labels, {len(vocabulary):,} units, {count_parameters(model):,} parameters")
     say_truncated(data.train, text.max_len, say)
+    if not resume:
+        _start(config, model, encoder, train, say)
     if processes.is_main:
         remove_leftovers(folder)
         if not resume:
@@ -135,6 +141,26 @@ def fit(
     write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": True})
     (folder / CHECKPOINT).unlink(missing_ok=True)  # last: a run cut off before must not begin anew
     return run
+
+
+def _start(
+    config: RunConfig, model: Model, encoder: TextEncoder, train: ExampleStore, say: Callable[[str], None]
+) -> None:
+    """Let the bottleneck begin with word vectors, if it should."""
+    start, text = config.start, config.model.text
+    if start.vectors is not None:
+        vectors = WordVectors.load(start.vectors)
+    elif start.texts or start.training_texts:
+        texts: Iterable[Text] = (train.text(i) for i in range(len(train)))
+        if start.texts:
+            texts = itertools.chain(texts, read_texts(start.texts, text=start.text_column))
+        counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
+        vectors = train_vectors(texts, counting)
+        say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
+    else:
+        return
+    started = start_bottleneck(model.frontend, encoder, vectors)
+    say(f"start: the features explain {started.explained:.0%} of the vectors of words left out")
 
 
 def label_set(train: ExampleStore, kind: LabelKind) -> LabelSet:

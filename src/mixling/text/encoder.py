@@ -39,6 +39,7 @@ class TextConfig(Config):
     max_len: int = Field(64, ge=1, le=1_000_000, description="tokens per text (pairs: with the separator)")
     max_word_chars: int = Field(100, ge=1, le=1_000, description="characters per word that are read")
     lowercase: bool = True
+    contractions: bool = Field(False, description='English: "isn\'t" is two words, "is" and "n\'t"')
     vocabulary: str | None = Field(
         None,
         description="vocab.txt, tokenizer.json, a folder or a hub name; None trains WordPiece on the training text",
@@ -185,10 +186,10 @@ class TextEncoder:
         if isinstance(text, str):
             text, cut = clean(text, config.max_chars)
             if offsets:
-                spans = word_spans(text, config.max_len + 1)
+                spans = word_spans(text, config.max_len + 1, contractions=config.contractions)
                 words = [text[start:end] for start, end in spans]
             else:
-                spans, words = [], split_words(text)
+                spans, words = [], split_words(text, contractions=config.contractions)
             if len(words) > config.max_len:
                 words, spans, cut = words[: config.max_len], spans[: config.max_len], True
             return words, spans if offsets else None, cut or self._too_long(words)
@@ -292,8 +293,8 @@ def _fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tupl
 
 def normal_words(text: str, config: TextConfig) -> list[str]:
     """The normalised words of a clean text."""
-    limit = config.max_word_chars
-    return [normalise(word[:limit], lowercase=config.lowercase) for word in split_words(text)]
+    limit, words = config.max_word_chars, split_words(text, contractions=config.contractions)
+    return [normalise(word[:limit], lowercase=config.lowercase) for word in words]
 
 
 def train_vocabulary(texts: Iterable[Text], config: TextConfig) -> Vocabulary:

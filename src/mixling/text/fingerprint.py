@@ -29,11 +29,15 @@ UInt32 = npt.NDArray[np.uint32]
 
 
 class MinHash(Config):
-    """For each of `num_hashes` hashes the minimum over a word's trigrams, counted at position `minimum mod m`."""
+    """For each of `num_hashes` hashes the minimum over a word's trigrams, counted at position `minimum mod m`.
+
+    Ours: `word_hashes` more positions are hashes of the whole word, which tell apart what shares its trigrams.
+    """
 
     type: Literal["minhash"] = "minhash"
     num_features: int = Field(1024, ge=2, le=2**24, description="m, the number of counters")
     num_hashes: int = Field(64, ge=1, le=4096, description="n")
+    word_hashes: int = Field(0, ge=0, le=64, description="further positions, from hashes of the whole word")
     seed: int = Field(0, ge=0, lt=2**32)
 
 
@@ -106,8 +110,12 @@ class Projector:
         match config:
             case MinHash():
                 rows, starts = self._rows(units)
-                smallest = np.minimum.reduceat(rows, starts, axis=0)
-                return Bags((smallest % np.uint32(config.num_features)).astype(np.int32), None)
+                hashes = np.minimum.reduceat(rows, starts, axis=0)
+                if config.word_hashes:  # those after the trigrams' in the same family
+                    number = config.num_hashes + config.word_hashes
+                    whole = hash_family(hash_strings(words), number, config.seed)[:, config.num_hashes :]
+                    hashes = np.concatenate([hashes, whole], axis=1)
+                return Bags((hashes % np.uint32(config.num_features)).astype(np.int32), None)
             case Binary():
                 rows, starts = self._rows(units)
                 flat = (rows % np.uint32(config.num_features)).astype(np.int32)

@@ -1,0 +1,184 @@
+"""Word vectors from unlabelled text by counting, in seconds: what a small model may begin with.
+
+Source: positive pointwise mutual information, smoothed over contexts, and a truncated singular value decomposition
+(Levy, Goldberg and Dagan 2015, sections 2 and 3). Decided here: a window of 5 words to each side, all alike; vectors
+U sqrt(S) of unit length.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from mixling.config import Config, parse
+from mixling.errors import DataError, ModelFileError, UserError
+from mixling.storage import write_atomic, write_json
+from mixling.text.clean import clean
+from mixling.text.encoder import Text, TextConfig, normal_words
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+_CONFIG_FILE, _VECTORS_FILE = "vectors.json", "vectors.safetensors"
+_CHUNK = 1 << 20  # tokens whose pairs are counted at once
+_MAX_DOCUMENT = 1 << 24  # characters
+
+
+class VectorConfig(Config):
+    """How words are counted; `lowercase` and `contractions` must be those of the model that begins with them."""
+
+    dim: int = Field(64, ge=1, le=1024)
+    window: int = Field(5, ge=1, le=100, description="words to each side")
+    max_words: int = Field(30_000, ge=2, description="the most frequent ones have vectors")
+    max_contexts: int = Field(4_000, ge=2, description="the most frequent ones are counted beside them")
+    min_count: int = Field(2, ge=1)
+    smoothing: float = Field(0.75, gt=0, le=1, description="exponent of the contexts' counts")
+    max_tokens: int = Field(100_000_000, ge=1, description="further text is not read; 4 bytes each")
+    lowercase: bool = True
+    contractions: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordVectors:
+    """words: by falling count. counts: (W,). vectors: (W, dim) float32 of unit length, the widest directions first."""
+
+    config: VectorConfig
+    words: tuple[str, ...]
+    counts: npt.NDArray[np.int64]
+    vectors: npt.NDArray[np.float32]
+    num_tokens: int
+
+    def save(self, folder: str | Path) -> None:
+        """Write the folder that `load` reads.
+
+        Raises:
+            StorageError: a file could not be written.
+        """
+        content = {"config": self.config.to_dict(), "num_tokens": self.num_tokens, "words": self.words}
+        write_atomic(Path(folder) / _VECTORS_FILE, save({"counts": self.counts, "vectors": self.vectors}))
+        write_json(Path(folder) / _CONFIG_FILE, content)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> WordVectors:
+        """Read a folder of word vectors.
+
+        Raises:
+            ModelFileError: it is none, or damaged.
+        """
+        path = Path(folder) / _CONFIG_FILE
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            arrays = load_file(Path(folder) / _VECTORS_FILE)
+            out = cls(
+                config=parse(VectorConfig, content["config"], where=str(path)),
+                words=tuple(map(str, content["words"])),
+                counts=arrays["counts"],
+                vectors=arrays["vectors"],
+                num_tokens=int(content["num_tokens"]),
+            )
+        except FileNotFoundError:
+            raise ModelFileError(f"{folder}: holds no word vectors; make them: mixling vectors FILES -o DIR") from None
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise ModelFileError(f"{path}: is damaged: {error}") from None
+        shape = (len(out.words), out.config.dim)
+        if out.vectors.shape != shape or out.counts.shape != shape[:1] or not np.isfinite(out.vectors).all():
+            raise ModelFileError(f"{path}: is damaged: {len(out.words)} words have vectors {out.vectors.shape}")
+        return out
+
+
+def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
+    """Vectors of the words of texts, which are read once; equal texts give equal vectors.
+
+    Raises:
+        DataError: the texts have too few different words.
+        UserError: the packages that this needs are not installed.
+    """
+    try:
+        from sklearn.utils.extmath import randomized_svd
+    except ImportError:
+        raise UserError('word vectors need scipy and scikit-learn; pip install "mixling[train]"') from None
+    tokens, words, counts, num_tokens = _read(texts, config)
+    if len(words) <= config.dim:
+        raise DataError(
+            f"the text has {len(words)} words that stand in it {config.min_count} times or more; over {config.dim} are "
+            f"needed for vectors of that width: give more text"
+        )
+    associations = _pmi(_pairs(tokens, len(words), config), config)
+    left, sizes, _ = randomized_svd(associations, config.dim, n_iter=4, random_state=0)
+    vectors = left * np.sqrt(sizes)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return WordVectors(
+        config=config, words=words, counts=counts, vectors=vectors.astype(np.float32), num_tokens=num_tokens
+    )
+
+
+def _read(
+    texts: Iterable[Text], config: VectorConfig
+) -> tuple[npt.NDArray[np.int32], tuple[str, ...], npt.NDArray[np.int64], int]:
+    """The tokens as numbers of words, -1 for the rare ones and, `window` times, between texts; words and counts."""
+    numbers: dict[str, int] = {}
+    stream, border = array("i"), array("i", [-1]) * config.window
+    num_tokens = 0
+    for words in _documents(texts, config):
+        stream.extend(numbers.setdefault(word, len(numbers)) for word in words)
+        stream.extend(border)
+        num_tokens += len(words)
+        if num_tokens >= config.max_tokens:
+            break
+    raw = np.frombuffer(stream, np.int32) if stream else np.zeros(0, np.int32)
+    found = np.bincount(raw[raw >= 0], minlength=len(numbers))
+    order = np.argsort(-found, kind="stable")[: config.max_words]
+    order = order[found[order] >= config.min_count]
+    places = np.full(len(numbers) + 1, -1, np.int32)  # the last is of the borders
+    places[order] = np.arange(len(order))
+    names = list(numbers)
+    return places[raw], tuple(names[i] for i in order), found[order], num_tokens
+
+
+def _documents(texts: Iterable[Text], config: VectorConfig) -> Iterator[list[str]]:
+    rules = TextConfig(lowercase=config.lowercase, contractions=config.contractions)
+    for text in texts:
+        for part in (text,) if isinstance(text, str) else text if isinstance(text, tuple) else (" ".join(text),):
+            yield normal_words(clean(part, _MAX_DOCUMENT)[0], rules)
+
+
+def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) -> csr_matrix:
+    """How often each word (W) stands within the window of each context (C)."""
+    from scipy.sparse import coo_matrix, csr_matrix
+
+    shape = (num_words, min(num_words, config.max_contexts))
+    total = csr_matrix(shape, dtype=np.float32)
+    for first in range(0, len(tokens), _CHUNK):
+        rows, columns = [], []
+        for distance in range(1, config.window + 1):
+            left, right = tokens[first : first + _CHUNK], tokens[first + distance : first + distance + _CHUNK]
+            left = left[: len(right)]
+            for word, context in ((left, right), (right, left)):
+                real = (word >= 0) & (context >= 0) & (context < shape[1])
+                rows.append(word[real])
+                columns.append(context[real])
+        row, column = np.concatenate(rows), np.concatenate(columns)
+        total = total + coo_matrix((np.ones(len(row), np.float32), (row, column)), shape).tocsr()
+    return total
+
+
+def _pmi(counts: csr_matrix, config: VectorConfig) -> csr_matrix:
+    """log P(w, c) / (P(w) P'(c)), where it is positive; P' of the counts to the power of `smoothing`."""
+    of_word = np.asarray(counts.sum(1), np.float64).ravel()
+    of_context = np.asarray(counts.sum(0), np.float64).ravel() ** config.smoothing
+    out: Any = counts.tocoo()
+    expected = of_word[out.row] * of_context[out.col] / of_context.sum()
+    out.data = np.maximum(np.log(out.data / expected), 0).astype(np.float32)
+    out = out.tocsr()
+    out.eliminate_zeros()
+    return out
