@@ -16,9 +16,9 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
-from mixling.mixers.attention import Attention, AttentionConfig, RelativePositions
+from mixling.mixers.attention import Attention, AttentionConfig
 from mixling.mixers.base import mixer_config
-from mixling.mixers.positions import RelativeBias
+from mixling.mixers.positions import RelativeBias, RelativePositions
 
 DIM, MAX_LEN, HEADS = 6, 9, 2
 T5_POSITIONS = RelativePositions(num_buckets=8, max_distance=6)
@@ -133,7 +133,8 @@ def t5() -> Any:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (8, 6), (4, 3), (16, 1000), (30, 50)])
 def test_buckets_are_those_of_t5(t5: Any, num_buckets: int, max_distance: int, causal: bool) -> None:
-    bias = RelativeBias(num_heads=1, max_len=MAX_LEN, num_buckets=num_buckets, max_distance=max_distance, causal=causal)
+    positions = RelativePositions(num_buckets=num_buckets, max_distance=max_distance)
+    bias = RelativeBias(positions, num_heads=1, max_len=MAX_LEN, causal=causal)
     with torch.no_grad():
         bias.weight.copy_(torch.arange(num_buckets)[:, None])
     far = 3 * max_distance
@@ -170,7 +171,8 @@ def test_t5_gives_the_same(t5: Any, causal: bool) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("num_buckets", [None, 8])
 def test_biases_are_of_distances(num_buckets: int | None, causal: bool) -> None:
-    bias = RelativeBias(num_heads=2, max_len=MAX_LEN, num_buckets=num_buckets, max_distance=6, causal=causal)
+    positions = RelativePositions(num_buckets=num_buckets, max_distance=num_buckets and 6)
+    bias = RelativeBias(positions, num_heads=2, max_len=MAX_LEN, causal=causal)
     assert not bias.weight.any(), "they start at zero"
     nn.init.normal_(bias.weight)
     square = bias(MAX_LEN, MAX_LEN)
@@ -198,9 +200,9 @@ class Stack(nn.Module):
 
 def shared_stack(seed: int = 0) -> Stack:
     config = AttentionConfig(num_heads=HEADS, positions=RelativePositions(num_buckets=8, max_distance=6, shared=True))
-    assert config.shares_positions
-    assert not AttentionConfig(positions=T5_POSITIONS).shares_positions
-    assert not AttentionConfig().shares_positions
+    assert config.shared_positions is not None
+    assert AttentionConfig(positions=T5_POSITIONS).shared_positions is None
+    assert AttentionConfig().shared_positions is None
     torch.manual_seed(seed)
     stack = Stack(config).double().eval()
     for parameter in stack.parameters():
@@ -390,9 +392,10 @@ def test_what_does_not_fit_is_refused() -> None:
     assert AttentionConfig(num_heads=4, head_dim=2).build(6, MAX_LEN).max_len is None
     assert AttentionConfig(num_heads=2, positions=T5_POSITIONS).build(6, MAX_LEN).max_len is None
     assert AttentionConfig(num_heads=2, positions=EVERY_DISTANCE).build(6, MAX_LEN).max_len == MAX_LEN
-    near = RelativePositions(num_buckets=32, max_distance=8)
-    with pytest.raises(ConfigError, match="max_distance: got 8; with 32 buckets it must be over 8"):
-        AttentionConfig(positions=near).build(8, MAX_LEN)
+    with pytest.raises(ConfigError, match="max_distance: got 8; with num_buckets = 32 it must be over 16"):
+        mixer_config({"type": "attention", "positions": {"num_buckets": 32, "max_distance": 8}})
+    with pytest.raises(ConfigError, match="max_distance = 8 is of buckets; set num_buckets"):
+        mixer_config({"type": "attention", "positions": {"max_distance": 8}})
     for wrong in ({"num_buckets": 7}, {"num_buckets": 2}, {"buckets": 32}):
         with pytest.raises(ConfigError, match=r"positions\."):
             mixer_config({"type": "attention", "positions": wrong})

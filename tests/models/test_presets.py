@@ -87,6 +87,46 @@ def test_parameters_of_gmlp_and_its_rivals(name: str, thousands: int) -> None:
     assert round(bodies(name) / 1000) == thousands
 
 
+def gmlp_parameters(layers: int, d: int, f: int, n: int, a: int = 0, *, split: bool = True) -> int:
+    """gMLP, section 2, with 2n - 1 + n spatial weights; `a` is the width of the tiny attention."""
+    gated = f // 2 if split else f
+    attention = a * (3 * d + gated) + 3 * a + gated if a else 0
+    return 32_000 * d + layers * (2 * d + (d + 1) * f + 2 * gated + (3 * n - 1) + attention + (gated + 1) * d)
+
+
+def bert_parameters(layers: int, d: int, embeddings: int, biases: int = 0, projections: int = 4) -> int:
+    """Post-norm layers; 2 segments and a norm beside the table of units and other `embeddings`."""
+    layer = projections * (d * d + d) + biases + 8 * d * d + 5 * d + 4 * d
+    return 32_000 * d + 2 * d + embeddings + 2 * d + layers * layer
+
+
+EXACTLY = {
+    **{f"gmlp-{layers}": gmlp_parameters(layers, 512, 3072, 128) for layers in (18, 36, 72, 144)},
+    "gmlp-base": gmlp_parameters(48, 512, 3072, 512),
+    "gmlp-large": gmlp_parameters(96, 768, 3072, 512),
+    "gmlp-x-large": gmlp_parameters(144, 1024, 4096, 512),
+    "amlp-base": gmlp_parameters(36, 512, 3072, 512, 64),
+    "amlp-large": gmlp_parameters(72, 768, 3072, 512, 128),
+    **{
+        f"gmlp-36-{form}": gmlp_parameters(36, 512, 2048, 128, split=False)
+        for form in ("linear", "additive", "multiplicative")
+    },
+    "mlp-mixer-text": 32_000 * 768 + 24 * (4 * 768 + 2 * 128 * 384 + 384 + 128 + 2 * 768 * 2304 + 2304 + 768),
+    "bert-base": bert_parameters(12, 768, 128 * 768),
+    "bert-large": bert_parameters(24, 1024, 512 * 1024),
+    "bert-base-content-free": bert_parameters(12, 768, 0, 12 * 255, projections=2),
+    **{f"bert-{layers}-relative": bert_parameters(layers, 768, 0, 12 * 255) for layers in (6, 12, 24, 48)},
+    # b outputs and 2 directions of width 128: torch's LSTM has two biases a gate
+    "pnlp-lstm": (3 * 1024 + 1) * 256 + 2 * 4 * (128 * (256 + 128) + 2 * 128) + 2 * 256,
+    "pqrnn": (1024 + 1) * 256 + 2 * 2 * 3 * (128 * 2 * 256 + 128) + 2 * 256,
+}
+
+
+@pytest.mark.parametrize("name", EXACTLY)
+def test_parameters_are_the_formulas_to_the_last(name: str) -> None:
+    assert bodies(name) == EXACTLY[name]
+
+
 @pytest.mark.parametrize(
     ("name", "millions"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,20 +10,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, real
-from mixling.mixers.positions import RelativeBias
-
-
-class RelativePositions(Config):
-    """A bias by distance on the scores."""
-
-    num_buckets: int | None = Field(
-        None, ge=4, multiple_of=2, description="T5 has 32; None: one for each distance, which fixes the longest input"
-    )
-    max_distance: int = Field(128, ge=1)
-    shared: bool = Field(False, description="all layers of a stack use the biases of the first, as T5's do")
+from mixling.mixers.positions import RelativeBias, RelativePositions, shared_positions
 
 
 class Attention(Mixer):
@@ -38,8 +27,6 @@ class Attention(Mixer):
     alike and never changes Y; it is kept for the counts. Cross mixing knows no distances: it is refused with positions.
     Steps keep keys and values, so that their memory grows with the text.
     """
-
-    relative: RelativeBias | None
 
     def __init__(
         self,
@@ -71,13 +58,7 @@ class Attention(Mixer):
                 self.query.weight *= head_dim**-0.5
         self.relative = None
         if positions is not None:
-            self.relative = RelativeBias(
-                num_heads=num_heads,
-                max_len=max_len,
-                num_buckets=positions.num_buckets,
-                max_distance=positions.max_distance,
-                causal=causal,
-            )
+            self.relative = RelativeBias(positions, num_heads=num_heads, max_len=max_len, causal=causal)
             self.max_len = max_len if positions.num_buckets is None else None
 
     def forward(
@@ -133,13 +114,6 @@ class Attention(Mixer):
         bias = None if self.relative is None else self.relative(1, position + 1, start=position)
         return self._attend(query, keys, values, bias=bias)[:, 0], {"keys": keys, "values": values}
 
-    def share_positions(self, first: Mixer) -> None:
-        assert isinstance(first, Attention), "positions are shared between mixers of one kind"
-        assert first is not self, "the first layer keeps its positions"
-        assert first.relative is not None, "there are no positions to share"
-        del self.relative
-        object.__setattr__(self, "relative", first.relative)  # not registered: it stays the first's, once
-
     def _heads(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N E"]:
         return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
 
@@ -187,8 +161,8 @@ class AttentionConfig(MixerConfig):
         return self.positions is None
 
     @property
-    def shares_positions(self) -> bool:
-        return self.positions is not None and self.positions.shared
+    def shared_positions(self) -> dict[str, Any] | None:
+        return shared_positions(self.positions, self.num_heads)
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Attention:
         if self.head_dim is None and dim % self.num_heads:

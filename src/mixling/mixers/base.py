@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, near_miss
-from mixling.mixers.positions import Size
+from mixling.mixers.positions import RelativeBias, Size
 
 # What step-by-step mixing remembers; the first axis of every tensor is the batch, so that a beam search can pick rows.
 State = dict[str, Tensor]
@@ -31,6 +31,7 @@ class Mixer(nn.Module, ABC):
     """
 
     max_len: int | None = None  # where the parameters fix the longest input
+    relative: RelativeBias | None  # of mixers that have biases by distance
 
     @abstractmethod
     def forward(
@@ -68,7 +69,11 @@ class Mixer(nn.Module, ABC):
 
     def share_positions(self, first: Mixer) -> None:
         """Use the position parameters of the first mixer of the stack instead of own ones."""
-        raise NotImplementedError(f"{type(self).__name__} has no positions to share")
+        assert type(first) is type(self), "positions are shared between mixers of one kind"
+        assert first is not self, "the first layer keeps its positions"
+        assert first.relative is not None, "there are no positions to share"
+        del self.relative
+        object.__setattr__(self, "relative", first.relative)  # not registered: it stays the first's, once
 
     def check_length(self, length: Size) -> None:
         """Refuse an input that is longer than the parameters allow.
@@ -80,7 +85,7 @@ class Mixer(nn.Module, ABC):
             return  # a look at the length would fix it in an exported graph
         raise ConfigError(
             f"{type(self).__name__}: got {length} tokens, built for at most {self.max_len}; "
-            "build it with a larger max_len, or cut the input"
+            f"build it with a larger max_len{' or `resize` it' if hasattr(self, 'resize') else ''}, or cut the input"
         )
 
 
@@ -105,9 +110,9 @@ class MixerConfig(Config, ABC):
     supports_cross: ClassVar[bool] = False
 
     @property
-    def shares_positions(self) -> bool:
-        """Whether all layers of a stack use the position parameters of the first."""
-        return False
+    def shared_positions(self) -> dict[str, Any] | None:
+        """Where all layers of a stack use the position parameters of the first: the values they must agree in."""
+        return None
 
     @abstractmethod
     def _build(self, dim: int, max_len: int, causal: bool) -> Mixer: ...

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from mixling.errors import ConfigError
+from mixling.config import Config
 
 if TYPE_CHECKING:
     Size = int
@@ -19,6 +20,7 @@ else:
 
 PositionKind = Literal["none", "sinusoidal", "learned"]
 
+_T5_DISTANCE = 128
 # Products with Toeplitz matrices of this size and more take the FFT: benchmarks/toeplitz.py has both ways for every N,
 # in float32 on one core, forward and with backward, at widths 256 and 1536 and batches of 1 and 16.
 FFT_FROM = 384
@@ -66,10 +68,39 @@ def _sinusoidal(positions: Int[Tensor, " N"], dim: int) -> Float[Tensor, "N D"]:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :dim]
 
 
+class RelativePositions(Config):
+    """Biases by distance on scores."""
+
+    num_buckets: int | None = Field(
+        None, ge=4, multiple_of=2, description="T5 has 32; None: one for each distance, which fixes the longest input"
+    )
+    max_distance: int | None = Field(None, ge=1, description="where the last bucket begins; T5's and the default: 128")
+    shared: bool = Field(False, description="all layers of a stack use the biases of the first, as T5's do")
+
+    @model_validator(mode="after")
+    def _buckets_grow(self) -> RelativePositions:
+        if self.num_buckets is None and self.max_distance is not None:
+            raise ValueError(f"max_distance = {self.max_distance} is of buckets; set num_buckets, or leave it out")
+        # Half of the buckets, or all in the causal form, and of these the first half are of single distances.
+        if self.num_buckets is not None and (self.max_distance or _T5_DISTANCE) <= self.num_buckets // 2:
+            raise ValueError(
+                f"max_distance: got {self.max_distance or _T5_DISTANCE}; with num_buckets = {self.num_buckets} it must "
+                f"be over {self.num_buckets // 2}"
+            )
+        return self
+
+
+def shared_positions(positions: RelativePositions | None, num_heads: int) -> dict[str, Any] | None:
+    """As `MixerConfig.shared_positions`, of mixers with biases by distance."""
+    if positions is None or not positions.shared:
+        return None
+    return {"num_heads": num_heads, "positions": positions.to_dict()}
+
+
 class RelativeBias(nn.Module):
     """A bias for each head and each distance j - i between key and query; starts at zero.
 
-    With `num_buckets` it is T5's (section 2.1): one half of the buckets for keys up to the query, the other for later
+    With buckets it is T5's (section 2.1): one half of the buckets for keys up to the query, the other for later
     ones (all for keys up to the query, if causal); of each, the first half are single distances, the others grow
     logarithmically up to `max_distance`, and the last is for all beyond. As T5's, the first of the later half is of no
     distance and never read, unless causal.
@@ -78,10 +109,9 @@ class RelativeBias(nn.Module):
 
     rows: Tensor
 
-    def __init__(
-        self, *, num_heads: int, max_len: int, num_buckets: int | None, max_distance: int = 128, causal: bool = False
-    ) -> None:
+    def __init__(self, positions: RelativePositions, *, num_heads: int, max_len: int, causal: bool = False) -> None:
         super().__init__()
+        num_buckets, max_distance = positions.num_buckets, positions.max_distance or _T5_DISTANCE
         self.reach = max_len - 1 if num_buckets is None else max_distance
         self.bucketed = num_buckets is not None
         distances = torch.arange(-self.reach, self.reach + 1)
@@ -108,8 +138,6 @@ def _t5_buckets(
     later = torch.zeros_like(distances) if causal else (distances > 0) * number
     far = (-distances).clamp(min=0) if causal else distances.abs()
     exact = number // 2
-    if max_distance <= exact:
-        raise ConfigError(f"max_distance: got {max_distance}; with {num_buckets} buckets it must be over {exact}")
     ratio = (far.clamp(min=1) / exact).log() / math.log(max_distance / exact)
     logarithmic = (exact + (ratio * (number - exact)).to(far.dtype)).clamp(max=number - 1)
     return later + torch.where(far < exact, far, logarithmic)

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -214,7 +214,13 @@ class RecurrentConfig(MixerConfig):
     hidden_dim: int | None = Field(None, ge=1, description="of each direction; default: the width")
     num_layers: int = Field(1, ge=1)
     bidirectional: bool = True
-    window: int = Field(2, ge=1, description="tokens that a gate of the QRNN sees; the LSTM has none")
+    window: int | None = Field(None, ge=1, description="tokens that a gate of the QRNN sees [2]; the LSTM has none")
+
+    @model_validator(mode="after")
+    def _window_has_a_use(self) -> RecurrentConfig:
+        if self.cell == "lstm" and self.window is not None:
+            raise ValueError(f"window = {self.window} is of the QRNN; leave it out, or set cell = 'qrnn'")
+        return self
 
     @property
     def supports_causal(self) -> bool:  # type: ignore[override]
@@ -226,7 +232,7 @@ class RecurrentConfig(MixerConfig):
         def cell(width: int) -> LSTM | QRNN:
             if self.cell == "lstm":
                 return LSTM(dim=width, hidden_dim=hidden_dim)
-            return QRNN(dim=width, hidden_dim=hidden_dim, window=self.window, max_len=max_len)
+            return QRNN(dim=width, hidden_dim=hidden_dim, window=self.window or 2, max_len=max_len)
 
         return Recurrent(
             dim=dim,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, real
-from mixling.mixers.positions import RelativeBias
+from mixling.mixers.positions import RelativeBias, RelativePositions, shared_positions
 
 
 class Synthesizer(Mixer):
@@ -26,23 +26,22 @@ class Synthesizer(Mixer):
     distance lift the limit on the length. Steps keep the values, so that their memory grows with the text.
     """
 
+    relative: RelativeBias
+
     def __init__(
         self,
         *,
         dim: int,
         max_len: int,
         num_heads: int,
-        num_buckets: int | None,
-        max_distance: int,
+        positions: RelativePositions,
         dropout: float,
         causal: bool,
     ) -> None:
         super().__init__()
         self.dim, self.num_heads, self.dropout, self.causal = dim, num_heads, dropout, causal
-        self.max_len = max_len if num_buckets is None else None
-        self.relative = RelativeBias(
-            num_heads=num_heads, max_len=max_len, num_buckets=num_buckets, max_distance=max_distance, causal=causal
-        )
+        self.max_len = max_len if positions.num_buckets is None else None
+        self.relative = RelativeBias(positions, num_heads=num_heads, max_len=max_len, causal=causal)
         self.value = nn.Linear(dim, dim)
         self.out = nn.Linear(dim, dim)
         for linear in (self.value, self.out):
@@ -94,15 +93,18 @@ class Synthesizer(Mixer):
 
 
 class SynthesizerConfig(MixerConfig):
-    """Position scores only; `num_buckets` None is one bias for each distance, fixing the longest input."""
+    """Position scores only."""
 
     type: Literal["synthesizer"] = "synthesizer"
     num_heads: int = Field(4, ge=1)
-    num_buckets: int | None = Field(None, ge=4, multiple_of=2, description="T5's buckets")
-    max_distance: int = Field(128, ge=1, description="where the last bucket begins")
+    positions: RelativePositions = RelativePositions()
     dropout: float = Field(0.0, ge=0, lt=1, description="on the probabilities")
 
     supports_causal = True
+
+    @property
+    def shared_positions(self) -> dict[str, Any] | None:
+        return shared_positions(self.positions, self.num_heads)
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Synthesizer:
         if dim % self.num_heads:
@@ -113,8 +115,7 @@ class SynthesizerConfig(MixerConfig):
             dim=dim,
             max_len=max_len,
             num_heads=self.num_heads,
-            num_buckets=self.num_buckets,
-            max_distance=self.max_distance,
+            positions=self.positions,
             dropout=self.dropout,
             causal=causal,
         )

@@ -34,10 +34,15 @@ class BlockConfig(Config):
     @field_validator("mixers", mode="before")
     @classmethod
     def _read_mixers(cls, values: Any) -> Any:
-        try:
-            return tuple(mixer_config(item) for item in values) if isinstance(values, list | tuple) else values
-        except ConfigError as error:
-            raise ValueError(str(error)) from None  # so that the outer error says where
+        if not isinstance(values, list | tuple):
+            return values
+        out = []
+        for place, item in enumerate(values):
+            try:
+                out.append(mixer_config(item))
+            except ConfigError as error:  # the outer error says which layer
+                raise ValueError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None
+        return tuple(out)
 
 
 class FeedForward(nn.Module):
@@ -63,7 +68,12 @@ class Block(nn.Module):
         super().__init__()
         self.pre = config.norm == "pre"
         self.dropout, self.survival = config.dropout, config.survival
-        self.mixers = nn.ModuleList(mixer.build(dim, max_len) for mixer in config.mixers)
+        self.mixers = nn.ModuleList()
+        for place, mixer in enumerate(config.mixers):
+            try:
+                self.mixers.append(mixer.build(dim, max_len))
+            except ConfigError as error:
+                raise ConfigError(f"mixers.{place}: {error}") from None
         self.mixer_norms = nn.ModuleList(nn.LayerNorm(dim) for _ in config.mixers)
         ffn = config.feed_forward
         self.feed_forward = None if ffn is None else FeedForward(dim=dim, ffn_dim=ffn.ffn_dim)

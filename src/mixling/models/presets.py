@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from mixling.config import merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
-from mixling.mixers.attention import AttentionConfig, RelativePositions
+from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.base import MixerConfig
 from mixling.mixers.fourier import FourierConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.linear_attention import LinearAttentionConfig
-from mixling.mixers.positions import PositionKind
+from mixling.mixers.positions import PositionKind, RelativePositions
 from mixling.mixers.recurrent import RecurrentConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.mixers.synthesizer import SynthesizerConfig
