@@ -128,8 +128,8 @@ def main() -> None:
     lines = json.loads(options.out.read_text()) if options.out.exists() else []
     for name in options.runs:
         for seed in options.seeds:
-            line = run(name, options.data, seed)
             made = provenance(seed=seed, packages=("onnxruntime", "tokenizers"))
+            line = run(name, options.data, seed)
             lines = [old for old in lines if (old["run"], old["seed"]) != (name, seed)]
             lines.append({**line, "provenance": made})
             options.out.parent.mkdir(exist_ok=True)

@@ -184,9 +184,9 @@ def main() -> None:
             parser.error(f"unknown task {name!r}; choose of {', '.join(TASKS)}")
     torch.set_num_threads(options.threads)
     for name in options.tasks or TASKS:
+        made = provenance(packages=("onnxruntime", "tokenizers"))
         report = run(name, options)
         print(f"{name}\n{as_table(report)}", flush=True)
-        made = provenance(packages=("onnxruntime", "tokenizers"))
         results = json.loads(options.out.read_text()) if options.out.exists() else {}
         results[name] = {"provenance": made, "epochs": TASKS[name].epochs, "models": report}
         write_json(options.out, results)

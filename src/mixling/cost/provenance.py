@@ -17,7 +17,7 @@ _PACKAGES = ("mixling", "torch", "numpy")
 
 
 def provenance(*, seed: int | None = None, device: str = "cpu", packages: Sequence[str] = ()) -> dict[str, Any]:
-    """Command, commit, seed, date, hardware and versions of this run, as JSON values.
+    """Command, commit, seed, date, hardware and versions of this run, as JSON values: to be asked where it begins.
 
     `commit` is None where the library runs from no git checkout, `dirty` says whether files were changed since.
     """
