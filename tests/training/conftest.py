@@ -14,6 +14,7 @@ import torch
 from mixling.data.batches import TextSet
 from mixling.data.examples import Example
 from mixling.data.store import ExampleStore
+from mixling.mixers.base import MixerConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
@@ -22,7 +23,7 @@ from mixling.models.model import ModelConfig, build_model
 from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.token_labelling import TokenLabelling
-from mixling.text.encoder import TextConfig, TextEncoder, train_vocabulary
+from mixling.text.encoder import Text, TextConfig, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.training.loop import Trainer, TrainingData
@@ -32,11 +33,10 @@ LABELS = ("down", "left", "up")
 MakeTrainer = Callable[..., Trainer]
 
 
-def model_config(*, dropout: float = 0.1) -> ModelConfig:
-    """A pNLP-Mixer of a few hundred weights."""
-    block = BlockConfig(
-        mixers=(TokenMLPConfig(hidden_dim=8),), feed_forward=FeedForwardConfig(ffn_dim=8), dropout=dropout
-    )
+def model_config(*, dropout: float = 0.1, mixer: MixerConfig | None = None) -> ModelConfig:
+    """A pNLP-Mixer of a few hundred weights, or one with another mixer."""
+    mixer = mixer or TokenMLPConfig(hidden_dim=8)
+    block = BlockConfig(mixers=(mixer,), feed_forward=FeedForwardConfig(ffn_dim=8), dropout=dropout)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=64, num_hashes=8), max_len=12, vocabulary_size=200),
         frontend=FrontendConfig(window=1),
@@ -46,8 +46,11 @@ def model_config(*, dropout: float = 0.1) -> ModelConfig:
     )
 
 
-def rows(count: int, *, seed: int, tagged: bool = False) -> ExampleStore:
-    """Texts of 1 to 11 made-up words; one of them tells the label, which is wrong in a tenth of the rows."""
+def rows(count: int, *, seed: int, tagged: bool = False, pairs: bool = False) -> ExampleStore:
+    """Texts of 1 to 11 made-up words; one of them tells the label, which is wrong in a tenth of the rows.
+
+    Of pairs it is in the second text; the first is made up as a whole.
+    """
     rng = np.random.default_rng(seed)
     filler = ["".join(rng.choice(list("abcdefgh"), size=4)) for _ in range(60)]
 
@@ -59,7 +62,10 @@ def rows(count: int, *, seed: int, tagged: bool = False) -> ExampleStore:
             tags = tuple("B-way" if word in LABELS else "O" for word in words)
             return Example(words, tags, "rows.jsonl", number + 1)
         shown = label if rng.random() < 0.9 else LABELS[rng.integers(3)]
-        return Example(" ".join(words), shown, "rows.csv", number + 2)
+        text: Text = " ".join(words)
+        if pairs:
+            text = (" ".join(rng.choice(filler, size=4)), " ".join(words[-5:] if label in words[-5:] else [label]))
+        return Example(text, shown, "rows.csv", number + 2)
 
     return ExampleStore.from_examples(example(number) for number in range(count))
 
@@ -70,6 +76,8 @@ def trainer(
     num_train: int = 50,
     num_dev: int = 20,
     tagged: bool = False,
+    pairs: bool = False,
+    mixer: MixerConfig | None = None,
     dropout: float = 0.1,
     keep: bool = True,
     train: ExampleStore | None = None,
@@ -77,12 +85,13 @@ def trainer(
     **options: Any,
 ) -> Trainer:
     """A trainer that has not begun; `options` are those of `Trainer`."""
-    train, dev = train or rows(num_train, seed=1, tagged=tagged), rows(num_dev, seed=2, tagged=tagged)
+    kind_of_rows = {"tagged": tagged, "pairs": pairs}
+    train, dev = train or rows(num_train, seed=1, **kind_of_rows), rows(num_dev, seed=2, **kind_of_rows)
     labels = LabelSet(("O", "B-way", "I-way"), "iob") if tagged else LabelSet(LABELS, "single")
     kind: type[Task] = TokenLabelling if tagged else Classification
     counts = train.label_counts()
     task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
-    shape = model_config(dropout=dropout)
+    shape = model_config(dropout=dropout, mixer=mixer)
     encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
     data = TrainingData(
         train=TextSet(train, encoder, keep=keep),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, model_validator
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
@@ -46,6 +46,12 @@ class VectorConfig(Config):
     max_tokens: int = Field(100_000_000, ge=1, description="further text is not read; 4 bytes each")
     lowercase: bool = True
     contractions: bool = False
+
+    @model_validator(mode="after")
+    def _enough_contexts(self) -> VectorConfig:
+        if min(self.max_contexts, self.max_words) <= self.dim:
+            raise ValueError(f"dim: got {self.dim}; it must be under max_contexts and max_words")
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)

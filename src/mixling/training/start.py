@@ -15,12 +15,12 @@ import torch
 
 from mixling.errors import ConfigError
 from mixling.models.frontend import ProjectionFrontend
-from mixling.text.encoder import TextEncoder
+from mixling.text.encoder import TextConfig, TextEncoder
 from mixling.text.fingerprint import AveragedEmbedding, Units
 from mixling.text.vectors import WordVectors
 
 # Of the mean diagonal of the normal equations; the best on words held out is taken.
-_PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3)
+_PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _HELD_OUT = 10  # every tenth word
 
 
@@ -45,10 +45,7 @@ def start_bottleneck(
         ConfigError: the front end has an embedding table, or reads words that were split otherwise.
     """
     text, config = encoder.config, vectors.config
-    if isinstance(text.projection, Units | AveragedEmbedding):
-        raise ConfigError(
-            f"a start from word vectors needs hashed features; projection {text.projection.type!r} is none"
-        )
+    check_projection(text)
     for name in ("lowercase", "contractions"):
         if getattr(text, name) != getattr(config, name):
             raise ConfigError(
@@ -73,6 +70,18 @@ def start_bottleneck(
         first = 0 if frontend.spread is not None else frontend.window * frontend.dim
         frontend.weight[: len(rows), first : first + width] = torch.from_numpy(rows[:, :width])
     return Started(words=len(wanted), explained=float(scores[penalty]), penalty=penalty)
+
+
+def check_projection(text: TextConfig) -> None:
+    """Refuse a start where there is nothing to regress on.
+
+    Raises:
+        ConfigError: the front end has a table of units.
+    """
+    if isinstance(text.projection, Units | AveragedEmbedding):
+        raise ConfigError(
+            f"a start from word vectors needs hashed features; projection {text.projection.type!r} has none"
+        )
 
 
 def _features(encoder: TextEncoder, words: tuple[str, ...]) -> Any:

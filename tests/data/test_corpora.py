@@ -1,0 +1,51 @@
+"""Unlabelled text: lines of text files, cells of tables, and what is wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from mixling.data.corpora import read_texts
+from mixling.errors import ConfigError, DataError
+
+
+def test_lines_and_cells_are_documents(tmp_path: Path) -> None:
+    plain, zipped = tmp_path / "a.txt", tmp_path / "b.TXT.gz"
+    plain.write_bytes("\ufeffone line\r\n\n  \nanother one".encode())
+    zipped.write_bytes(gzip.compress("größe\n".encode()))
+    rows = tmp_path / "c.jsonl"
+    lines = [{"text": "said", "x": 1}, {"text": ["two", "words"]}, {"text": None}, {"text": ""}, {"text": "end"}]
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = tmp_path / "d.csv"
+    table.write_text('body,n\n"a, b",1\n')
+    found = [text.strip() for text in read_texts([plain, zipped, str(rows)])]
+    assert found == ["one line", "another one", "größe", "said", "two words", "end"]
+    assert list(read_texts([table], text="body")) == ["a, b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.txt", b"fine\nbad \xff\n", "a.txt:2: byte 0xff"),
+        ("a.txt", b"fine\nnul \0\n", "a.txt:2: holds a NUL byte"),
+        ("a.txt", b"\n \n", "a.txt: holds no text; leave it out"),
+        ("a.txt.gz", gzip.compress(b"much text\n" * 99)[:-10], "cut short"),
+        ("a.csv", b"body,n\nx,1\n", "a.csv: no column 'text'; allowed: body, n; choose a column with --text"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": 7}\n', "a.jsonl:2: column 'text' holds int '7'; a text is allowed"),
+        ("a.doc", b"text", "unknown extension '.doc'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        list(read_texts([path]))
+    assert told in str(caught.value)
+
+
+def test_something_must_be_named() -> None:
+    with pytest.raises(ConfigError, match="name at least one file"):
+        list(read_texts([]))

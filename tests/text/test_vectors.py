@@ -1,0 +1,149 @@
+"""Word vectors: counts and associations against loops, and what a user may do wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixling.errors import DataError, ModelFileError, StorageError
+from mixling.text import vectors as module
+from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
+
+pytest.importorskip("sklearn")
+SMALL = VectorConfig(dim=2, window=2, max_words=6, max_contexts=3, min_count=2, smoothing=0.5)
+
+
+def texts(number: int = 60, seed: int = 0) -> list[str]:
+    """ "x1 sees y1" and the like: words of one kind stand beside the same words."""
+    rng = np.random.default_rng(seed)
+    kinds = [["cat", "dog", "cow"], ["red", "blue", "green"]]
+    beside = [["eats", "runs", "sleeps"], ["shines", "paints", "fades"]]
+    out = []
+    for _ in range(number):
+        kind = rng.integers(2)
+        out.append(f"The {rng.choice(kinds[kind])} {rng.choice(beside[kind])} here")
+    return out
+
+
+def pairs_by_loops(documents: list[list[str]], words: list[str], config: VectorConfig) -> np.ndarray:
+    contexts = words[: config.max_contexts]
+    out = np.zeros((len(words), len(contexts)))
+    for document in documents:
+        for i, word in enumerate(document):
+            for j, context in enumerate(document):
+                if i != j and abs(i - j) <= config.window and word in words and context in contexts:
+                    out[words.index(word), contexts.index(context)] += 1
+    return out
+
+
+@pytest.mark.parametrize("chunk", [3, 1 << 20])
+def test_pairs_are_counted_within_the_window_and_within_a_text(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK", chunk)
+    documents = [line.split() for line in ("a b a c d a", "b a", "c", "a a b e f c b", "d b c")]
+    tokens, words, counts, total = module._read([" ".join(line) for line in documents], SMALL)
+    found = Counter(word for line in documents for word in line)
+    assert total == sum(found.values())
+    assert list(words) == ["a", "b", "c", "d"]  # by count, then as met; e and f stand once
+    assert counts.tolist() == [found[word] for word in words]
+    pairs = module._pairs(tokens, len(words), SMALL).toarray()
+    np.testing.assert_array_equal(pairs, pairs_by_loops(documents, list(words), SMALL))
+
+
+def test_associations_are_positive_pointwise_mutual_information_of_smoothed_contexts() -> None:
+    from scipy.sparse import csr_matrix
+
+    counts = np.array([[4.0, 1.0, 0.0], [1.0, 0.0, 2.0], [3.0, 3.0, 3.0]])
+    found = module._pmi(csr_matrix(counts.astype(np.float32)), SMALL).toarray()
+    smoothed = counts.sum(0) ** SMALL.smoothing
+    for i, j in np.ndindex(3, 3):
+        expected = 0.0
+        if counts[i, j]:
+            joint = counts[i, j] / counts.sum()
+            expected = max(0.0, math.log(joint / (counts[i].sum() / counts.sum() * smoothed[j] / smoothed.sum())))
+        assert found[i, j] == pytest.approx(expected, abs=1e-6)
+
+
+def test_words_of_one_kind_are_near() -> None:
+    made = train_vectors(texts(400), VectorConfig(dim=3, max_contexts=10))
+    np.testing.assert_allclose(np.linalg.norm(made.vectors, axis=1), 1.0, atol=1e-5)
+    near = made.vectors @ made.vectors.T
+    cat, dog, red = (made.words.index(word) for word in ("cat", "dog", "red"))
+    assert near[cat, dog] > 0.8 > near[cat, red] + 0.3
+    assert "the" in made.words  # in lower case
+
+
+def test_equal_texts_give_equal_vectors_and_pairs_are_two_texts() -> None:
+    config = VectorConfig(dim=3, max_contexts=10)
+    one, two = train_vectors(texts(), config), train_vectors(iter(texts()), config)
+    np.testing.assert_array_equal(one.vectors, two.vectors)
+    as_pairs = train_vectors(list(zip(texts()[::2], texts()[1::2], strict=True)), config)
+    np.testing.assert_array_equal(as_pairs.vectors, one.vectors)
+    split = train_vectors([line.split() for line in texts()], config)
+    np.testing.assert_array_equal(split.vectors, one.vectors)
+
+
+def test_reading_ends_at_the_greatest_number_of_tokens() -> None:
+    made = train_vectors(texts(100), VectorConfig(dim=2, max_contexts=10, max_tokens=81))
+    assert made.num_tokens == 84  # to the end of the text
+
+
+def test_contractions_are_words_if_asked() -> None:
+    lines = ["it isn't red", "it isn't blue"]
+    assert "n't" in train_vectors(lines, VectorConfig(dim=1, contractions=True)).words
+    assert "isn" in train_vectors(lines, VectorConfig(dim=1)).words
+
+
+def test_they_are_saved_and_read(tmp_path: Path) -> None:
+    made = train_vectors(texts(), VectorConfig(dim=3, max_contexts=10, contractions=True))
+    made.save(tmp_path / "start")
+    found = WordVectors.load(tmp_path / "start")
+    assert (found.config, found.words, found.num_tokens) == (made.config, made.words, made.num_tokens)
+    np.testing.assert_array_equal(found.vectors, made.vectors)
+    np.testing.assert_array_equal(found.counts, made.counts)
+
+
+def _cut(folder: Path) -> None:
+    path = folder / "vectors.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _lose_a_word(folder: Path) -> None:
+    path = folder / "vectors.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "words": content["words"][1:]}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda folder: (folder / "vectors.json").unlink(), "holds no word vectors; make them: mixling vectors"),
+        (lambda folder: (folder / "vectors.json").write_text("{}"), "is damaged: 'config'"),
+        (lambda folder: (folder / "vectors.json").write_text("[1"), "is damaged"),
+        (_cut, "is damaged"),
+        (_lose_a_word, "words have vectors"),
+    ],
+)
+def test_a_damaged_folder_is_told(tmp_path: Path, harm: Callable[[Path], object], told: str) -> None:
+    train_vectors(texts(), VectorConfig(dim=3, max_contexts=10)).save(tmp_path)
+    harm(tmp_path)
+    with pytest.raises(ModelFileError, match=told):
+        WordVectors.load(tmp_path)
+
+
+def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the text has 2 words that stand in it 2 times or more; over 3 are needed"):
+        train_vectors(["a b a b"], VectorConfig(dim=3, max_contexts=10))
+    with pytest.raises(DataError, match="has 0 words"):
+        train_vectors([], VectorConfig(dim=3, max_contexts=10))
+    with pytest.raises(ValueError, match="dim: got 64; it must be under max_contexts"):
+        VectorConfig(max_contexts=64)
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(StorageError):
+        train_vectors(texts(), VectorConfig(dim=3, max_contexts=10)).save(blocked)

@@ -1,0 +1,110 @@
+"""The unsupervised start: ridge regression against scikit-learn's, and where its rows go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mixling.errors import ConfigError
+from mixling.models.frontend import FrontendConfig, ProjectionFrontend
+from mixling.text.encoder import TextConfig, TextEncoder, train_vocabulary
+from mixling.text.fingerprint import Binary, MinHash, Projection, Units
+from mixling.text.vectors import VectorConfig, WordVectors
+from mixling.training import start
+from mixling.training.start import start_bottleneck
+
+DIM = 4
+
+
+def word_vectors(number: int = 80, *, dim: int = DIM, lowercase: bool = True) -> WordVectors:
+    rng = np.random.default_rng(0)
+    words = tuple(dict.fromkeys("".join(rng.choice(list("abcde"), size=5)) for _ in range(number)))
+    vectors = rng.standard_normal((len(words), dim)).astype(np.float32)
+    counts = rng.integers(1, 100, len(words))
+    return WordVectors(
+        config=VectorConfig(dim=dim, lowercase=lowercase), words=words, counts=counts, vectors=vectors, num_tokens=9
+    )
+
+
+def encoder(projection: Projection, vectors: WordVectors, *, lowercase: bool = True) -> TextEncoder:
+    config = TextConfig(projection=projection, lowercase=lowercase)
+    return TextEncoder(config, train_vocabulary([" ".join(vectors.words)], config))
+
+
+def frontend(config: FrontendConfig, *, num_features: int, dim: int = DIM) -> ProjectionFrontend:
+    torch.manual_seed(0)
+    return ProjectionFrontend(config, num_features=num_features, dim=dim, max_len=9)
+
+
+def rows_of(front: ProjectionFrontend, reader: TextEncoder, words: tuple[str, ...]) -> torch.Tensor:
+    places = np.array([item.words[0] for item in reader.encode([[word] for word in words])])
+    bags = reader.bags(places)
+    weights = None if bags.weights is None else torch.from_numpy(bags.weights)
+    return front.word_rows(torch.from_numpy(bags.positions), weights)[1:].detach()
+
+
+@pytest.mark.parametrize("projection", [MinHash(num_features=50, num_hashes=6), Binary(num_features=50, num_hashes=3)])
+def test_it_is_weighted_ridge_regression_up_to_its_scale(
+    projection: MinHash | Binary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sklearn.linear_model import Ridge
+
+    vectors = word_vectors()
+    reader, front = encoder(projection, vectors), frontend(FrontendConfig(), num_features=50)
+    monkeypatch.setattr(start, "_PENALTIES", (0.2,))
+    done = start_bottleneck(front, reader, vectors, scale=0.7)
+    assert (done.words, done.penalty) == (len(vectors.words), 0.2)
+    features = np.zeros((len(vectors.words), 50))
+    for row, item in zip(features, reader.encode([[word] for word in vectors.words]), strict=True):
+        bags = reader.bags(item.words)
+        weights = np.ones_like(bags.positions[0]) if bags.weights is None else bags.weights[0]
+        np.add.at(row, bags.positions[0], weights)
+    weights = np.sqrt(vectors.counts)
+    penalty = 0.2 * np.trace((features * weights[:, None]).T @ features) / 50
+    ridge = Ridge(alpha=penalty, fit_intercept=False).fit(features, vectors.vectors, sample_weight=weights)
+    found, expected = front.weight.detach().numpy(), ridge.coef_.T
+    scale = np.linalg.norm(found) / np.linalg.norm(expected)
+    np.testing.assert_allclose(found, expected * scale, rtol=1e-3, atol=1e-5)
+    made = rows_of(front, reader, vectors.words).numpy()
+    assert np.sqrt(np.average(np.square(made).mean(1), weights=weights)) == pytest.approx(0.7, rel=1e-4)
+
+
+def test_the_penalty_is_the_best_on_words_left_out_and_the_share_is_of_them() -> None:
+    vectors = word_vectors(300)  # of random vectors nothing can be foretold: the strongest penalty is the best
+    reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)
+    done = start_bottleneck(frontend(FrontendConfig(), num_features=50), reader, vectors)
+    assert done.penalty == max(start._PENALTIES)
+    assert done.explained < 0.1
+    # vectors that are a sum over the features are foretold
+    front = frontend(FrontendConfig(), num_features=50)
+    known = rows_of(front, reader, vectors.words).numpy()
+    copy = WordVectors(config=vectors.config, words=vectors.words, counts=vectors.counts, vectors=known, num_tokens=9)
+    done = start_bottleneck(frontend(FrontendConfig(), num_features=50), reader, copy)
+    assert done.penalty == min(start._PENALTIES)
+    assert done.explained > 0.9
+
+
+@pytest.mark.parametrize("dim", [3, 6])
+@pytest.mark.parametrize(("window", "form"), [(0, "full"), (2, "full"), (2, "factorised")])
+def test_the_words_own_columns_are_set_and_no_others(window: int, form: str, dim: int) -> None:
+    vectors = word_vectors()
+    reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)
+    front = frontend(FrontendConfig(window=window, window_form=form), num_features=50, dim=dim)
+    before = front.weight.detach().clone()
+    start_bottleneck(front, reader, vectors)
+    changed = (front.weight.detach() != before).any(0).nonzero().flatten().tolist()
+    first = window * dim if form == "full" else 0
+    assert changed == list(range(first, first + min(dim, DIM)))
+
+
+def test_what_cannot_begin_so_is_told() -> None:
+    vectors = word_vectors(lowercase=False)
+    front = frontend(FrontendConfig(), num_features=50)
+    with pytest.raises(ConfigError, match="made with lowercase = False, the model has"):
+        start_bottleneck(front, encoder(MinHash(num_features=50), vectors), vectors)
+    vectors = word_vectors()
+    reader = encoder(MinHash(num_features=50), vectors)
+    units = TextEncoder(TextConfig(projection=Units(num_features=len(reader.vocabulary))), reader.vocabulary)
+    with pytest.raises(ConfigError, match="projection 'units' has none"):
+        start_bottleneck(front, units, vectors)
