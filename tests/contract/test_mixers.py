@@ -269,6 +269,14 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
         x, mask = batch([4, 2])
         x = torch.where(mask[..., None], x, 0.5).requires_grad_()
         assert torch.autograd.gradcheck(lambda x, mixer=mixer, mask=mask: mixer(x, mask)[mask], x, atol=1e-6)
+        names, values = zip(*mixer.named_parameters(), strict=True) if list(mixer.parameters()) else ((), ())
+
+        def of_parameters(*values: Tensor, mixer=mixer, names=names, x=x, mask=mask) -> Tensor:
+            return torch.func.functional_call(mixer, dict(zip(names, values, strict=True)), (x.detach(), mask))[mask]
+
+        if values:  # along random directions: some have thousands
+            torch.manual_seed(3)
+            assert torch.autograd.gradcheck(of_parameters, values, atol=1e-5, fast_mode=True)
 
 
 @every_mixer
@@ -369,7 +377,7 @@ def test_onnx_with_any_batch_and_any_length(name: str) -> None:
     program.save(file)
     session = onnxruntime.InferenceSession(file.getvalue(), providers=["CPUExecutionProvider"])
     given = {item.name for item in session.get_inputs()}
-    for lengths in ([1], [3, 2, 1], [MAX_LEN - 1, 4], [6, 4]):
+    for lengths in ([1], [3, 2, 1], [MAX_LEN - 1, 4], [MAX_LEN, 4], [6, 4]):
         x, mask = batch(lengths)
         feeds = {"x": x.float().numpy(), "mask": mask.numpy()}
         (y,) = session.run(None, {key: value for key, value in feeds.items() if key in given})
