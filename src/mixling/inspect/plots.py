@@ -112,6 +112,72 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
     _save(figure, path)
 
 
+def learning_curves(
+    models: Mapping[str, Mapping[int, Sequence[float]]], path: str | Path, *, metric: str, levels: Mapping[str, float]
+) -> None:
+    """Draw results of models over the number of training examples, as a PNG file: medians, in bands of all runs.
+
+    Args:
+        models: by name, for each number of examples, the result of each run.
+        metric: what the results are, such as "test MSE".
+        levels: results without training, by name, drawn as level lines.
+
+    Raises:
+        StorageError: the file cannot be written; what stood there still stands.
+        UserError: matplotlib is not installed.
+    """
+    figure = _figure(6.5, 4.5)
+    axes = figure.add_subplot()
+    for name, results in models.items():
+        sizes = sorted(results)
+        axes.plot(sizes, [float(np.median(results[size])) for size in sizes], marker="o", label=name)
+        axes.fill_between(
+            sizes, [min(results[size]) for size in sizes], [max(results[size]) for size in sizes], alpha=0.2
+        )
+    for name, level in levels.items():
+        axes.axhline(level, linestyle=":", color="grey")
+        axes.annotate(name, (0.01, level), xycoords=axes.get_yaxis_transform(), va="bottom", fontsize=8, color="grey")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("training examples")
+    axes.set_ylabel(metric)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    _save(figure, path)
+
+
+def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]], path: str | Path) -> None:
+    """Draw maps (M, N) from input to output tokens below the signals that they belong to, as a PNG file.
+
+    Args:
+        models: by name, a map and signals (N,) by name. Each map has its own scale, as the sizes of gradients differ;
+            it ends at the 99th percentile, so that a few large entries do not hide the rest.
+
+    Raises:
+        StorageError: the file cannot be written; what stood there still stands.
+        UserError: matplotlib is not installed.
+    """
+    figure = _figure(3.6 * len(models), 5.2)
+    all_axes = figure.subplots(2, len(models), squeeze=False, sharex=True, height_ratios=(2, 5))
+    for (above, below), (name, (token_map, signals)) in zip(all_axes.T, models.items(), strict=True):
+        for label, signal in signals.items():
+            above.plot(signal, label=label, linewidth=1)
+        above.set_title(name, parse_math=False)
+        image = below.imshow(
+            token_map,
+            cmap="viridis",
+            vmin=0.0,
+            vmax=np.quantile(token_map, 0.99),
+            interpolation="nearest",
+            aspect="auto",
+        )
+        figure.colorbar(image, ax=below, orientation="horizontal", extend="max")
+        below.set_xlabel("input token")
+    all_axes[0, 0].legend(fontsize=7)
+    all_axes[1, 0].set_ylabel("output token")
+    _save(figure, path)
+
+
 def _points(records: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float]]:
     """The pairs (epoch, value) of the records that hold both as finite numbers."""
     pairs = [(record.get("epoch"), record.get(key)) for record in records]
