@@ -76,6 +76,10 @@ def test_a_complete_dictionary_of_json_values_round_trips() -> None:
         # In a union the keys of the member that `type` names are meant, and its tag is no part of the place.
         ({"shape": {"type": "square", "side": 3}}, "'shape.side'", "did you mean 'side_length'?"),
         ({"shape": {"type": "circle", "side_length": 3}}, "'shape.side_length'", "allowed: radius, type"),
+        # A key that stands deeper, in every member of a union.
+        ({"radius": 3}, "'radius'", "did you mean 'shape.radius'? allowed: extra, layers, shape, title"),
+        ({"side_lenght": 3}, "'side_lenght'", "did you mean 'shape.side_length'?"),
+        ({"type": "circle"}, "'type'", "did you mean 'shape.type'? allowed"),
     ],
 )
 def test_an_unknown_key_is_told_with_its_place_and_the_near_miss(values: dict, place: str, hint: str) -> None:
@@ -162,7 +166,7 @@ def test_overrides_share_tables_and_the_later_one_wins() -> None:
 
 @pytest.mark.parametrize("item", ["lr", "=3", " =3", ""])
 def test_an_override_without_key_and_value_is_refused(item: str) -> None:
-    with pytest.raises(ConfigError, match=r"--set train\.lr=0\.001"):
+    with pytest.raises(ConfigError, match=r"--set train\.optim\.lr=0\.001"):
         read_overrides([item])
 
 

@@ -81,6 +81,13 @@ def test_a_fitted_estimator_survives_pickling_saving_and_loading(fitted: TextCla
     fitted.save(tmp_path / "model")
     loaded = TextClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(texts), expected)
+    assert loaded.files_ == fitted.files_
+    alone = TextClassifier.load(tmp_path / "model" / "model.onnx")
+    np.testing.assert_array_equal(alone.predict_proba(texts), expected)
+    alone.save(tmp_path / "alone")
+    assert [path.name for path in (tmp_path / "alone").iterdir()] == ["model.onnx"]
+    with pytest.raises(ModelFileError, match=r"README\.md: "):
+        TextClassifier.load(tmp_path / "model" / "README.md")
     assert set(loaded.predict(texts)) <= {"true", "false"}
     assert Predictor(tmp_path / "model").predict(texts[0]).label == str(fitted.predict(texts[:1])[0]).lower()
     with pytest.raises(ModelFileError, match=r"TextClassifier\.load"):
@@ -115,7 +122,7 @@ def test_weights_decide_between_contradicting_rows() -> None:
         dev = (texts[:1], [winner])
         made = classifier(epochs=4).fit(texts, labels, sample_weight=weights, dev=dev)
         assert set(made.predict(texts)) == {winner}
-    for wrong in ([1.0], [-1.0] * 48, [float("nan")] * 48, [0.0] * 48):
+    for wrong in ([1.0], [-1.0] * 48, [float("nan")] * 48, [0.0] * 48, ["a"] * 48, [[1], [2, 3]], 1j):
         with pytest.raises(DataError, match="sample_weight"):
             classifier().fit(texts, labels, sample_weight=wrong)
 
@@ -125,16 +132,41 @@ def test_sets_of_labels_make_it_multi_label() -> None:
     sets = [{"film", "good"} if label else {"film"} for label in labels]
     made = classifier(epochs=10).fit(texts, sets)
     assert made.classes_.tolist() == ["film", "good"]
-    assert np.mean([set(found) == gold for found, gold in zip(made.predict(texts), sets, strict=True)]) > 0.9
+    right = [set(found) == gold for found, gold in zip(made.predict(texts), sets, strict=True)]
+    assert made.score(texts, sets) == made.score(texts, [[*labels, *labels] for labels in sets]) == np.mean(right) > 0.9
+    weights = np.arange(1, 49)
+    odd = [{"good"}, *sets[1:]]
+    assert made.score(texts, odd, sample_weight=weights) == pytest.approx(np.average([0, *right[1:]], weights=weights))
+    with pytest.raises(DataError, match=r"<score>:1: got 'film' where a collection of labels is needed"):
+        made.score(texts, [{"film"}, *["film"] * 47])
+
+
+def test_grid_search_of_a_multi_label_model() -> None:
+    texts, labels = rows()
+    sets = [{"film", "good"} if label else {"film"} for label in labels]
+    # Sets, because scikit-learn's own folds refuse targets that are lists or tuples.
+    search = GridSearchCV(classifier(epochs=30), {"lr": [1e-6, 0.02]}, cv=2, error_score="raise", refit=False)
+    search.fit(texts, sets)
+    assert search.best_params_ == {"lr": 0.02}
+    assert search.best_score_ > 0.5
 
 
 def test_pairs_and_wrong_texts() -> None:
     texts, labels = rows(24)
     pairs = [(text, "yes") for text in texts]
-    assert len(classifier(epochs=1).fit(pairs, labels).predict(pairs)) == 24
+    paired = classifier(epochs=1).fit(pairs, labels)
+    assert len(paired.predict(pairs)) == 24
+    assert 0 <= paired.score(pairs, labels) <= 1
+    for ask in (paired.predict, paired.predict_proba):
+        with pytest.raises(DataError, match="item 0 is one text; this model was trained on pairs"):
+            ask(texts)
     for wrong, message in (([1] * 24, "a text is needed"), (texts[:5], "5 texts but 24"), ([("a",)] * 24, "pair")):
         with pytest.raises(DataError, match=message):
             classifier().fit(wrong, labels)
+    with pytest.raises(DataError, match="<fit>:3: got one text, but the first is a pair; give pairs only or none"):
+        classifier().fit([*pairs[:3], "a", *pairs[4:]], labels)
+    with pytest.raises(DataError, match="<dev>:0: got a pair of texts, but the first is one text"):
+        classifier().fit(texts, labels, dev=(pairs, labels))
     with pytest.raises(DataError, match="float"):
         classifier().fit(texts, [0.5] * 24)
     with pytest.raises(ConfigError, match="did you mean 'pnlp-mixer-x-small'"):
@@ -152,5 +184,75 @@ def test_a_tagger(tmp_path: Path) -> None:
     assert (span.label, span.start, span.end) == ("city", 18, 22)
     made.save(tmp_path)
     assert TokenLabeller.load(tmp_path).predict(words[:2]) == made.predict(words[:2])
-    with pytest.raises(DataError, match="5 words but 4 tags"):
-        TokenLabeller(config=TINY).fit(words, [tags[0][:4]] * 48)
+    assert TokenLabeller.load(tmp_path / "model.onnx").predict(words[:2]) == made.predict(words[:2])
+    assert made.predict([np.array(words[0]), tuple(words[1])]) == made.predict(words[:2])
+
+    assert made.score(words[:2], [tags[0], ["B-city", "O", "O", "O", "O"]], sample_weight=[3, 1]) == 18 / 20
+    for wrong, message in (
+        (["play jazz"], "item 0 is of type str; a sentence is a list of words"),
+        ("play", "one str"),
+    ):
+        with pytest.raises(DataError, match=message):
+            made.predict(wrong)
+    for score_words, score_tags, weights, message in (
+        ([], [], None, "nothing to score"),
+        (words, tags[:3], None, "48 texts but 3 targets"),
+        (words[:2], [tags[0], tags[0][:4]], None, "<score>:1: its tags: 5 tokens but 4 slots"),
+        (words[:2], tags[:2], ["a", 1], r"sample_weight: got \['a', 1\]; 2 finite numbers >= 0"),
+        (words[:2], tags[:2], [1], r"sample_weight: got shape \(1,\)"),
+    ):
+        with pytest.raises(DataError, match=message):
+            made.score(score_words, score_tags, sample_weight=weights)
+
+
+WORDS, TAGS = ["to", "Rome"], ["O", "B-city"]
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "message"),
+    [
+        (WORDS, ["O"], "its tags: 2 tokens but 1 slots; give each token one"),
+        (WORDS, ["O", "I-city"], r"bad IOB at token 2 \('Rome'\): 'I-city' follows 'O'; a span begins with B-city"),
+        (WORDS, ["O", "X"], "bad IOB at token 2 .*got 'X'; O, B-name and I-name are allowed"),
+        (WORDS, ["O", None], "its tags: slot 2 is empty"),
+        (WORDS, "O B-city", r"its tags is a string \(O B-city\); a list of strings"),
+        ("to Rome", TAGS, r"the sentence is a string \(to Rome\); a list of strings is allowed"),
+        (["to", 3], TAGS, "the sentence: token 2 is not text but a number"),
+        (["to", " "], TAGS, "the sentence: token 2 is empty"),
+        ([], [], "the sentence is empty; give at least one token"),
+    ],
+)
+def test_wrong_sentences_and_tags_are_named(words: Any, tags: Any, message: str) -> None:
+    with pytest.raises(DataError, match=f"<fit>:3: .*{message}"):
+        TokenLabeller(config=TINY).fit([*[WORDS] * 3, words, WORDS], [*[TAGS] * 3, tags, TAGS])
+    with pytest.raises(DataError, match=f"<dev>:0: .*{message}"):
+        TokenLabeller(config=TINY).fit([WORDS] * 9, [TAGS] * 9, dev=([words], [tags]))
+
+
+@pytest.mark.parametrize("wrong", ["one text", b"ab", None, 7, {"a": 1}, np.array([["a"], ["b"]])])
+def test_what_is_no_list_is_not_taken_apart(fitted: TextClassifier, wrong: Any) -> None:
+    for ask in (fitted.predict, fitted.predict_proba, lambda X: fitted.score(X, ["yes"] * 8)):
+        with pytest.raises(DataError, match="not a list of texts"):
+            ask(wrong)
+    for made in (classifier(), TokenLabeller(config=TINY)):
+        with pytest.raises(DataError, match="not a list of texts"):
+            made.fit(wrong, ["yes", "no"] * 4)
+        with pytest.raises(DataError, match="not a list of targets"):
+            made.fit(["a text"] * 8, wrong)
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ([["a", "b"], *["ab"] * 9], "<fit>:1: got 'ab' where a collection of labels is needed"),
+        (["ab", *[["a", "b"]] * 9], r"<fit>:1: got \"\['a', 'b'\]\" where one label is needed"),
+        ([["a"], [None], *[["b"]] * 8], "<fit>:1: label None is of type NoneType"),
+        (["a", None, *["b"] * 8], "<fit>:1: label None is of type NoneType"),
+        (["a"] * 10, "only the label 'a' in 10 training rows"),
+    ],
+)
+def test_wrong_targets_are_named(targets: list[Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        classifier().fit(["same text"] * 10, targets)
+    with pytest.raises(DataError, match="<dev>:0: got"):
+        classifier().fit(["a", "b"], ["x", "y"], dev=(["c"], [["x"]]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 from mixling import storage
 from mixling.errors import StorageError
-from mixling.storage import remove_leftovers, write_atomic, write_json
+from mixling.storage import append, remove, remove_leftovers, write_atomic, write_json
 
 DISK_FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -137,3 +139,69 @@ def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(
     assert len(os.listdir(tmp_path)) == len(kept) + 1
     remove_leftovers(tmp_path)
     assert set(os.listdir(tmp_path)) == kept
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE)
+    write_atomic(tmp_path / "pipe", b"content")
+    assert reader.communicate(timeout=10)[0] == b"content"
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+# Devices are named where no file can be made, so that a fault of ours could not replace one.
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs terminals")
+def test_a_device_is_written_into() -> None:
+    reader, writer = os.openpty()
+    try:
+        write_atomic(os.ttyname(writer), b"content")
+        assert os.read(reader, 100) == b"content"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full") or not os.path.exists("/proc/self/fd"), reason="needs /dev/full")
+def test_a_device_that_takes_nothing_is_told() -> None:
+    with open("/dev/full", "wb") as full:
+        path = f"/proc/self/fd/{full.fileno()}"
+        with pytest.raises(StorageError, match=f"{path}: could not be written: No space left on device$"):
+            write_atomic(path, b"content")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc/self/fd")
+def test_standard_output_by_name_adds_to_the_file_that_a_shell_opened(tmp_path: Path) -> None:
+    code = "from mixling.storage import write_atomic; write_atomic('/proc/self/fd/1', 'new')"  # as /dev/stdout is
+    (tmp_path / "out").write_text("old\n")
+    inode = (tmp_path / "out").stat().st_ino
+    with (tmp_path / "out").open("ab") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert (tmp_path / "out").read_text() == "old\nnew"
+    assert (tmp_path / "out").stat().st_ino == inode
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["a file", "nothing yet"])
+def test_of_a_symbolic_link_the_target_is_replaced(tmp_path: Path, there: bool) -> None:
+    (tmp_path / "data").mkdir()
+    if there:
+        (tmp_path / "data" / "real").write_text("old")
+    (tmp_path / "link").symlink_to(Path("data") / "real")
+    write_atomic(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "data" / "real").read_text() == "new"
+    assert os.listdir(tmp_path / "data") == ["real"]
+
+
+def test_text_is_added_and_files_are_removed_with_faults_told(tmp_path: Path) -> None:
+    append(tmp_path / "a", "é\n")
+    append(tmp_path / "a", "b\n")
+    assert (tmp_path / "a").read_bytes() == "é\nb\n".encode()
+    with pytest.raises(StorageError, match="gone/a: could not be written: No such file or directory"):
+        append(tmp_path / "gone" / "a", "b\n")
+    remove(tmp_path / "a")
+    remove(tmp_path / "a")
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(StorageError, match="could not be removed"):
+        remove(tmp_path)

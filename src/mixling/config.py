@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -71,7 +72,7 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
     for item in overrides:
         key, sign, text = item.partition("=")
         if not sign or not key.strip():
-            raise ConfigError(f"--set {item}: got no `key=value`; write for example --set train.lr=0.001")
+            raise ConfigError(f"--set {item}: got no `key=value`; write for example --set train.optim.lr=0.001")
         try:
             value = tomllib.loads(f"v = {text.strip()}")["v"]
         except tomllib.TOMLDecodeError:
@@ -95,7 +96,13 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
             *path, key = item["loc"]
             keys, models = _follow(kind, path)
             allowed = sorted(models[0].model_fields) if models else []
-            lines.append(f"unknown key {'.'.join([*keys, str(key)])!r}; {near_miss(str(key), allowed)}")
+            hint = near_miss(str(key), allowed)
+            deeper = [place for model in models[:1] for place in _deeper_places(model)]
+            close = get_close_matches(str(key), [*allowed, *(place[-1] for place in deeper)], n=1, cutoff=0.8)
+            if close and close[0] not in allowed:
+                places = dict.fromkeys(repr(".".join([*keys, *place])) for place in deeper if place[-1] == close[0])
+                hint = f"did you mean {' or '.join(places)}? {near_miss('', allowed)}"
+            lines.append(f"unknown key {'.'.join([*keys, str(key)])!r}; {hint}")
             continue
         dotted = ".".join(_follow(kind, item["loc"])[0])
         if item["type"] == "union_tag_invalid":
@@ -123,6 +130,17 @@ def _follow(kind: type[BaseModel], path: Sequence[int | str]) -> tuple[list[str]
             continue
         keys.append(str(part))
     return keys, models
+
+
+def _deeper_places(model: type[BaseModel]) -> list[list[str]]:
+    """The keys of a configuration's tables and of theirs; tables in a list have numbers and are left out."""
+    return [
+        [name, *rest]
+        for name, field in model.model_fields.items()
+        if get_origin(field.annotation) is not tuple
+        for inner in _models_in(field.annotation)
+        for rest in ([[key] for key in inner.model_fields] + _deeper_places(inner))
+    ]
 
 
 def _annotation(model: type[BaseModel], name: str) -> Any:

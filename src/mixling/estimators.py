@@ -12,19 +12,24 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mixling.config import merge, parse
-from mixling.data.examples import Example
+from mixling.data.examples import Example, Target, slots_fault, words_fault
 from mixling.data.splits import check_labels, split_dev
 from mixling.data.store import ExampleStore
 from mixling.errors import DataError, ModelFileError, NotFittedError
 from mixling.models.presets import DEFAULT_PRESET, model_config
 from mixling.runs import RunConfig, fit
-from mixling.runtime.predictor import Predictor
+from mixling.runtime.predictor import Predictor, check_many
+from mixling.runtime.session import FILE_NAME
 from mixling.storage import write_atomic
 from mixling.tasks.base import TaskName
 from mixling.text.encoder import Text
 from mixling.text.labels import Prediction
 
-_ROWS = "<fit>"  # stands for the file in messages about rows that were given in memory
+_Rows = tuple[list[Any], list[Target]]  # texts and their targets
+
+# What stands for the file in messages about rows that were given in memory; rows count from 0, as the items of a list.
+_FIT, _DEV, _SCORE = "<fit>", "<dev>", "<score>"
+_COLLECTIONS = list | tuple | set | frozenset
 
 
 class _Estimator(BaseEstimator, ABC):
@@ -55,24 +60,18 @@ class _Estimator(BaseEstimator, ABC):
         self.seed = seed
         self.config = config
 
-    def _fit(
-        self,
-        task: TaskName,
-        texts: Iterable[Text],
-        targets: Sequence[Any],
-        sample_weight: Any,
-        dev: tuple[Iterable[Text], Sequence[Any]] | None,
-    ) -> None:
-        config = self._run_config(task)
-        store, weights = _store(texts, targets), _weights(sample_weight, len(targets))
-        if dev is None:
-            train, dev_store = split_dev(store, fraction=self.dev_fraction, seed=self.seed)
+    def _fit(self, task: TaskName, rows: _Rows, dev_rows: _Rows | None, sample_weight: Any) -> None:
+        config, weights = self._run_config(task), _weights(sample_weight, len(rows[0]))
+        pairs = bool(rows[0]) and isinstance(rows[0][0], tuple)
+        train = _store(rows, _FIT, pairs)
+        if dev_rows is None:
+            train, dev = split_dev(train, fraction=self.dev_fraction, seed=self.seed)
             weights = None if weights is None else weights[train.indices()]
         else:
-            train, dev_store = store, _store(*dev)
-        check_labels(train, dev_store)
+            dev = _store(dev_rows, _DEV, pairs)
+        check_labels(train, dev)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
-            run = fit(config, train, dev_store, folder=Path(folder), weights=weights)
+            run = fit(config, train, dev, folder=Path(folder), weights=weights)
             assert run is not None
             self.files_ = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
         self.metrics_, self.history_ = run.metrics, run.history
@@ -97,7 +96,7 @@ class _Estimator(BaseEstimator, ABC):
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted yet; call fit, or {name}.load(folder)")
         if self._predictor_ is None:
-            self._predictor_ = Predictor.from_bytes(self.files_["model.onnx"])
+            self._predictor_ = Predictor.from_bytes(self.files_[FILE_NAME])
         return self._predictor_
 
     def save(self, folder: str | Path) -> None:
@@ -112,24 +111,25 @@ class _Estimator(BaseEstimator, ABC):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read a run folder; its labels come back as strings.
+        """Read a run folder, or a `model.onnx` alone; the labels come back as strings.
 
         Raises:
-            ModelFileError: the folder has no model of this kind.
+            ModelFileError: there is no model of this kind.
         """
-        out = cls()
+        out, folder = cls(), Path(folder)
+        out._predictor_ = Predictor(folder)
         try:
-            out.files_ = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}
+            if folder.is_dir():
+                out.files_ = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+            else:
+                out.files_ = {FILE_NAME: folder.read_bytes()}
         except OSError as error:
             raise ModelFileError(f"{folder}: cannot be read: {error.strerror}") from None
-        if "model.onnx" not in out.files_:
-            raise ModelFileError(f"{folder}: has no model.onnx")
-        out._predictor_ = None
         out._loaded(folder)
         return out
 
     @abstractmethod
-    def _loaded(self, folder: str | Path) -> None:
+    def _loaded(self, folder: Path) -> None:
         """Check that what was read is a model of this kind.
 
         Raises:
@@ -176,13 +176,11 @@ class TextClassifier(ClassifierMixin, _Estimator):
         Raises:
             DataError: texts and labels that cannot be used.
         """
-        targets = list(y)
-        many = bool(targets) and isinstance(targets[0], list | tuple | set | frozenset)
-        names = [tuple(sorted(_name(i) for i in item)) if many else _name(item) for item in targets]
-        dev_data = None
-        if dev is not None:
-            dev_data = dev[0], [tuple(map(_name, i)) if many else _name(i) for i in dev[1]]
-        self._fit("multi_label" if many else "classification", X, names, sample_weight, dev_data)
+        targets = _listed(y, "targets")
+        many = bool(targets) and isinstance(targets[0], _COLLECTIONS)
+        rows = _labelled(X, targets, _FIT, many=many)
+        dev_rows = None if dev is None else _labelled(*dev, _DEV, many=many)
+        self._fit("multi_label" if many else "classification", rows, dev_rows, sample_weight)
         flat = [item for target in targets for item in target] if many else targets
         self._set_classes({_name(item): _plain(item) for item in flat})
         return self
@@ -190,15 +188,26 @@ class TextClassifier(ClassifierMixin, _Estimator):
     def predict(self, X: Iterable[Text]) -> Any:
         """The most probable label of each text, (n,); for multi-label a list of tuples."""
         if self.predictor_.labels.kind == "multi":
-            return [tuple(self._original[name] for name in item.labels or ()) for item in self._predictions(X)]
+            found = self.predictor_.predict_stream(X)
+            return [tuple(self._original[name] for name in item.labels or ()) for item in found]
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
         """Probabilities (n, C), columns in the order of `classes_`."""
-        return self.predictor_.predict_proba(list(X))[:, self._columns]
+        return self.predictor_.predict_proba(X)[:, self._columns]
 
-    def _predictions(self, X: Iterable[Text]) -> list[Prediction]:
-        return list(self.predictor_.predict_stream(list(X)))
+    def score(self, X: Iterable[Text], y: Iterable[Any], sample_weight: Any = None) -> float:
+        """The share of texts whose label is right; for multi-label, whose whole set of labels is right.
+
+        Raises:
+            DataError: texts, targets and weights that cannot be used, or none.
+        """
+        many = self.predictor_.labels.kind == "multi"
+        texts, targets = _labelled(X, y, _SCORE, many=many)
+        weights = _score_weights(sample_weight, len(texts))
+        found = self.predictor_.predict_stream(texts)
+        names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]
+        return float(np.average([name == target for name, target in zip(names, targets, strict=True)], weights=weights))
 
     def _set_classes(self, original: dict[str, Any]) -> None:
         names = self.predictor_.labels.names
@@ -209,7 +218,7 @@ class TextClassifier(ClassifierMixin, _Estimator):
         self._columns = np.array(order)
         self.classes_ = np.array([values[i] for i in order], dtype=None if len(kinds) == 1 else object)
 
-    def _loaded(self, folder: str | Path) -> None:
+    def _loaded(self, folder: Path) -> None:
         if self.predictor_.labels.kind == "iob":
             raise ModelFileError(f"{folder}: holds a tagger; read it with TokenLabeller.load")
         self._set_classes({})
@@ -231,13 +240,17 @@ class TokenLabeller(_Estimator):
         Raises:
             DataError: words and tags of different numbers, or tags that are not IOB2.
         """
-        dev_data = None if dev is None else (dev[0], [tuple(tags) for tags in dev[1]])
-        self._fit("tagging", X, [tuple(tags) for tags in y], sample_weight, dev_data)
+        dev_rows = None if dev is None else _tagged(*dev, _DEV)
+        self._fit("tagging", _tagged(X, y, _FIT), dev_rows, sample_weight)
         return self
 
     def predict(self, X: Iterable[list[str]]) -> list[list[str]]:
         """The tags of each sentence's words; words beyond the model's length are tagged O."""
-        sentences = [list(words) for words in X]
+        sentences = [_unpacked(words) for words in _listed(X, "sentences")]
+        for number, words in enumerate(sentences):
+            if not isinstance(words, list):
+                got = f"item {number} is of type {type(words).__name__}"
+                raise DataError(f"{got}; a sentence is a list of words here, and predict_spans takes texts")
         found = self.predictor_.predict_stream(sentences)
         return [
             [*(item.tags or ()), *("O" for _ in words[len(item.tags or ()) :])]
@@ -246,37 +259,88 @@ class TokenLabeller(_Estimator):
 
     def predict_spans(self, X: Iterable[Text]) -> list[Prediction]:
         """The spans of each text, with character offsets."""
-        return list(self.predictor_.predict_stream(list(X)))
+        return list(self.predictor_.predict_stream(X))
 
     def score(self, X: Iterable[list[str]], y: Iterable[Sequence[str]], sample_weight: Any = None) -> float:
-        """Word accuracy; `sample_weight` weighs sentences."""
-        right = [[a == b for a, b in zip(*pair, strict=True)] for pair in zip(self.predict(X), y, strict=True)]
-        weights = _weights(sample_weight, len(right))
-        shares = np.ones(len(right)) if weights is None else weights
-        total = sum(share * len(marks) for share, marks in zip(shares, right, strict=True))
-        return float(sum(share * sum(marks) for share, marks in zip(shares, right, strict=True)) / total)
+        """Word accuracy; `sample_weight` weighs sentences.
 
-    def _loaded(self, folder: str | Path) -> None:
+        Raises:
+            DataError: words, tags and weights that cannot be used, or none.
+        """
+        sentences, gold = _tagged(X, y, _SCORE)
+        weights = _score_weights(sample_weight, len(sentences))
+        lengths = [len(words) for words in sentences]
+        pairs = zip(self.predict(sentences), gold, strict=True)
+        right = [sum(a == b for a, b in zip(found, tags or (), strict=True)) for found, tags in pairs]
+        return float((weights * right).sum() / (weights * lengths).sum())
+
+    def _loaded(self, folder: Path) -> None:
         if self.predictor_.labels.kind != "iob":
             raise ModelFileError(f"{folder}: holds a classifier; read it with TextClassifier.load")
 
 
-def _store(texts: Iterable[Text], targets: Iterable[Any]) -> ExampleStore:
-    rows, names = list(texts), list(targets)
-    if len(rows) != len(names):
-        raise DataError(f"{len(rows)} texts but {len(names)} targets; give each text one", path=_ROWS)
-    for number, (text, target) in enumerate(zip(rows, names, strict=True)):
-        fault = _fault(text)
-        if isinstance(target, tuple) and isinstance(text, list) and not fault and _is_tagged(target):
-            fault = "" if len(text) == len(target) else f"{len(text)} words but {len(target)} tags"
+def _labelled(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool) -> _Rows:
+    """Texts, and the names of their labels.
+
+    Args:
+        many: each target is a collection of labels.
+
+    Raises:
+        DataError: a text or a target that is none, or another number of these than of those.
+    """
+    texts, targets = _beside(X, y, where)
+    names: list[Target] = []
+    for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
+        try:
+            names.append(_names(target, many=many))
+            fault = _fault(text)
+        except DataError as error:
+            fault = str(error)
         if fault:
-            raise DataError(fault, path=_ROWS, line=number)
-    examples = (Example(t, n, _ROWS, i) for i, (t, n) in enumerate(zip(rows, names, strict=True)))
+            raise DataError(fault, path=where, line=number)
+    return texts, names
+
+
+def _tagged(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> _Rows:
+    """Sentences of words, and their tags.
+
+    Raises:
+        DataError: a sentence or tags that cannot be used, or another number of these than of those.
+    """
+    sentences, tags = (list(map(_unpacked, items)) for items in _beside(X, y, where))
+    for number, (words, slots) in enumerate(zip(sentences, tags, strict=True)):
+        fault = words_fault(words, "the sentence") or slots_fault(words, slots, "its tags")
+        if fault:
+            raise DataError(fault, path=where, line=number)
+    return sentences, [tuple(slots) for slots in tags]
+
+
+def _beside(X: Any, y: Any, where: str) -> tuple[list[Any], list[Any]]:
+    texts, targets = _listed(X, "texts"), _listed(y, "targets")
+    if len(texts) != len(targets):
+        raise DataError(f"{len(texts)} texts but {len(targets)} targets; give each text one", path=where)
+    return texts, targets
+
+
+def _listed(items: Any, what: str) -> list[Any]:
+    check_many(items, what)
+    return list(items)
+
+
+def _unpacked(words: Any) -> Any:
+    """A sentence as a list; what is none stays as it is."""
+    return list(words) if isinstance(words, tuple | np.ndarray) else words
+
+
+def _store(rows: _Rows, where: str, pairs: bool) -> ExampleStore:
+    """Rows as training reads them; a model reads pairs of texts or single ones, never both."""
+    texts, targets = rows
+    odd = next((i for i, text in enumerate(texts) if isinstance(text, tuple) != pairs), None)
+    if odd is not None:
+        got, first = ("one text", "a pair") if pairs else ("a pair of texts", "one text")
+        raise DataError(f"got {got}, but the first is {first}; give pairs only or none", path=where, line=odd)
+    examples = (Example(text, target, where, i) for i, (text, target) in enumerate(zip(texts, targets, strict=True)))
     return ExampleStore.from_examples(examples)
-
-
-def _is_tagged(target: tuple[str, ...]) -> bool:
-    return any(tag == "O" or tag[:2] in ("B-", "I-") for tag in target)
 
 
 def _fault(text: Any) -> str:
@@ -295,17 +359,38 @@ def _fault(text: Any) -> str:
 def _weights(sample_weight: Any, count: int) -> np.ndarray | None:
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, np.float32)
+    needed = f"{count} finite numbers >= 0, not all zero, are needed"
+    try:
+        weights = np.asarray(sample_weight, np.float32)
+    except (TypeError, ValueError):  # words, or rows of several lengths
+        raise DataError(f"sample_weight: got {str(sample_weight)[:80]}; {needed}") from None
     if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise DataError(
-            f"sample_weight: got shape {weights.shape}; {count} finite numbers >= 0, not all zero, are needed"
-        )
+        raise DataError(f"sample_weight: got shape {weights.shape}; {needed}")
     return weights
+
+
+def _score_weights(sample_weight: Any, count: int) -> np.ndarray:
+    if not count:
+        raise DataError("there is nothing to score; give at least one text and its target")
+    weights = _weights(sample_weight, count)
+    return np.ones(count) if weights is None else weights
 
 
 def _plain(label: Any) -> Any:
     """A NumPy scalar as the Python value that it is."""
     return label.item() if isinstance(label, np.generic) else label
+
+
+def _names(target: Any, *, many: bool) -> Target:
+    """The name of a label, or the names of a collection of labels.
+
+    Raises:
+        DataError: the one where the other is needed, or what `_name` refuses.
+    """
+    if isinstance(target, _COLLECTIONS) != many:
+        got = f"got {str(target)[:80]!r} where {'a collection of labels' if many else 'one label'} is needed"
+        raise DataError(f"{got}; targets are single labels, or collections of labels, never both")
+    return tuple(sorted(set(map(_name, target)))) if many else _name(target)
 
 
 def _name(label: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +20,17 @@ _SUFFIX = ".part"  # what `remove_leftovers` may take for its own
 def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
     """A file to write to that appears under its name, complete, when the block ends without an error, or never.
 
-    A temporary file beside it, fsync, rename, fsync of the folder.
+    A temporary file beside it, fsync, rename, fsync of the folder. Of a symbolic link the file that it names is
+    replaced. A pipe or a device such as /dev/stdout is written straight into.
 
     Raises:
         StorageError: with the path and the reason (disk full, no permission, ...); what stood there still stands.
     """
-    path = Path(path)
+    if _is_stream(path):
+        with _stream(path) as file:
+            yield file
+        return
+    given, path = path, Path(os.path.realpath(path))
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,12 +49,34 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         _sync_folder(path.parent)
     except OSError as error:
         raise StorageError(
-            f"{path}: could not be written: {error.strerror or error}; nothing was saved there"
+            f"{given}: could not be written: {error.strerror or error}; nothing was saved there"
         ) from error
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def _is_stream(path: str | Path) -> bool:
+    """Whether there is a pipe, a device or the like, which a file must not replace."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    # What /dev/stdout and the like name is open already, and may well be a file.
+    is_open = os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
+    return is_open or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+@contextlib.contextmanager
+def _stream(path: str | Path) -> Iterator[BinaryIO]:
+    try:
+        if stat.S_ISBLK(os.stat(path).st_mode):
+            raise StorageError(f"{path}: is a disk; a file, a pipe or a device of characters is allowed")
+        with open(path, "ab") as file:
+            yield file
+    except OSError as error:
+        raise StorageError(f"{path}: could not be written: {error.strerror or error}") from error
 
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
@@ -63,11 +91,36 @@ def write_json(path: str | Path, value: Any) -> None:
     write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def append(path: str | Path, text: str) -> None:
+    """Write text at the end of a file; a kill may leave a part of it.
+
+    Raises:
+        StorageError: with the path and the reason.
+    """
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise StorageError(f"{path}: could not be written: {error.strerror or error}") from error
+
+
+def remove(path: str | Path) -> None:
+    """Remove a file, if it is there.
+
+    Raises:
+        StorageError: with the path and the reason.
+    """
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path}: could not be removed: {error.strerror or error}") from error
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove temporary files that a killed process left behind."""
     for path in folder.glob(f".*.????????{_SUFFIX}"):
         if path.is_file():
-            path.unlink(missing_ok=True)
+            remove(path)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import json
 import os
@@ -13,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from mixling.errors import Interrupted
+from mixling.runs import RUN_FILE
+from mixling.runs.folder import WRITTEN
 from mixling.runtime.predictor import Predictor
+from mixling.training.loop import Trainer
 
 from .conftest import Call
 
@@ -108,6 +113,39 @@ def test_a_line_that_is_not_utf_8_is_named(call: Call, model: Path) -> None:
     done = call("predict", model, "-", stdin="gut\nschön\n".encode("latin-1"))
     assert done.code == 2
     assert "<stdin>:2: byte 0xf6" in done.err
+
+
+def test_bad_lines_that_are_skipped_keep_their_place(call: Call, model: Path, tmp_path: Path) -> None:
+    content = "a great film\nschön\n\na poor film\n".encode("latin-1") + b"\xff"
+    (tmp_path / "lines.txt").write_bytes(content)
+    (tmp_path / "lines.txt.gz").write_bytes(gzip.compress(content))
+    for source, name, stdin in (
+        ("-", "<stdin>", content),
+        (tmp_path / "lines.txt", tmp_path / "lines.txt", b""),
+        (tmp_path / "lines.txt.gz", tmp_path / "lines.txt.gz", b""),
+    ):
+        done = call("predict", model, source, "--on-bad-row", "skip", stdin=stdin)
+        assert done.code == 0, done.err
+        answers = [json.loads(line) for line in done.out.splitlines()]
+        assert len(answers) == 5
+        assert [answers[0]["label"], answers[3]["label"]] == ["good", "bad"]
+        assert answers[1]["error"].startswith(f"{name}:2: byte 0xf6 (byte 4 of the line) is not UTF-8")
+        assert answers[4]["error"].startswith(f"{name}:5: byte 0xff")
+        assert "2 bad rows" in done.err
+
+
+def test_good_rows_before_a_bad_one_are_answered(call: Call, model: Path, tmp_path: Path) -> None:
+    lines = "a great film\na poor film\nschön\na poor film\n".encode("latin-1")
+    (tmp_path / "lines.txt").write_bytes(lines)
+    (tmp_path / "rows.csv").write_text('review\na great film\na poor film\n""\na poor film\n')
+    for done in (
+        call("predict", model, "-", stdin=lines),
+        call("predict", model, tmp_path / "lines.txt"),
+        call("predict", model, tmp_path / "rows.csv"),
+    ):
+        assert done.code == 2
+        assert [json.loads(line)["label"] for line in done.out.splitlines()] == ["good", "bad"]
+        assert done.err.startswith("error: ")
 
 
 def test_a_line_is_answered_before_the_next_is_written(model: Path) -> None:
@@ -257,6 +295,119 @@ def test_a_run_is_not_replaced_unasked(call: Call, model: Path, reviews: Path) -
     assert {path.name: hashlib.sha256(path.read_bytes()).digest() for path in model.iterdir()} == before
 
 
+def test_what_replaces_a_run_leaves_nothing_of_it(
+    call: Call, model: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*arguments: object, **options: object) -> None:
+        raise Interrupted("interrupted", signum=15)
+
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    (folder / "tokenizer.json").write_text("{}")  # of a run before that
+    (folder / "notes.txt").write_text("the user's own")
+    monkeypatch.setattr(Trainer, "fit", killed)
+    arguments = ["train", reviews / "train.csv", "--text", "review", "--label", "stars", "-o", folder]
+    assert call(*arguments, "--overwrite").code == 143
+    assert {path.name for path in folder.iterdir()} == {"run.json", "notes.txt"}
+    assert json.loads((folder / "run.json").read_text())["finished"] is False
+
+
+def test_all_that_a_run_writes_is_known(model: Path, tagger: Path) -> None:
+    for folder in (model, tagger):
+        assert {path.name for path in folder.iterdir()} <= {*WRITTEN, RUN_FILE}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv/x", "a.csv/x/y"])
+def test_a_file_is_no_folder_for_a_run(call: Call, tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,b\n")
+    for arguments in (["no-such-file.csv"], ["--resume"], ["no-such-file.csv", "--overwrite"]):
+        done = call("train", *arguments, "-o", tmp_path / name)
+        assert done.code == 2
+        assert done.err == f"error: {tmp_path / 'a.csv'}: is a file; -o names the folder of the run\n"
+    assert (tmp_path / "a.csv").read_text() == "text,label\na,b\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", ["predict", "show --json", "evaluate", "--help"])
+def test_a_full_disk_behind_standard_output_is_told(model: Path, reviews: Path, command: str) -> None:
+    name, *options = command.split()
+    files = {"predict": [model, reviews / "test.csv"], "evaluate": [model, reviews / "test.csv"], "show": [model]}
+    with open("/dev/full", "wb") as full:
+        arguments = [sys.executable, "-m", "mixling", name, *map(str, files.get(name, [])), *options]
+        buffered = {**environment(), "PYTHONUNBUFFERED": ""}
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=60)
+    assert done.stderr == "error: standard output: could not be written: No space left on device\n"
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("predict '{model}' - <&-", 0, ""),
+        ("predict '{model}' 'a great film' >&-", 0, ""),
+        ("predict '{model}' '{rows}' -o '{out}' >&- <&-", 0, "{out}: 40 rows\n"),
+        ("predict '{model}' '{rows}' -o '{out}' 2>&-", 0, ""),
+        ("show '{model}' >&-", 0, ""),
+        ("predict '{model}' no.csv <&- >&-", 2, "error: no.csv: no such file"),
+    ],
+)
+def test_closed_streams(model: Path, reviews: Path, tmp_path: Path, command: str, code: int, told: str) -> None:
+    places = {"model": model, "rows": reviews / "test.csv", "out": tmp_path / "out.jsonl"}
+    line = f"'{sys.executable}' -m mixling {command.format(**places)}"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, env=environment(), timeout=60)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(told.format(**places))
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == bool(told)
+    assert done.stdout == ""
+    if "-o" in command:
+        assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 40
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "[]"),
+        ("config.json", "{}"),
+        ("config.json", '{"model": 3}'),
+        ("config.json", '{"model": {"layers": [3], "num_layers": null, "dim": 8, "frontend": {"window": 1}}}'),
+        ("config.json", "{"),
+        ("metrics.json", "3"),
+        ("metrics.json", '["dev", "best"]'),
+        ("metrics.json", '{"dev": 5, "best": {"epoch": 3}}'),
+        ("metrics.json", '{"dev": {}, "best": {"epoch": "three"}}'),
+        ("metrics.json", '{"dev": {}, "best": []}'),
+        ("metrics.json", "[" * 100_000),
+    ],
+)
+def test_show_tells_of_a_damaged_file(call: Call, model: Path, tmp_path: Path, name: str, content: str) -> None:
+    for file in ("model.onnx", "config.json", "metrics.json"):
+        shutil.copy(model / file, tmp_path / file)
+    assert call("show", tmp_path).code == 0
+    (tmp_path / name).write_text(content)
+    for options in ([], ["--json"]):
+        done = call("show", tmp_path, *options)
+        assert done.code == 2
+        assert done.err.startswith(f"error: {tmp_path / name}: is damaged: ")
+        assert done.out == ""
+
+
+def test_evaluate_reads_files_only(call: Call, model: Path) -> None:
+    done = call("evaluate", model, "-", stdin=b"text,label\n")
+    assert done.code == 2
+    assert "evaluate reads files, not standard input" in done.err
+
+
+def test_lists_of_labels_are_several_labels(call: Call, tmp_path: Path) -> None:
+    rows = [{"text": f"text number {n}", "label": ["red", "blue"] if n % 2 else ["red"]} for n in range(40)]
+    (tmp_path / "multi.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = call("train", tmp_path / "multi.jsonl", "--epochs", 1, "-o", tmp_path / "run")
+    assert done.code == 0, done.err
+    remark = f"task: multi_label ({tmp_path / 'multi.jsonl'} has lists of labels in the column label; --task chooses"
+    assert remark in done.err
+    assert done.out.startswith("dev: subset accuracy ")
+
+
 def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     arguments = ["train", str(reviews / "train.csv"), "--text", "review", "--label", "stars", "-o", str(folder)]
@@ -276,10 +427,11 @@ def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_p
     assert done.code == 2
     assert "unfinished run" in done.err
     assert "--resume" in done.err
-    # What was planned goes on; fewer epochs are another run, which the checkpoint does not belong to.
+    # What was planned goes on; fewer epochs are another run.
     done = call(*arguments, "--epochs", "3", "--resume")
     assert done.code == 2
-    assert "another configuration" in done.err
+    expected = f"with --resume all comes from {folder}; leave out FILES, --text, --label, --epochs"
+    assert done.err == f"error: {expected}\n"
     done = call("train", "--resume", "-o", folder)
     assert done.code == 0, done.err
     assert "going on at step" in done.err

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from mixling.cli.predict import kind_of
-from mixling.cli.rows import columns_for
+from mixling.cli.rows import columns_for, stream_items
 from mixling.cli.train import configure, infer_task, read_seconds
+from mixling.data.rows import MAX_LINE
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.presets import PRESETS
 from mixling.runs import RunConfig
@@ -72,6 +74,10 @@ def test_a_misspelt_key_is_named_with_its_file(tmp_path: Path) -> None:
         ("a.jsonl", '{"words": ["a"], "tags": ["O"]}\n', {"tokens": "words", "slots": "tags"}, "tagging"),
         ("a.conll", "a O\n", {}, "tagging"),
         ("a.csv", "text,label\na,b\n", {}, "classification"),
+        ("a.jsonl", '{"text": "a", "label": ["b"]}\n', {}, "multi_label"),
+        ("a.jsonl", '{"text": "a", "label": []}\n', {}, "multi_label"),
+        ("a.jsonl", '{"t": "a", "topics": ["b"], "label": "c"}\n', {"text": "t", "label": "topics"}, "multi_label"),
+        ("a.jsonl", '{"t": "a", "topics": ["b"], "label": "c"}\n', {"text": "t"}, "classification"),
     ],
 )
 def test_the_task_is_seen_from_the_rows(name: str, content: str, columns: dict, task: str, tmp_path: Path) -> None:
@@ -115,8 +121,26 @@ def test_kinds_of_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         == kind_of(["open a.csv now"])
         == "text"
     )
+    assert kind_of([" ".join(["film"] * 100)]) == "text"  # longer than a file's name may be
+    Path("my films.csv").write_text("text\na\n")
+    Path("my films").write_text("")
+    assert kind_of(["my films.csv"]) == kind_of(["my films"]) == "files"
+    Path("b.csv").mkdir()
+    for folder in ("./film", "film/", ".", str(tmp_path), "b.csv"):
+        with pytest.raises(DataError, match="is a folder; name the files in it"):
+            kind_of([folder])
+    Path("b.csv").rmdir()
     with pytest.raises(DataError, match=r"b\.csv: no such file"):
         kind_of(["b.csv"])
     for inputs in (["a.csv", "-"], ["a.csv", "a text"], ["-", "a text"]):
         with pytest.raises(ConfigError, match="several kinds"):
             kind_of(inputs)
+
+
+def test_a_line_that_never_ends_is_told_and_what_is_skipped_of_it_not_kept() -> None:
+    content = b"one\n" + b"x" * (MAX_LINE + (1 << 20)) + b"\nthree\n"
+    with pytest.raises(DataError, match="<stdin>:2: the line is longer than 16 MiB"):
+        list(stream_items(io.BytesIO(content), "<stdin>"))
+    items = [item for window in stream_items(io.BytesIO(content), "<stdin>", skip=True) for item in window]
+    assert [item.text for item in items] == ["one", None, "three"]
+    assert items[1].error == "<stdin>:2: the line is longer than 16 MiB"

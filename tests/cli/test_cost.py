@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
+from mixling.cost import timing
+from mixling.models.image import IMAGE_PRESETS
 from mixling.models.presets import PRESETS
 
 from .conftest import Call
@@ -16,10 +19,11 @@ def test_models_lists_every_preset(call: Call) -> None:
     done = call("models")
     assert done.code == 0, done.err
     lines = done.out.splitlines()[1:]
-    assert [line.split()[0] for line in lines] == list(PRESETS)
+    assert [line.split()[0] for line in lines] == [*PRESETS, *IMAGE_PRESETS]
+    assert "gMLP, Table 1 (images)" in next(line for line in lines if line.startswith("gmlp-ti"))
     assert "357,283,696" in next(line for line in lines if line.startswith("gmlp-144"))
     rows = json.loads(call("models", "--json").out)
-    assert [row["name"] for row in rows] == list(PRESETS)
+    assert [row["name"] for row in rows] == [*PRESETS, *IMAGE_PRESETS]
     assert rows[0]["parameters"] == 4_338_432
     assert rows[0]["source"] == "pNLP-Mixer, Table 5"
 
@@ -30,7 +34,9 @@ def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
     out, plot = tmp_path / "cost.json", tmp_path / "cost.png"
     done = call("cost", "pnlp-mixer-x-small", mine, "--lengths", "4:16", "--repeats", 1, "-o", out, "--plot", plot)
     assert done.code == 0, done.err
-    assert len(done.out.splitlines()) == 1 + 2 * 3
+    assert len(done.out.splitlines()) == 1 + 2 * 3 + 1
+    assert done.out.splitlines()[-1].startswith("FLOPs are those of matrix products")
+    assert "FFTs are not counted" in done.out
     rows = json.loads(out.read_text())["rows"]
     assert [row["length"] for row in rows] == [4, 4, 8, 8, 16, 16]
     assert {row["model"] for row in rows} == {"pnlp-mixer-x-small", str(mine)}
@@ -41,6 +47,7 @@ def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["no-such-model"], "unknown preset 'no-such-model'"),
+        (["gmlp-ti"], "'gmlp-ti' is an image model"),
         (["gmlp", "--lengths", "8:x"], "--lengths: got '8:x'; allowed: FROM:TO"),
         (["gmlp", "--lengths", "9:8"], "--lengths: got '9:8'"),
         (["gmlp", "--lengths", "0,4"], "--lengths: got '0,4'"),
@@ -51,3 +58,44 @@ def test_what_cannot_be_measured_is_told(call: Call, arguments: list[str], told:
     done = call("cost", *arguments)
     assert done.code == 2
     assert told in done.err
+
+
+def test_a_model_out_of_memory_leaves_the_rows_of_the_others(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peak = timing._peak
+
+    def scarce(model: timing._Body, x: Tensor, mask: Tensor) -> int:
+        if model.encoder_dim == 256 and x.shape[1] > 4:
+            # As torch says it of a CPU; the file must be there already.
+            assert [row["length"] for row in json.loads((tmp_path / "cost.json").read_text())["rows"]][:2] == [4, 4]
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+        return peak(model, x, mask)
+
+    monkeypatch.setattr(timing, "_peak", scarce)
+    arguments = ["hypermixer", "pnlp-mixer-x-small", "--lengths", "4:16", "--repeats", 1, "-o", tmp_path / "cost.json"]
+    done = call("cost", *arguments)
+    assert done.code == 0, done.err
+    rows = json.loads((tmp_path / "cost.json").read_text())["rows"]
+    assert [(row["model"], row["length"]) for row in rows] == [
+        ("hypermixer", 4), *(("pnlp-mixer-x-small", length) for length in (4, 8, 16))
+    ]  # fmt: skip
+    assert done.err == "hypermixer: out of memory at 8 tokens; this length and longer texts are left out\n"
+    done = call("cost", "hypermixer", "--lengths", "8", "--repeats", 1)
+    assert done.code == 2
+    assert "nothing could be measured at 8 tokens" in done.err
+
+
+def test_another_fault_of_a_model_is_not_taken_for_memory(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> int:
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(timing, "_peak", broken)
+    with pytest.raises(RuntimeError, match="shapes"):
+        call("cost", "hypermixer", "--lengths", "8")
+
+
+def test_training_an_image_model_is_refused(call: Call, tmp_path: Path) -> None:
+    done = call("train", tmp_path / "a.csv", "--model", "gmlp-b", "-o", tmp_path / "run")
+    assert done.code == 2
+    assert "'gmlp-b' is an image model" in done.err

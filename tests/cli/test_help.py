@@ -20,7 +20,7 @@ FLAGS = {
     "train": {
         "files", "--out", "-o", "--dev", "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite",
+        "--resume", "--overwrite", "--start", "--unlabelled",
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
@@ -38,6 +38,7 @@ FLAGS = {
         "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",
         "--plot",
     },
+    "vectors": {"files", "--out", "-o", "--text", "--set"},
 }  # fmt: skip
 
 

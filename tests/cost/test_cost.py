@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mixling.cost import timing
 from mixling.cost.flops import count, sized
 from mixling.cost.provenance import provenance
+from mixling.models.image import IMAGE_PRESETS, build_image_model
 from mixling.models.model import build_model, count_parameters
 from mixling.models.presets import PRESETS, model_config
 
@@ -43,6 +44,41 @@ def test_parameters_are_those_of_the_built_model() -> None:
     assert longer.body == counts.body + 2 * (36 * (256 + 256 + 1))
     table = count(model_config("hypermixer"), vocabulary=7).parameters
     assert count(model_config("hypermixer"), vocabulary=8).parameters == table + 256
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pnlp-mixer-base", "gmlp-18", "amlp-base", "bert-6-relative", "bert-6-relative shared", "linear-transformer"],
+)
+def test_counts_of_equal_layers_are_those_of_all_of_them(name: str) -> None:
+    preset, _, shared = name.partition(" ")
+    config = sized(model_config(preset))
+    if shared:  # the biases of the first layer are those of all, as in T5
+        (layer,) = config.to_dict()["layers"]
+        layer["mixers"][0]["positions"]["shared"] = True
+        config = sized(model_config(preset, {"layers": [layer]}))
+    with torch.device("meta"):
+        model = build_model(config, num_outputs=2, output="text")
+    counts = count(config, length=50)
+    assert counts.body == count_parameters(model.encoder)
+    assert counts.parameters == count_parameters(model) - count_parameters(model.head)
+    assert counts.flops == model.encoder.flops(1, 50)
+
+
+@pytest.mark.parametrize("name", IMAGE_PRESETS)
+def test_counts_of_image_models(name: str) -> None:
+    config = IMAGE_PRESETS[name].config
+    with torch.device("meta"):
+        model = build_image_model(config, num_outputs=2)
+        head = nn.ModuleList(part for part in (model.pre_logits, model.output) if part is not None)
+        x, mask = torch.zeros(1, config.num_tokens, config.dim), torch.ones(1, config.num_tokens, dtype=torch.bool)
+    counts = count(config)
+    assert counts.parameters == count_parameters(model) - count_parameters(head)
+    assert counts.body == count_parameters(model.encoder)
+    assert counts.length == config.num_tokens
+    with FlopCounterMode(display=False) as counter:
+        model.encoder(x, mask)
+    assert counts.flops == counter.get_total_flops()
 
 
 def test_every_model_runs_at_every_length() -> None:

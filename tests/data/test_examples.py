@@ -91,9 +91,9 @@ def test_rows_for_prediction_need_no_target(tmp_path: Path) -> None:
     got = read(slots, bare, task="tagging", labelled=False)
     wanted = [(["a"], ("O",)), (["b"], None), ("c d", None), ("t", None)]
     assert [(example.text, example.target) for example in got] == wanted
-    with pytest.raises(DataError, match=r"bare\.jsonl: no column 'label'"):
+    with pytest.raises(DataError, match=r"bare\.jsonl:1: no column 'label'"):
         read(write(tmp_path / "whole.jsonl", {"text": "t", "label": "x"}), bare)
-    with pytest.raises(DataError, match=r"bare\.jsonl: no column 'tokens'"):
+    with pytest.raises(DataError, match=r"bare\.jsonl:1: no column 'tokens'"):
         read(bare, task="tagging", labelled=False, text="words")
 
 

@@ -45,6 +45,9 @@ def tagged(*rows: tuple[object, object]) -> str:
 
 
 GZIP = gzip.compress(labelled(*map(str, range(2000))).encode(), mtime=0)
+# Stored, not packed, so that one flipped bit changes one character: `label` to `labem`, or to what is not UTF-8.
+STORED = gzip.compress(labelled("x", "y", "z").encode(), compresslevel=0, mtime=0)
+DAMAGED, NOT_UTF_8 = STORED.replace(b'"label": "y"', b'"labem": "y"'), STORED.replace(b'"y"', b'"\xff"')
 REPEATED = labelled("x")
 TAGGED = {"task": "tagging", "left": (["a"],)}
 
@@ -72,7 +75,7 @@ ROW_FAULTS = [
     Case("csv: empty name in a set of labels", "a.csv", "text,label\na,x\nb,x||y\n", ("column 'label' is empty",), 3,
          ("a",), task="multi_label"),
     Case("csv: slots and tokens differ", "a.csv", "tokens,slots\na,O\nb c,O\n",
-         ("2 tokens in 'tokens' but 1 slots in 'slots'",), 3, (["a"],), task="tagging"),
+         ("column 'slots': 2 tokens but 1 slots",), 3, (["a"],), task="tagging"),
     Case("json: cut", "a.jsonl", labelled("x") + '{"text": "b", "label": \n' + labelled("y"),
          ("column 24: bad JSON: Expecting value", "jq -c"), 2, ("t0", "t0")),
     Case("json: single quotes", "a.jsonl", REPEATED + "{'text': 1}\n", ("column 2: bad JSON", "double quotes"), 2,
@@ -95,18 +98,24 @@ ROW_FAULTS = [
          2, ("t0",)),
     Case("json: a token is a number", "a.jsonl", REPEATED + jsonl({"text": ["a", 1], "label": "x"}),
          ("column 'text': token 2 is not text but a number (1)",), 2, ("t0",)),
-    Case("json: label left out", "a.jsonl", REPEATED + jsonl({"text": "b"}), ("column 'label' is empty",), 2, ("t0",)),
+    Case("json: label left out", "a.jsonl", REPEATED + jsonl({"text": "b"}), ("no column 'label'", "allowed: text"), 2,
+         ("t0",)),
+    Case("json: label left out of the first row", "a.jsonl", jsonl({"text": "b", "lable": 1}) + REPEATED,
+         ("no column 'label'; did you mean 'lable'?", "--label", SKIP), 1, ("t0",)),
+    Case("json: an object without keys", "a.jsonl", REPEATED + "{}\n", ("no column 'text'; there are none",), 2,
+         ("t0",)),
     Case("json: label is null", "a.jsonl", labelled("x", None), ("column 'label' is empty",), 2, ("t0",)),
     Case("json: label is a fraction", "a.jsonl", labelled("x", 4.5),
          ("holds a number (4.5)", "a string, an integer or a boolean is allowed"), 2, ("t0",)),
-    Case("json: label is a list", "a.jsonl", labelled("x", ["y"]), ("column 'label' holds a list",), 2, ("t0",)),
+    Case("json: label is a list", "a.jsonl", labelled("x", ["y"]),
+         ("column 'label' holds a list", "--task multi_label", SKIP), 2, ("t0",)),
     Case("json: label is half a character", "a.jsonl", labelled("x", "\ud800"), ("half of a UTF-16 pair",), 2, ("t0",)),
     Case("json: set of labels is null", "a.jsonl", labelled([], None), ("column 'label' is empty", "[] for none"), 2,
          ("t0",), task="multi_label"),
     Case("json: set of labels is a number", "a.jsonl", labelled([], 3), ("column 'label' is a number (3)",), 2, ("t0",),
          task="multi_label"),
     Case("tagging: lengths differ", "a.jsonl", tagged((["b", "c"], ["O"])),
-         ("2 tokens in 'tokens' but 1 slots in 'slots'", SKIP), 2, **TAGGED),
+         ("column 'slots': 2 tokens but 1 slots", SKIP), 2, **TAGGED),
     Case("tagging: I after O", "a.jsonl", tagged((["in", "Rome"], ["O", "I-city"])),
          ("bad IOB at token 2 ('Rome'): 'I-city' follows 'O'", "begins with B-city", SKIP), 2, **TAGGED),
     Case("tagging: I at the start", "a.jsonl", tagged((["Rome"], ["I-city"])), ("bad IOB at token 1",), 2, **TAGGED),
@@ -138,6 +147,10 @@ FILE_FAULTS = [
     Case("header with an unclosed quote", "a.csv", 'text,"label\na,1\n', ("never closed",), 1),
     Case("header with NUL (UTF-16 without its mark)", "a.csv", "text,label\na,1\n".encode("utf-16-le"),
          ("NUL byte", "iconv -f utf-16le"), 1),
+    Case("header with NUL and line ends of two characters", "a.csv", "text,label\r\na,1\r\n".encode("utf-16-le"),
+         ("NUL byte", "iconv -f utf-16le"), 1),
+    Case("quoted header with NUL", "a.csv", '"text","label"\n"a","1"\n'.encode("utf-16-le"),
+         ("NUL byte", "iconv -f utf-16le"), 1),
     Case("latin-1", "a.csv", "text,label\na,1\ncafé,2\n".encode("latin-1"),
          ("byte 0xe9 (byte 4 of the line) is not UTF-8", "iconv -f latin-1 -t utf-8"), 3),
     Case("latin-1 jsonl", "a.jsonl", REPEATED.encode() + '{"text": "é"}'.encode("latin-1"), ("byte 0xe9", "not UTF-8"),
@@ -150,6 +163,10 @@ FILE_FAULTS = [
     Case("json array", "a.json", '\n[{"text": "a"}]\n', ("is a JSON array", "jq -c '.[]'"), 2),
     Case("truncated gzip", "a.jsonl.gz", GZIP[: len(GZIP) // 2], ("gzip file is cut short", "download it again")),
     Case("gzip with damaged data", "a.jsonl.gz", GZIP[:-8] + bytes(8), ("gzip file is damaged",)),
+    Case("gzip with a damaged byte in a row", "a.jsonl.gz", DAMAGED, ("gzip file is damaged", "download it again")),
+    Case("gzip with a damaged byte that is not UTF-8", "a.jsonl.gz", NOT_UTF_8, ("gzip file is damaged",)),
+    Case("truncated gzip with a bad row", "a.jsonl.gz", gzip.compress(labelled("x", None, "y").encode())[:-9],
+         ("gzip file is cut short",)),
     Case("not gzip", "a.jsonl.gz", REPEATED, ("ends in .gz but is not gzip", "remove .gz")),
     Case("unknown extension", "a.cvs", "text,label\na,1\n",
          ("unknown extension '.cvs'", "did you mean '.csv'?", ".parquet")),
@@ -157,6 +174,8 @@ FILE_FAULTS = [
     Case("missing column", "a.csv", "txt,label\na,1\n",
          ("no column 'text'; did you mean 'txt'?", "txt, label", "--text")),
     Case("missing label column", "a.csv", "text,lable\na,1\n", ("no column 'label'; did you mean 'lable'?", "--label")),
+    Case("missing label column of all JSON rows", "a.jsonl", jsonl({"text": "a", "lable": 1}, {"text": "b"}),
+         ("no column 'label'; did you mean 'lable'?", "text, lable", "--label")),
     Case("missing second text", "a.csv", "text,label\na,1\n", ("no column 'textb'", "--text-pair"), pair="textb"),
     Case("missing slots", "a.conll", "a\nb\n", ("no column 'slots'", "--slots"), task="tagging"),
     Case("every row bad", "a.csv", "text,label\n,1\n,2\n", ("column 'text' is empty",)),
@@ -214,6 +233,12 @@ def test_every_row_skipped_counts_them(tmp_path: Path) -> None:
         DataError, match=r"no row is left, 2 were skipped; the first: .*a\.csv:2: column 'text' is empty"
     ):
         read(write(tmp_path, case), case, OnBadRow("skip"))
+
+
+def test_a_bad_row_of_a_sound_gzip_file_is_a_bad_row(tmp_path: Path) -> None:
+    case = Case("", "a.jsonl.gz", gzip.compress(labelled("x", None, "y").encode()), ())
+    with pytest.raises(DataError, match=r"a\.jsonl\.gz:2: column 'label' is empty"):
+        read(write(tmp_path, case), case, OnBadRow())
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:

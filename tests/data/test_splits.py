@@ -91,7 +91,7 @@ def test_no_text_stands_on_both_sides(rows: list[tuple[int, str]], fraction: flo
     try:
         train, dev = split_dev(store, fraction=fraction, seed=seed)
     except DataError as error:
-        refused = "too few" in str(error)
+        refused = "too few" in str(error) or len({label for _, label in rows}) < 2
         assert refused
         return
     assert len(train) + len(dev) == len(store)
@@ -111,10 +111,13 @@ def test_many_copies_do_not_fill_dev() -> None:
 
 
 def test_too_few_rows_and_bad_fractions() -> None:
-    with pytest.raises(DataError, match=r"train\.csv: 2 rows are too few .* --dev"):
+    with pytest.raises(DataError, match=r"train\.csv: 2 rows with 2 different texts are too few .* --dev"):
         split_dev(store_of(("a", "x"), ("b", "y")), fraction=0.5, seed=1)
-    with pytest.raises(DataError, match="too few"):
-        split_dev(store_of(*[("same", "x")] * 50), fraction=0.1, seed=1)
+    with pytest.raises(DataError, match="50 rows with 1 different texts are too few"):
+        split_dev(store_of(*[("same", "x"), ("same", "y")] * 25), fraction=0.1, seed=1)
+    for target in ("x", ("O", "O")):  # other texts would not help
+        with pytest.raises(DataError, match=r"train\.csv: only the label '[xO]' in 50 training rows"):
+            split_dev(store_of(*[("same", target)] * 50), fraction=0.1, seed=1)
     for fraction in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="a number between 0 and 1"):
             split_dev(store_of(("a", "x")), fraction=fraction, seed=1)

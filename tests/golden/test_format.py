@@ -16,6 +16,8 @@ def test_the_saved_model_of_version_1_still_gives_its_answers() -> None:
     saved = json.loads((HERE / "model-v1.json").read_text("utf-8"))
     predictor = Predictor(HERE / "model-v1.onnx")
     assert predictor.metadata.format_version == 1
+    assert predictor.metadata.pairs is None  # the file is older than the key
+    assert predictor.predict(("what a", "film")).label
     assert predictor.labels.names == ("bad", "good", "über")
     logits = np.stack(predictor.logits(predictor.encode(saved["texts"])))
     # The expected numbers are the float model's; 8-bit weights are off by a part of a percent.

@@ -254,6 +254,20 @@ def test_pooling_is_over_real_tokens(pooling: str) -> None:
     assert half.isfinite().all()
 
 
+@pytest.mark.parametrize("pooling", ["attention", "mean", "max", "all"])
+@torch.no_grad()
+def test_pooling_of_no_token_and_of_many_in_half_precision(pooling: str) -> None:
+    torch.manual_seed(0)
+    head = PoolingHead(parse(HeadConfig, {"pooling": pooling}, where="x"), dim=4, num_outputs=3).double()
+    nothing = head(torch.full((1, 5, 4), 7.0, dtype=torch.float64), torch.zeros(1, 5, dtype=torch.bool))
+    torch.testing.assert_close(nothing[0], head.output.bias)
+    many = torch.full((1, 2000, 4), 100.0, dtype=torch.float16)  # their sum is beyond float16, their mean is not
+    head, mask = head.half(), torch.ones(1, 2000, dtype=torch.bool)
+    found, one = head(many, mask), head(many[:, :1], mask[:, :1])
+    assert found.dtype == torch.float16
+    torch.testing.assert_close(found, one, rtol=0.01, atol=0.1)
+
+
 def test_the_head_of_a_tagger_answers_for_every_token() -> None:
     head = TokenHead(HeadConfig(), dim=4, num_outputs=3).double()
     x, mask = torch.randn(2, 5, 4, dtype=torch.float64), torch.ones(2, 5, dtype=torch.bool)

@@ -42,7 +42,9 @@ def texts(count: int) -> list[str]:
     return [" ".join(random.choice(words, random.integers(0, 25))) for _ in range(count)]
 
 
-def build(projection: MinHash | SimHash, labels: LabelSet, seed: int, *, window: int = 0) -> tuple[Model, bytes]:
+def build(
+    projection: MinHash | SimHash, labels: LabelSet, seed: int, *, window: int = 0, pairs: bool | None = None
+) -> tuple[Model, bytes]:
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=40),), feed_forward=FeedForwardConfig(ffn_dim=40))
     config = ModelConfig(
         text=TextConfig(projection=projection, max_len=MAX_LEN),
@@ -53,7 +55,7 @@ def build(projection: MinHash | SimHash, labels: LabelSet, seed: int, *, window:
     output = "tokens" if labels.kind == "iob" else "text"
     model = build_model(config, num_outputs=len(labels), output=output, seed=seed)
     content = export_onnx(
-        model, text=config.text, task="some", labels=labels, vocabulary=VOCABULARY, precision="float32"
+        model, text=config.text, task="some", labels=labels, vocabulary=VOCABULARY, precision="float32", pairs=pairs
     )
     return model, content
 
@@ -122,6 +124,31 @@ def test_words_and_pairs_are_texts(classifier: tuple[Model, bytes]) -> None:
 def test_what_is_no_text_is_refused(classifier: tuple[Model, bytes], wrong: object) -> None:
     with pytest.raises(DataError, match="text"):
         Predictor(classifier[1]).predict(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pairs", [True, False])
+def test_a_model_answers_for_what_it_was_trained_on(pairs: bool) -> None:
+    predictor = Predictor(build(SimHash(num_features=64), CLASSES, 1, pairs=pairs)[1])
+    pair, single = ("play some music", "the weather"), "play some music"
+    right, wrong = (pair, single) if pairs else (single, pair)
+    assert predictor.metadata.pairs is pairs
+    assert predictor.predict(right).label == predictor.predict([right])[0].label
+    assert len(predictor.predict_proba([right])) == len(predictor.encode([right])) == 1
+    says = "is one text; .* trained on pairs: give" if pairs else "is a pair of texts; .* trained on single texts: give"
+    for ask in (predictor.predict, predictor.predict_one):
+        with pytest.raises(DataError, match=f"item 0 {says}"):
+            ask(wrong)
+    for ask_all in (predictor.predict, predictor.predict_proba, predictor.encode):
+        with pytest.raises(DataError, match=f"item 1 {says}"):
+            ask_all([right, wrong])
+    with pytest.raises(DataError, match=says):
+        list(predictor.predict_stream(iter([wrong])))
+
+
+@pytest.mark.parametrize("wrong", [{"a": 1}, np.array([["a", "b"]]), np.array("a")])
+def test_what_is_no_list_of_texts_is_not_taken_apart(classifier: tuple[Model, bytes], wrong: object) -> None:
+    with pytest.raises(DataError, match="not a list of texts"):
+        Predictor(classifier[1]).predict_proba(wrong)  # type: ignore[arg-type]
 
 
 def test_no_texts_give_no_answers(classifier: tuple[Model, bytes]) -> None:

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss, roc_auc_score
 
 from mixling.errors import DataError, UserError
 from mixling.tasks.metrics import (
@@ -236,6 +237,34 @@ def test_tagging_without_spans() -> None:
         ("day", 0.0, 0),
     ]
     assert (invented.word_accuracy, invented.word_accuracy_without_o) == (0.5, None)
+
+
+@pytest.mark.parametrize("n", [5, 300])
+def test_areas_and_losses_are_those_of_scikit_learn(n: int) -> None:
+    """With ties, with classes that no text has, and with certain answers that are wrong."""
+    rng = np.random.default_rng(n)
+    targets = rng.integers(0, 2, n) * 2
+    few = np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.125, 0.375, 0.5], [0.0, 1.0, 0.0]])
+    probabilities = few[rng.integers(0, 4, n)]
+    metrics = classification_report(THREE, targets, probabilities)
+    areas = [roc_auc_score(targets == c, probabilities[:, c]) for c in (0, 2)]
+    assert metrics.roc_auc == pytest.approx(np.mean(areas), abs=1e-12)
+    assert metrics.log_loss == pytest.approx(log_loss(targets, probabilities, labels=[0, 1, 2]))
+
+
+def test_a_report_without_tables_has_the_same_numbers() -> None:
+    targets, probabilities = random_case(3, 40)
+    several = np.eye(3, dtype=int)[targets]
+    tags = [probabilities.argmax(1)]
+    for whole, brief in (
+        [classification_report(THREE, targets, probabilities, tables=tables) for tables in (True, False)],
+        [multilabel_report(TOPICS, several, probabilities, tables=tables) for tables in (True, False)],
+        [tagging_report(IOB, [targets], tags, tables=tables) for tables in (True, False)],
+    ):
+        assert brief.numbers() == whole.numbers()
+        assert brief.numbers().keys() < whole.to_dict().keys()
+        assert whole.per_class != brief.per_class == ()
+        assert brief.to_dict().get("confusion", []) == []
 
 
 def test_nothing_to_evaluate_is_told() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 from tokenizers import Tokenizer, models
 
@@ -177,17 +178,21 @@ def test_load_reads_files_and_folders(tmp_path: Path) -> None:
 
 
 def test_load_tells_what_it_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
     def offline(name: str) -> None:
+        asked.append(name)
         raise OSError(f"no route to {name}\nand more")
 
-    monkeypatch.setattr(Tokenizer, "from_pretrained", offline)
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", offline)
     with pytest.raises(ConfigError, match=r"neither vocab\.txt nor tokenizer\.json"):
         Vocabulary.load(str(tmp_path))
     (tmp_path / "t5.model").write_bytes(b"\x0a\xff\xfe")
     with pytest.raises(ConfigError, match=r"t5\.model: is not UTF-8 text"):
         Vocabulary.load(str(tmp_path / "t5.model"))
-    with pytest.raises(ConfigError, match=r"'org/name': no such file .* no route to org/name$"):
+    with pytest.raises(ConfigError, match=r"'org/name': no such file .* no route to https://.*/org/name/.*$"):
         Vocabulary.load("org/name")
+    assert len(asked) == 1
     with pytest.raises(ConfigError, match="File name too long"):
         Vocabulary.load("a" * 5000)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor
 
 from mixling.data.batches import training_batches
-from mixling.errors import TrainingError
+from mixling.errors import StorageError, TrainingError
+from mixling.mixers.base import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.training import loop
 from mixling.training.loop import HISTORY, Observer, Trainer
@@ -85,6 +87,23 @@ def test_it_learns(trainer: MakeTrainer, tagged: bool) -> None:
     made = trainer(TrainConfig(**{**QUICK, "epochs": 12}), num_train=300, num_dev=100, tagged=tagged)
     best = max(record[f"dev_{made.task.metric}"] for record in made.fit())
     assert best > (0.95 if tagged else 0.8)
+
+
+@pytest.mark.parametrize("task", ["classification", "pairs", "tagging"])
+@pytest.mark.parametrize("mixer", mixer_types())
+def test_every_mixer_learns_every_task(trainer: MakeTrainer, mixer: str, task: str) -> None:
+    sizes = {key: 8 for key in ("hidden_dim", "ffn_dim") if key in config_class(mixer).model_fields}
+    made = trainer(
+        TrainConfig(**{**QUICK, "epochs": 5}),
+        num_train=300,
+        num_dev=100,
+        tagged=task == "tagging",
+        pairs=task == "pairs",
+        mixer=mixer_config({"type": mixer, **sizes}),
+        dropout=0.0,
+    )
+    best = max(record[f"dev_{made.task.metric}"] for record in made.fit())
+    assert best > (0.9 if task == "tagging" else 0.7)  # by chance: a little over a third of the texts
 
 
 def test_bfloat16_learns_too(trainer: MakeTrainer) -> None:
@@ -257,12 +276,17 @@ def test_logits_of_dev_that_are_not_finite_are_a_training_s_error(trainer: MakeT
 
 
 class Clock:
-    """A clock that only the trainer's own work moves: `step` seconds a step, `evaluation` seconds an evaluation."""
+    """A clock that only the trainer's own work moves.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, step: float, evaluation: float) -> None:
+    `step` seconds a step; an evaluation takes `evaluation` seconds for its answers and `metrics` for their scores.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, step: float, evaluation: float, metrics: float = 0.0
+    ) -> None:
         self.now = 0.0
         monkeypatch.setattr(loop.time, "monotonic", lambda: self.now)
-        backward, predict = Trainer._backward, loop.predict_logits
+        backward, predict, evaluate = Trainer._backward, loop.predict_logits, loop.evaluate
 
         def slow_backward(*arguments: Any, **options: Any) -> Tensor:
             self.now += step
@@ -272,6 +296,11 @@ class Clock:
             self.now += evaluation
             return predict(*arguments, **options)
 
+        def slow_evaluate(*arguments: Any, **options: Any) -> Any:
+            self.now += metrics
+            return evaluate(*arguments, **options)
+
+        monkeypatch.setattr(loop, "evaluate", slow_evaluate)
         monkeypatch.setattr(Trainer, "_backward", slow_backward)
         monkeypatch.setattr(loop, "predict_logits", slow_predict)
 
@@ -287,15 +316,18 @@ class StartOfSteps(Observer):
 
 
 @pytest.mark.parametrize(
-    ("step", "evaluation"),
-    [(0.1, 0.0), (0.1, 0.2), (0.4, 0.0), (0.4, 0.5), (0.4, 3.0), (0.4, 30.0)],
-    ids=["cheap dev", "fair dev", "one epoch", "one epoch, fair dev", "dear dev", "hopeless dev"],
-)
+    ("step", "evaluation", "metrics"),
+    [
+        (0.1, 0.0, 0.0), (0.1, 0.2, 0.0), (0.4, 0.0, 0.0), (0.4, 0.5, 0.0), (0.4, 3.0, 0.0), (0.4, 30.0, 0.0),
+        (0.1, 0.1, 2.0),
+    ],
+    ids=["cheap dev", "fair dev", "one epoch", "one epoch, fair dev", "dear dev", "hopeless dev", "dear scores"],
+)  # fmt: skip
 def test_the_plan_fits_the_time_budget(
-    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, step: float, evaluation: float
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, step: float, evaluation: float, metrics: float
 ) -> None:
     budget = 20.0
-    clock = Clock(monkeypatch, step=step, evaluation=evaluation)
+    clock = Clock(monkeypatch, step=step, evaluation=evaluation, metrics=metrics)
     start = StartOfSteps(clock)
     made = trainer(TrainConfig(**{**QUICK, "epochs": 1000}, time_budget=budget), num_train=300, observer=start)
     history = made.fit()
@@ -304,6 +336,36 @@ def test_the_plan_fits_the_time_budget(
         assert 0.55 * budget < spent <= 0.92 * budget, "the rest is left for what a real clock adds"
     else:
         assert len(history) == 1, "what cannot be had in the time is done once"
+
+
+def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of classes they would take longer than the steps; metrics.jsonl holds single numbers only."""
+    evaluate, asked = loop.evaluate, []
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        asked.append(options)
+        return evaluate(*arguments, **options)
+
+    monkeypatch.setattr(loop, "evaluate", noted)
+    history = trainer(TrainConfig(**QUICK)).fit()
+    assert asked == [{"tables": False}] * len(history)
+    measures = {"accuracy", "macro_f1", "log_loss", "roc_auc", "calibration_error", "loss"}
+    assert {key for key in history[-1] if key.startswith("dev_")} == {f"dev_{name}" for name in measures}
+
+
+@pytest.mark.parametrize("spoil", ["a folder in its place", "removed"])
+def test_a_history_that_cannot_be_written_is_told(trainer: MakeTrainer, run_folder: Path, spoil: str) -> None:
+    class Spoiler(Observer):
+        def started(self, step: int, total_steps: int) -> None:
+            (run_folder / HISTORY).unlink()
+            if spoil == "removed":
+                shutil.rmtree(run_folder)
+            else:
+                (run_folder / HISTORY).mkdir()
+
+    made = trainer(TrainConfig(**QUICK), folder=run_folder, observer=Spoiler())
+    with pytest.raises(StorageError, match=rf"{HISTORY}: could not be written: (Is a directory|No such file)"):
+        made.fit()
 
 
 def test_a_budget_that_is_not_needed_changes_nothing(trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:

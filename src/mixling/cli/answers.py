@@ -6,11 +6,11 @@ import contextlib
 import csv
 import io
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mixling.cli.output import put
 from mixling.errors import ConfigError, near_miss
 from mixling.storage import atomic_file
 from mixling.text.encoder import Text
@@ -101,15 +101,10 @@ def open_out(path: Path | None) -> Iterator[Callable[[str], None]]:
     """A function that writes text to standard output at once, or to a file that appears complete at the end, or never.
 
     Raises:
-        StorageError: the file cannot be written; what stood there still stands.
+        StorageError: it cannot be written; what stood in the file still stands.
     """
     if path is None:
-
-        def write(text: str) -> None:
-            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-            sys.stdout.buffer.flush()
-
-        yield write
+        yield put
         return
     with atomic_file(path) as file:
 

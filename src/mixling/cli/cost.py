@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mixling.cli.output import put
 from mixling.errors import ConfigError
 
 
@@ -33,11 +34,11 @@ def cost(
     """Measure what models cost.
 
     The bodies of all models (mixers and feed-forwards, on random token vectors) take turns in one run, so that
-    they can be compared on a busy machine too.
+    they can be compared on a busy machine too. A model that runs out of memory is left out at greater lengths.
     """
     import torch
 
-    from mixling.cost.report import as_table, to_file
+    from mixling.cost.report import FOOTNOTE, as_table, to_file
     from mixling.cost.timing import measure
     from mixling.inspect.plots import cost_curves
     from mixling.models.presets import model_config
@@ -51,9 +52,12 @@ def cost(
     found = []
     for row in measure(configs, sizes, batch=batch, repeats=repeats, device=device, time_limit=time_limit, say=_say):
         found.append(row)
-        print(as_table([row], header=len(found) == 1), flush=True)
-    if out is not None:
-        to_file(found, out, device=device, repeats=repeats)
+        put(as_table([row], header=len(found) == 1) + "\n")
+        if out is not None:  # after every row: a later one may take all memory
+            to_file(found, out, device=device, repeats=repeats)
+    if not found:
+        raise ConfigError(f"--lengths: nothing could be measured at {sizes[0]} tokens; give shorter ones")
+    put(f"{FOOTNOTE}\n")
     if plot is not None:
         curves = {name: [(r.length, r.seconds, r.peak_bytes) for r in found if r.model == name] for name in models}
         cost_curves(curves, plot)

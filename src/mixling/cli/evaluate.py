@@ -19,6 +19,7 @@ from mixling.cli.options import (
     ThreadsOption,
     TokensOption,
 )
+from mixling.cli.output import put
 from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def evaluate(
     from mixling.storage import write_json
     from mixling.tasks.metrics import ClassificationMetrics, format_table
 
+    if "-" in files:
+        raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
     predictor = Predictor(model, num_threads=threads)
     if confusion is not None and predictor.labels.kind != "single":
         raise ConfigError("--confusion: only texts with one label each have a confusion matrix")
@@ -67,7 +70,7 @@ def evaluate(
     metrics = measure(
         predictor, read_examples(files, task=task, columns=columns_for(model, given), on_bad_row=bad), on_bad_row=bad
     )
-    print(format_table(metrics))
+    put(format_table(metrics) + "\n")
     if bad.skipped:
         print(f"{bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:3]), file=sys.stderr)
     if out is not None:

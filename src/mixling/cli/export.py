@@ -33,21 +33,22 @@ def export(
         raise ConfigError(f"--precision: got {precision!r}; {near_miss(precision, _PRECISIONS)}")
     if out.is_dir():
         raise ConfigError(f"{out}: is a folder; give the name of a file, such as {out / 'model.onnx'}")
-    has = open_model(model).metadata.precision
+    metadata = open_model(model).metadata
+    has = metadata.precision
     folder = Path(model).is_dir()
     if precision in (None, has):
         content = (Path(model) / FILE_NAME if folder else Path(model)).read_bytes()
     elif not folder:
         raise ConfigError(f"{model}: holds {has} weights; {precision} is made from a run folder, which has the floats")
     else:
-        content = _export_anew(model, precision)
+        content = _export_anew(model, precision, metadata.pairs)
         if precision == "int8":
             print("note: what 8 bits cost was not measured here; `mixling evaluate` tells", file=sys.stderr)
     write_atomic(out, content)
     print(f"{out}: {len(content) / 1e6:.2f} MB, {precision or has}", file=sys.stderr)
 
 
-def _export_anew(folder: str, precision: str) -> bytes:
+def _export_anew(folder: str, precision: str, pairs: bool | None) -> bytes:
     from mixling.export.onnx import export_onnx
     from mixling.runs import load_model
 
@@ -59,4 +60,5 @@ def _export_anew(folder: str, precision: str) -> bytes:
         labels=labels,
         vocabulary=encoder.vocabulary,
         precision=cast(Any, precision),
+        pairs=pairs,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 
 import typer
 
+from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError
 
 # One file a command. Named, not imported: the files are light, what they do is imported when a command runs.
@@ -41,19 +41,20 @@ def build_app() -> typer.Typer:
 
 def run() -> None:
     """The entry point: a user's mistake is one line and exit code 2, a signal 128 and its number, else a traceback."""
+    open_closed_streams()
     try:
         try:
             build_app()(prog_name="mixling")
         finally:
-            sys.stdout.flush()
+            with standard_output():
+                sys.stdout.flush()
     except UserError as error:
         _leave(f"error: {error}", 2)
     except Interrupted as error:
         _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
         _leave("interrupted", 130)
-    except BrokenPipeError:  # `| head` has seen enough; what is still buffered must not fail again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # `| head` has seen enough
         sys.exit(1)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]

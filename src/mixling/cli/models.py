@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from mixling.cli.output import put
 
 
 def models(
@@ -15,22 +17,28 @@ def models(
     """List every model by name, with size, cost and paper.
 
     Parameters are those of front end and body, over the paper's vocabulary where the model has an embedding table.
-    FLOPs are those of the body for one text of the greatest length, 2 for each multiply-add.
+    FLOPs are those of the body for one text of the greatest length, 2 for each multiply-add of matrix products. The
+    tokens of the image models, which the command line does not train, are the patches of an image.
     """
     from mixling.cost.flops import count
+    from mixling.models.image import IMAGE_PRESETS
     from mixling.models.presets import PRESETS
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, preset in PRESETS.items():
         counts = asdict(count(preset.config, vocabulary=preset.vocabulary))
         rows.append({"name": name, **counts, "vocabulary": preset.vocabulary, "source": preset.source})
+    for name, images in IMAGE_PRESETS.items():
+        source = f"{images.source} (images)"
+        rows.append({"name": name, **asdict(count(images.config)), "vocabulary": None, "source": source})
     if as_json:
-        print(json.dumps(rows, indent=2))
+        put(json.dumps(rows, indent=2) + "\n")
         return
-    width = max(map(len, PRESETS))
-    print(f"{'model':<{width}} {'parameters':>12} {'body':>12} {'tokens':>7} {'GFLOPs':>9}  source")
+    width = max(len(row["name"]) for row in rows)
+    lines = [f"{'model':<{width}} {'parameters':>12} {'body':>12} {'tokens':>7} {'GFLOPs':>9}  source"]
     for row in rows:
-        print(
+        lines.append(
             f"{row['name']:<{width}} {row['parameters']:>12,} {row['body']:>12,} {row['length']:>7} "
             f"{row['flops'] / 1e9:>9.3f}  {row['source']}"
         )
+    put("\n".join(lines) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ def predict(
         columns = columns_for(model, {"text": text, "text_pair": text_pair, "tokens": tokens})
         windows = file_items(inputs, task=cast(Any, predictor.task), columns=columns, skip=skip)
     elif kind == "stdin":
-        windows = stream_items(sys.stdin.buffer, "<stdin>")
+        windows = stream_items(sys.stdin.buffer, "<stdin>", skip=skip)
     else:
         windows = iter([_texts(inputs)])
     done = failed = 0
@@ -94,16 +95,20 @@ def kind_of(inputs: Sequence[str]) -> str:
     """Whether the inputs are "files", "stdin" or "text".
 
     Raises:
-        DataError: what looks like a file's name is none.
+        DataError: what looks like a file's name is none, or is that of a folder.
         ConfigError: inputs of several kinds.
     """
     if list(inputs) == ["-"]:
         return "stdin"
-    files = [item.startswith("hf:") or Path(item).is_file() for item in inputs if len(item) < 4096]
-    if len(files) == len(inputs) and all(files):
+    # os.path, as pathlib raises for a name that is too long, which most texts are.
+    files = [item.startswith("hf:") or os.path.isfile(item) for item in inputs]
+    if all(files):
         return "files"
     for item in inputs:
-        if _FILE_NAME.fullmatch(item) and not Path(item).is_file():
+        looks_like_a_file = bool(_FILE_NAME.fullmatch(item))
+        if os.path.isdir(item) and (looks_like_a_file or "/" in item or os.sep in item or item in (".", "..")):
+            raise DataError("is a folder; name the files in it", path=item)
+        if looks_like_a_file and not os.path.isfile(item):
             raise DataError("no such file; a text that looks like a file's name goes through standard input", path=item)
     if any(files) or "-" in inputs:
         raise ConfigError("inputs of several kinds; give texts, or files, or - for standard input")
@@ -126,7 +131,7 @@ def _format_of(out: Path | None, *, people: bool) -> str:
 
 
 def _keep_inputs(inputs: Sequence[str], out: Path) -> None:
-    if out.exists() and any(Path(item).is_file() and out.samefile(item) for item in inputs):
+    if out.exists() and any(os.path.isfile(item) and out.samefile(item) for item in inputs):
         raise ConfigError(f"{out}: is an input too; give another file with -o")
 
 

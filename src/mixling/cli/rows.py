@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import itertools
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from mixling.config import parse
 from mixling.data.examples import ColumnsConfig, Task, read_examples
@@ -53,12 +56,23 @@ def file_items(sources: Sequence[str], *, task: Task, columns: ColumnsConfig, sk
         skip: a bad row becomes an item with its error, so that answers stay beside their rows.
 
     Raises:
-        DataError: a file that cannot be read; a bad row, unless `skip`.
+        DataError: a file that cannot be read; a bad row, unless `skip`. The rows before it came first.
     """
     items = itertools.chain.from_iterable(
-        _text_lines(source) if is_text_file(source) else _rows(source, task, columns, skip) for source in sources
+        _text_lines(source, skip) if is_text_file(source) else _rows(source, task, columns, skip) for source in sources
     )
-    while window := list(itertools.islice(items, WINDOW)):
+    window: list[Item] = []
+    try:
+        for item in items:
+            window.append(item)
+            if len(window) == WINDOW:
+                yield window
+                window = []
+    except DataError:
+        if window:
+            yield window
+        raise
+    if window:
         yield window
 
 
@@ -67,9 +81,13 @@ def is_text_file(source: str) -> bool:
     return source.lower().removesuffix(".gz").endswith(".txt")
 
 
-def _text_lines(source: str) -> Iterator[Item]:
+def _text_lines(source: str, skip: bool) -> Iterator[Item]:
     with ExitStack() as stack:
-        for line in read_lines(open_file(Path(source), stack), source):
+        file = open_file(Path(source), stack)
+        if skip and cast(io.BufferedReader, file).peek(2)[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            yield from itertools.chain.from_iterable(stream_items(file, source, skip=True))
+            return
+        for line in read_lines(file, source):
             yield Item(line.rstrip("\r\n"))
 
 
@@ -88,24 +106,44 @@ def _errors(bad: OnBadRow) -> Iterable[Item]:
     return errors
 
 
-def stream_items(stream: BinaryIO, name: str) -> Iterator[list[Item]]:
+def stream_items(stream: BinaryIO, name: str, *, skip: bool = False) -> Iterator[list[Item]]:
     """The lines of a stream as they arrive: all that is there at once, without waiting for more.
 
     A line written to an interactive pipe is answered at once, and a fast pipe still gives large windows.
 
+    Args:
+        skip: a bad line becomes an item with its error.
+
     Raises:
-        DataError: a line is not UTF-8, or longer than 16 MiB.
+        DataError: a line is not UTF-8, or longer than 16 MiB, unless `skip`; the lines before it came first.
     """
     number, rest = 0, b""
     while True:
-        chunk = stream.read1(_CHUNK)  # type: ignore[attr-defined]
+        try:
+            chunk = stream.read1(_CHUNK)  # type: ignore[attr-defined]
+        except (OSError, EOFError, zlib.error) as error:  # the latter two of a damaged gzip file
+            message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+            raise DataError(message, path=name, line=number + 1) from None
         *lines, rest = (rest + chunk).split(b"\n")
         if not chunk:
             lines, rest = ([rest] if rest else []), b""
         if len(rest) > MAX_LINE:
-            raise DataError(f"the line is longer than {MAX_LINE >> 20} MiB", path=name, line=number + len(lines) + 1)
-        items = [Item(_decoded(line, name, number + i)) for i, line in enumerate(lines, 1)]
-        number += len(lines)
+            if skip:
+                rest = rest[: MAX_LINE + 1]  # of a line that never ends no more is kept
+            else:
+                lines.append(rest)
+        items: list[Item] = []
+        for line in lines:
+            number += 1
+            try:
+                items.append(Item(_decoded(line, name, number)))
+            except DataError as error:
+                if skip:
+                    items.append(Item(None, str(error)))
+                    continue
+                if items:
+                    yield items
+                raise
         if items:
             yield items
         if not chunk:
@@ -113,6 +151,8 @@ def stream_items(stream: BinaryIO, name: str) -> Iterator[list[Item]]:
 
 
 def _decoded(line: bytes, name: str, number: int) -> str:
+    if len(line) > MAX_LINE:
+        raise DataError(f"the line is longer than {MAX_LINE >> 20} MiB", path=name, line=number)
     try:
         return (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:

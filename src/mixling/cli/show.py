@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mixling.cli.options import ModelArgument
+from mixling.cli.output import put
 from mixling.errors import ModelFileError
 
 _SHOWN_LABELS = 20
@@ -23,7 +25,7 @@ def show(
     Task, labels, size and configuration; of a run folder the measures on dev, too.
     """
     facts = describe(model)
-    print(json.dumps(facts, ensure_ascii=False, indent=2) if as_json else _for_people(facts))
+    put((json.dumps(facts, ensure_ascii=False, indent=2) if as_json else _for_people(facts)) + "\n")
 
 
 def describe(model: str) -> dict[str, Any]:
@@ -49,17 +51,23 @@ def describe(model: str) -> dict[str, Any]:
         "text": metadata.text.to_dict(),
     }
     if Path(model).is_dir():
-        facts["model"] = _read(Path(model) / "config.json").get("model")
-        facts |= {key: value for key, value in _read(Path(model) / "metrics.json").items() if key in ("best", "dev")}
+        facts["model"] = _read(Path(model) / "config.json", lambda saved: _body(saved["model"])).get("model")
+        measures = _read(Path(model) / "metrics.json", lambda saved: (_dev(saved["dev"]), _best(saved["best"])))
+        facts |= {key: value for key, value in measures.items() if key in ("best", "dev")}
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
+    """The file's values, nothing where there is none; `use` does with them what is done later."""
     try:
-        return dict(json.loads(path.read_text("utf-8")))
+        saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        use(saved)
+        return saved
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError) as error:
+    except KeyError as error:
+        raise ModelFileError(f"{path}: is damaged: {error} is missing") from None
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
 
 
@@ -81,11 +89,19 @@ def _for_people(facts: dict[str, Any]) -> str:
     if "model" in facts:
         lines.append(("body", _body(facts["model"])))
     if "dev" in facts:
-        values = {key: value for key, value in facts["dev"].items() if isinstance(value, float)}
-        lines.append(("dev", ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in values.items())))
+        lines.append(("dev", _dev(facts["dev"])))
     if "best" in facts:
-        lines.append(("best epoch", f"{facts['best']['epoch']:g}"))
+        lines.append(("best epoch", _best(facts["best"])))
     return "\n".join(f"{name:<11} {value}" for name, value in lines)
+
+
+def _dev(measures: dict[str, Any]) -> str:
+    values = {key: value for key, value in measures.items() if isinstance(value, float)}
+    return ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in values.items())
+
+
+def _best(record: dict[str, Any]) -> str:
+    return f"{record['epoch']:g}"
 
 
 def _body(model: dict[str, Any]) -> str:

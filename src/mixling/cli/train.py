@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixling.cli.options import LabelOption, SlotsOption, TextOption, TextPairOption, TokensOption
+from mixling.cli.output import put
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
 
 def train(
+    context: typer.Context,
     files: Annotated[
         list[str] | None,
         typer.Argument(metavar="FILES...", help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL or hf:NAME[:SPLIT]."),
@@ -90,6 +92,7 @@ def train(
 
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
+    _refuse_file(out)
     options: dict[str, Any] = {
         "task": task,
         "data": {
@@ -112,6 +115,8 @@ def train(
         terminal = TrainingProgress(silent=not ranks.is_main)
         if resume:
             settled, finished = runs.resumed_config(out)
+            if also := _given_beside(context, "resume", "out"):
+                raise ConfigError(f"with --resume all comes from {out}; leave out {', '.join(also)}")
             if finished:
                 (out / CHECKPOINT).unlink(missing_ok=True)  # cut off between its last two acts
                 terminal.say(f"{out}: this run is finished; there is nothing to go on with")
@@ -139,7 +144,7 @@ def train(
             say=terminal.say,
         )
     if run is not None:
-        _tell(run, terminal)
+        _tell(run, settled, terminal)
 
 
 def configure(
@@ -202,15 +207,19 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     columns, files = data.get("columns", {}), data.get("train", ())
     if columns.keys() & {"tokens", "slots"}:
         return "tagging", "columns of tokens and slots are named"
-    if columns.keys() & {"text", "text_pair", "label"} or not files:
+    if not files:
         return "classification", "the default"
-    if _CONLL.fullmatch(files[0]) or data.get("file_format") == "conll":
+    named = columns.keys() & {"text", "text_pair", "label"}
+    if not named and (_CONLL.fullmatch(files[0]) or data.get("file_format") == "conll"):
         return "tagging", f"{files[0]} is in CoNLL's format"
     rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=data.get("file_format"))
     first = next(iter(rows), None)
-    names = set() if first is None else first.values.keys()
-    if {"tokens", "slots"} <= names and not {"text", "label"} <= names:
+    values = {} if first is None else first.values
+    if not named and {"tokens", "slots"} <= values.keys() and not {"text", "label"} <= values.keys():
         return "tagging", f"{files[0]} has the columns tokens and slots"
+    label = columns.get("label", "label")
+    if isinstance(values.get(label), list):
+        return "multi_label", f"{files[0]} has lists of labels in the column {label}"
     return "classification", "the default"
 
 
@@ -232,6 +241,24 @@ def _present(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in out.items() if value is not None and value != {} and value != []}
 
 
+def _given_beside(context: typer.Context, *names: str) -> list[str]:
+    """The other options and arguments of the command line, as the user writes them."""
+    given = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if parameter.name not in names and source is not None and source.name == "COMMANDLINE":
+            given.append(parameter.opts[-1] if parameter.param_type_name == "option" else "FILES")
+    return given
+
+
+def _refuse_file(folder: Path) -> None:
+    for path in (folder, *folder.absolute().parents):
+        if path.is_dir():
+            return
+        if path.exists():
+            raise ConfigError(f"{path}: is a file; -o names the folder of the run")
+
+
 def _refuse_old_run(folder: Path) -> None:
     from mixling.runs import RUN_FILE, resumed_config
 
@@ -243,15 +270,16 @@ def _refuse_old_run(folder: Path) -> None:
     raise ConfigError(f"{folder}: holds an unfinished run; go on with --resume, or replace it with --overwrite")
 
 
-def _tell(run: Run, terminal: Any) -> None:
+def _tell(run: Run, settled: RunConfig, terminal: Any) -> None:
     """The result on standard output, what to do next on standard error."""
     size = (run.folder / "model.onnx").stat().st_size
     best = next(record for record in reversed(run.history) if record["best"])
-    print(f"dev: {run.metrics.summary()}")
+    example = '"a text"' if settled.data.columns.text_pair is None else "FILE"
+    put(f"dev: {run.metrics.summary()}\n")
     terminal.say(
         f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.precision}), {run.parameters:,} parameters, "
         f"best epoch {best['epoch']:g}\n"
-        f'next:  mixling predict {run.folder} "a text"\n'
+        f"next:  mixling predict {run.folder} {example}\n"
         f"       mixling evaluate {run.folder} TEST_FILE\n"
         f"       mixling show {run.folder}"
     )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.models.image import ImageModelConfig, build_image_model
+from mixling.models.model import ModelConfig, build_model, count_parameters
 from mixling.text.fingerprint import Units
 
 DEFAULT_VOCABULARY = 30_522
@@ -14,10 +15,10 @@ DEFAULT_VOCABULARY = 30_522
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """parameters: with the table or bottleneck, without the head. body: of the encoder alone.
+    """parameters: with the table, bottleneck or patches, without the head. body: of the encoder alone.
 
     flops: of the encoder for one text of `length` tokens, 2 per multiply-add of matrix products. The front end has
-    none: it looks rows up, or sums a few of them.
+    none: it looks rows up, or sums a few of them; the one of images is not counted.
     """
 
     parameters: int
@@ -36,12 +37,38 @@ def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | 
     return config.model_copy(update={"text": text})
 
 
-def count(config: ModelConfig, *, length: int | None = None, vocabulary: int | None = None) -> Counts:
-    """What a model of this configuration has and does, for a text of `length` tokens (default: the longest)."""
-    config = sized(config, vocabulary=vocabulary)
-    length = config.text.max_len if length is None else length
+def count(
+    config: ModelConfig | ImageModelConfig, *, length: int | None = None, vocabulary: int | None = None
+) -> Counts:
+    """What a model of this configuration has and does, for a text of `length` tokens (default: the longest).
+
+    Of images the tokens are the patches and the class token.
+    """
+    if isinstance(config, ModelConfig):
+        config = sized(config, vocabulary=vocabulary)
+    if length is None:
+        length = config.text.max_len if isinstance(config, ModelConfig) else config.num_tokens
+    layers = config.num_layers or 0
+    if layers <= 2:
+        return _built(config, length)
+    # Equal layers: the first may hold what the others share with it, and each further one adds what the second does.
+    one, two = (_built(config.model_copy(update={"num_layers": number}), length) for number in (1, 2))
+    return Counts(
+        parameters=one.parameters + (layers - 1) * (two.parameters - one.parameters),
+        body=one.body + (layers - 1) * (two.body - one.body),
+        length=length,
+        flops=one.flops + (layers - 1) * (two.flops - one.flops),
+    )
+
+
+def _built(config: ModelConfig | ImageModelConfig, length: int) -> Counts:
     with torch.device("meta"):
-        model: Model = build_model(config, num_outputs=2, output="text")
-    body = count_parameters(model.encoder)
-    parameters = body + count_parameters(model.frontend)
-    return Counts(parameters=parameters, body=body, length=length, flops=model.encoder.flops(1, length))
+        if isinstance(config, ModelConfig):
+            model = build_model(config, num_outputs=2, output="text")
+            encoder, front = model.encoder, count_parameters(model.frontend)
+        else:
+            image_model = build_image_model(config, num_outputs=2)
+            encoder, front = image_model.encoder, count_parameters(image_model.patches)
+            front += config.dim if config.class_token else 0
+    body = count_parameters(encoder)
+    return Counts(parameters=body + front, body=body, length=length, flops=encoder.flops(1, length))

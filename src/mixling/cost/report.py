@@ -10,6 +10,8 @@ from mixling.cost.provenance import provenance
 from mixling.cost.timing import Measured
 from mixling.storage import write_json
 
+FOOTNOTE = "FLOPs are those of matrix products, 2 for each multiply-add; FFTs are not counted."
+
 
 def as_table(rows: Sequence[Measured], *, header: bool = True) -> str:
     """One line for each measurement."""

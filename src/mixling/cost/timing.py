@@ -6,6 +6,7 @@ import statistics
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,20 +50,37 @@ def measure(
     """Measure every model at every length, all models of a length interleaved.
 
     Each model is built for the longest of `lengths`. A model whose pass took longer than `time_limit` seconds is left
-    out at greater lengths, and that is said.
+    out at greater lengths, one that ran out of memory at that length too, and that is said.
     """
-    left = dict(configs)
+    left = list(configs)
+
+    @contextmanager
+    def within_memory(name: str, length: int) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:  # of a CPU torch raises a bare RuntimeError
+            if not isinstance(error, torch.OutOfMemoryError | MemoryError) and "allocate memory" not in str(error):
+                raise
+            left.remove(name)
+            say(f"{name}: out of memory at {length} tokens; this length and longer texts are left out")
+
     for length in sorted(lengths):
-        models = {name: _encoder(config, max(lengths), device) for name, config in left.items()}
-        times: dict[str, list[float]] = {name: [] for name in models}
+        models: dict[str, tuple[_Body, Tensor]] = {}
+        peaks: dict[str, int] = {}
+        times: dict[str, list[float]] = {name: [] for name in left}
         mask = torch.ones(batch, length, dtype=torch.bool, device=device)
-        inputs = {name: torch.randn(batch, length, model.encoder_dim, device=device) for name, model in models.items()}
-        peaks = {name: _peak(model, inputs[name], mask) for name, model in models.items()}  # warms up, too
+        for name in tuple(left):
+            with within_memory(name, length):
+                model = _encoder(configs[name], max(lengths), device)
+                x = torch.randn(batch, length, model.encoder_dim, device=device)
+                peaks[name] = _peak(model, x, mask)  # warms up, too
+                models[name] = model, x
         for _ in range(repeats):
-            for name, model in models.items():
+            for name in tuple(left):
                 if not times[name] or times[name][-1] <= time_limit / repeats or len(times[name]) < 3:
-                    times[name].append(_seconds(model, inputs[name], mask))
-        for name in models:
+                    with within_memory(name, length):
+                        times[name].append(_seconds(*models[name], mask))
+        for name in tuple(left):
             counts = count(sized(configs[name], max_len=max(lengths)), length=length)
             yield Measured(
                 model=name,
@@ -76,7 +94,7 @@ def measure(
             )
             if statistics.median(times[name]) > time_limit:
                 say(f"{name}: {statistics.median(times[name]):.1f} s at {length} tokens; longer texts are left out")
-                del left[name]
+                left.remove(name)
 
 
 class _Body(torch.nn.Module):

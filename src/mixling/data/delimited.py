@@ -85,8 +85,11 @@ def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, l
             return
         except csv.Error as error:
             fault_line, message = _explain(str(error), source, delimiter, line)
-            source.give_back(fault_line - line + 1)
-            yield line, DataError(message, path=path, line=fault_line)
+            kept = fault_line - line + 1
+            # Of UTF-16 read as UTF-8 the module sees stray returns and quotes: the NUL is what is wrong.
+            nul = any("\0" in text for text in source.row[:kept])
+            source.give_back(kept)
+            yield line, nul_error(path, fault_line) if nul else DataError(message, path=path, line=fault_line)
             continue
         if any("\0" in text for text in source.row):
             yield line, nul_error(path, line)

@@ -64,7 +64,8 @@ def read_examples(
             tagger takes the column of text where there are no tokens.
 
     Raises:
-        DataError: a missing column, always; a bad row, unless `on_bad_row` skips it; no row left that can be used.
+        DataError: a column that the file lacks, always; a bad row, unless `on_bad_row` skips it (in JSONL, where each
+            row has columns of its own, that is also one that lacks a column); no row left that can be used.
     """
     if not sources:
         raise ConfigError("no input; name at least one file")
@@ -72,10 +73,12 @@ def read_examples(
     for source in sources:
         checked = False
         for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format):
-            if not checked:
+            if not (row.own_columns or checked):
                 _check_columns(row, task, columns, labelled)
                 checked = True
             try:
+                if row.own_columns:
+                    _check_columns(row, task, columns, labelled)
                 example = _tagged(row, columns, labelled) if task == "tagging" else _texts(row, task, columns, labelled)
             except DataError as error:
                 on_bad_row(error)
@@ -94,8 +97,11 @@ def _check_columns(row: Row, task: Task, columns: ColumnsConfig, labelled: bool)
     for option in wanted if labelled else wanted[:-1]:
         name = getattr(columns, option)
         if name is not None and name not in row.values:
-            remedy = f"choose a column with --{option.replace('_', '-')}"
-            raise DataError(f"no column {name!r}; {near_miss(name, row.values)}; {remedy}", path=row.path)
+            known = near_miss(name, row.values) if row.values else "there are none"
+            message = f"no column {name!r}; {known}; choose a column with --{option.replace('_', '-')}"
+            if row.own_columns:
+                raise _fault(row, f"{message}, give the row one, {_SKIP}")
+            raise DataError(message, path=row.path)
 
 
 def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> Example:
@@ -104,12 +110,15 @@ def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> Exam
     if columns.text_pair is not None:
         text = (_string(row, columns.text), _string(row, columns.text_pair))
     elif isinstance(value, list):
-        text = _words(row, columns.text, "token")
+        text = _words(row, columns.text)
     else:
         text = _string(row, columns.text)
     target: Target = None
     value = row.values.get(columns.label)
     if labelled or not _is_blank(value):
+        if task == "classification" and isinstance(value, list):
+            got = f"column {columns.label!r} holds {_shown(value)}"
+            raise _fault(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {_SKIP}")
         target = _labels(row, columns.label) if task == "multi_label" else _label(row, columns.label, value)
     return Example(text, target, row.path, row.line)
 
@@ -117,22 +126,46 @@ def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> Exam
 def _tagged(row: Row, columns: ColumnsConfig, labelled: bool) -> Example:
     if not labelled and columns.tokens not in row.values:
         return Example(_string(row, columns.text), None, row.path, row.line)
-    tokens = _words(row, columns.tokens, "token")
+    tokens = _words(row, columns.tokens)
     if not labelled and _is_blank(row.values.get(columns.slots)):
         return Example(tokens, None, row.path, row.line)
-    slots = _words(row, columns.slots, "slot")
+    slots = _split(row.values.get(columns.slots))
+    fault = slots_fault(tokens, slots, f"column {columns.slots!r}")
+    if fault:
+        raise _fault(row, f"{fault}, {_SKIP}")
+    return Example(tokens, tuple(slots), row.path, row.line)
+
+
+def words_fault(words: object, where: str, what: str = "token") -> str:
+    """What is wrong with the words of a sentence, which stand in `where`; nothing if they are strings, none empty."""
+    if words is None or words == []:
+        return f"{where} is empty; give at least one {what}"
+    if not isinstance(words, list):
+        return f"{where} is {_shown(words)}; a list of strings is allowed"
+    for number, word in enumerate(words, 1):
+        if not isinstance(word, str) or not word.strip():
+            got = "empty" if _is_blank(word) else f"not text but {_shown(word)}"
+            return f"{where}: {what} {number} is {got}; a string is needed"
+    return ""
+
+
+def slots_fault(tokens: Sequence[str], slots: object, where: str) -> str:
+    """What is wrong with the slots of sound tokens, which stand in `where`; nothing if they are IOB2, one a token."""
+    fault = words_fault(slots, where, "slot")
+    if fault:
+        return fault
+    assert isinstance(slots, list)
     if len(slots) != len(tokens):
-        counts = f"{len(tokens)} tokens in {columns.tokens!r} but {len(slots)} slots in {columns.slots!r}"
-        raise _fault(row, f"{counts}; give each token one slot, {_SKIP}")
+        return f"{where}: {len(tokens)} tokens but {len(slots)} slots; give each token one slot"
     previous = "O"
     for number, (token, slot) in enumerate(zip(tokens, slots, strict=True), 1):
-        where = f"column {columns.slots!r}: bad IOB at token {number} ({token[:40]!r}): "
+        place = f"{where}: bad IOB at token {number} ({token[:40]!r}): "
         if not _SLOT.fullmatch(slot):
-            raise _fault(row, f"{where}got {slot!r}; O, B-name and I-name are allowed (IOB2, not BIOES), {_SKIP}")
+            return f"{place}got {slot!r}; O, B-name and I-name are allowed (IOB2, not BIOES)"
         if slot[0] == "I" and previous[2:] != slot[2:]:
-            raise _fault(row, f"{where}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2), {_SKIP}")
+            return f"{place}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2)"
         previous = slot
-    return Example(tokens, tuple(slots), row.path, row.line)
+    return ""
 
 
 def _string(row: Row, column: str) -> str:
@@ -144,18 +177,16 @@ def _string(row: Row, column: str) -> str:
     return value
 
 
-def _words(row: Row, column: str, what: str) -> list[str]:
-    value = row.values.get(column)
-    words = value.split() if isinstance(value, str) else value
-    if not words and words in (None, []):
-        raise _fault(row, f"column {column!r} is empty; give at least one {what} {_SKIP}")
-    if not isinstance(words, list):
-        raise _fault(row, f"column {column!r} is {_shown(value)}; a list of strings is allowed, {_SKIP}")
-    for number, word in enumerate(words, 1):
-        if not isinstance(word, str) or not word.strip():
-            got = "empty" if _is_blank(word) else f"not text but {_shown(word)}"
-            raise _fault(row, f"column {column!r}: {what} {number} is {got}; a string is needed, {_SKIP}")
+def _words(row: Row, column: str) -> list[str]:
+    words = _split(row.values.get(column))
+    fault = words_fault(words, f"column {column!r}")
+    if fault:
+        raise _fault(row, f"{fault}, {_SKIP}")
     return words
+
+
+def _split(value: Any) -> Any:
+    return value.split() if isinstance(value, str) else value
 
 
 def _labels(row: Row, column: str) -> tuple[str, ...]:
@@ -191,6 +222,7 @@ def _is_blank(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     kind = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
+    kind["str"] = "a string"
     return f"{kind.get(type(value).__name__, type(value).__name__)} ({str(value)[:40]})"
 
 

@@ -28,11 +28,13 @@ class Row:
         values: column -> value; CSV and TSV give strings, the others what JSON, Arrow or the hub hold.
         path: the file or hub name as the user gave it.
         line: 1-based line on which the row starts; for Parquet and the hub the 1-based number of the row.
+        own_columns: another row of the file may have other columns, as in JSONL.
     """
 
     values: dict[str, Any]
     path: str
     line: int
+    own_columns: bool = False
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class OnBadRow:
 
     def __call__(self, error: DataError) -> None:
         if self.mode == "error":
-            raise error from None
+            raise damage_or(error) from None
         self.skipped += 1
         if len(self.messages) < self.keep:
             self.messages.append(str(error))
@@ -101,15 +103,40 @@ def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
             if number == 1:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             yield _checked(raw, len(raw), path, number)
+    except DataError as error:
+        raise damage_or(error) from None
     except UnicodeDecodeError:  # only UTF-16 comes here
         message = "the file ends inside a UTF-16 character; copy it again"
-    except EOFError:
-        message = "the gzip file is cut short; copy or download it again"
-    except (gzip.BadGzipFile, zlib.error) as error:
-        message = f"the gzip file is damaged ({error}); copy or download it again"
-    except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
+    except (EOFError, OSError, zlib.error) as error:
+        message = _explain(error)
     raise DataError(message, path=path, line=number or None)
+
+
+def damage_or(error: DataError) -> DataError:
+    """What is wrong with the gzip file that `error` is about, else the error itself.
+
+    A damaged byte may well unzip to a row that looks merely bad; only the checksum at the file's end can tell.
+    """
+    path = Path(error.path or "")
+    if not path.is_file():
+        return error
+    try:
+        with ExitStack() as stack:
+            data = open_file(path, stack)
+            while isinstance(data, gzip.GzipFile) and data.read(1 << 20):
+                pass
+    except (EOFError, OSError, zlib.error) as fault:
+        return DataError(_explain(fault), path=error.path)
+    return error
+
+
+def _explain(error: EOFError | OSError | zlib.error) -> str:
+    """What to say of a file whose bytes cannot be read."""
+    if isinstance(error, EOFError):
+        return "the gzip file is cut short; copy or download it again"
+    if isinstance(error, gzip.BadGzipFile | zlib.error):
+        return f"the gzip file is damaged ({error}); copy or download it again"
+    return f"cannot be read: {error.strerror or error}"
 
 
 def _checked(line: str | bytes, size: int, path: str, number: int) -> str:

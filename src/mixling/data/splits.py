@@ -20,7 +20,7 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
 
     Raises:
         ConfigError: the fraction is not between 0 and 1.
-        DataError: there are too few different texts to set one aside.
+        DataError: there are too few different texts to set one aside, or their labels cannot be learnt at all.
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"dev fraction: got {fraction}; a number between 0 and 1 is allowed")
@@ -39,9 +39,11 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
         lacking = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_dev)).label_counts())
         in_dev &= ~np.isin(hashes, hashes[chosen[lacking]])
     if not in_dev.any():
+        check_labels(store, None)  # more rows of the same kind would not help
         path = store.where(0)[0] if len(store) else None
+        got = f"{len(store)} rows with {len(np.unique(hashes))} different texts"
         remedy = "give more rows, a larger dev fraction, or a file of your own with --dev"
-        raise DataError(f"{len(store)} rows are too few to set some aside for dev; {remedy}", path=path)
+        raise DataError(f"{got} are too few to set some aside for dev; {remedy}", path=path)
     return store.subset(np.flatnonzero(~in_dev)), store.subset(np.flatnonzero(in_dev))
 
 

@@ -111,7 +111,7 @@ def _read_jsonl(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterat
             message = f"bad JSON: {error}; one flat JSON object a line is allowed"
         else:
             if isinstance(values, dict):
-                yield Row(values, path, number)
+                yield Row(values, path, number, own_columns=True)
                 continue
             message = f'got {line.strip()[:40]}; an object is needed: {{"text": "...", "label": "..."}}'
         on_bad_row(DataError(message, path=path, line=number))

@@ -32,7 +32,12 @@ _ANSWERS = {
 
 
 def model_card(
-    config: Mapping[str, Any], report: Mapping[str, Any], labels: LabelSet, *, folder_files: Mapping[str, str]
+    config: Mapping[str, Any],
+    report: Mapping[str, Any],
+    labels: LabelSet,
+    *,
+    folder_files: Mapping[str, str],
+    pairs: bool = False,
 ) -> str:
     """The card's text; equal arguments give equal text.
 
@@ -40,9 +45,11 @@ def model_card(
         config: a RunConfig as JSON values.
         report: what metrics.json holds.
         folder_files: the folder's files and what each is.
+        pairs: whether the model answers for pairs of texts.
     """
     task, dev = config["task"], report["dev"]
     measures = {key.replace("_", " "): value for key, value in dev.items() if isinstance(value, float)}
+    file_or_text, text = ("pairs.csv", '("a text", "another")') if pairs else ('"a text"', '"a text"')
     return f"""---
 {_front_matter(task, dev)}
 ---
@@ -56,7 +63,7 @@ included. It predicts with NumPy, tokenizers and ONNX Runtime; PyTorch is not ne
 
 ```
 pip install mixling
-mixling predict . "a text"
+mixling predict . {file_or_text}
 mixling evaluate . test.csv
 ```
 
@@ -64,7 +71,7 @@ mixling evaluate . test.csv
 from mixling import Predictor
 
 predictor = Predictor(".")  # this folder, or its model.onnx alone
-prediction = predictor.predict("a text")
+prediction = predictor.predict({text})
 print({_ANSWERS[task]})
 ```
 

@@ -82,6 +82,7 @@ def export_onnx(
     labels: LabelSet,
     vocabulary: Vocabulary,
     precision: Literal["int8", "float32"],
+    pairs: bool | None = None,
 ) -> bytes:
     """The bytes of `model.onnx`, which `mixling.runtime` reads; equal models give equal bytes.
 
@@ -90,6 +91,7 @@ def export_onnx(
         text: how the model's texts were encoded in training.
         task: the task's name, kept for the reader.
         precision: "int8" stores weights in 8 bits (a quarter of the size); "float32" stores them as they are.
+        pairs: whether the training texts were pairs: the reader refuses the other kind; None: not known.
 
     Raises:
         UserError: the packages that export needs are not installed.
@@ -104,6 +106,7 @@ def export_onnx(
         task=task,
         text=text,
         labels=labels.to_dict(),
+        pairs=pairs,
         precision=precision,
         parameters=count_parameters(model),
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixling.errors import DataError, StorageError, UserError
+from mixling.errors import DataError, UserError
+from mixling.storage import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -212,13 +211,4 @@ def _save(figure: Figure, path: str | Path) -> None:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")  # before 3.11
         figure.savefig(picture, format="png", metadata={"Software": None})
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(picture.getbuffer())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise StorageError(f"{path}: the picture cannot be written: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    write_atomic(path, picture.getvalue())

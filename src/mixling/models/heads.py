@@ -23,7 +23,7 @@ class HeadConfig(Config):
 
 
 class PoolingHead(nn.Module):
-    """logits = W pool(X) + b, the pool over real tokens only.
+    """logits = W pool(X) + b, the pool over real tokens only; that of no token is 0.
 
     Attention pooling: sum of softmax(X a + c)_i x_i, one score a token (pNLP-Mixer, section 3.2; the parameter counts
     require a scalar score).
@@ -44,9 +44,12 @@ class PoolingHead(nn.Module):
             shares = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(dim=1)
             pools.append((shares.mT @ x.masked_fill(~real, 0)).squeeze(1))
         if self.pooling in ("mean", "all"):
-            pools.append(x.masked_fill(~real, 0).sum(1) / real.sum(1))
+            wide = torch.promote_types(x.dtype, torch.float32)  # the sum of a long text leaves the range of float16
+            mean = x.masked_fill(~real, 0).sum(1, dtype=wide) / real.sum(1).clamp(min=1)
+            pools.append(mean.to(x.dtype))
         if self.pooling in ("max", "all"):
-            pools.append(x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1))
+            highest = x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
+            pools.append(highest.masked_fill(~real.any(1), 0))
         return self.output(F.dropout(torch.cat(pools, 1), self.dropout, self.training))
 
 

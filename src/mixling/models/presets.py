@@ -2,6 +2,9 @@
 
 Models over an embedding table leave its size to the vocabulary, which by default is trained on the user's own text;
 `vocabulary` is the size that the paper's counts are of.
+
+Two widths that gMLP prints cannot be those of its counts: with 3072 the models without a split of Table 3 would have
+130 million parameters, not 92 (2048 gives them), and its text MLP-Mixer 140.4 million, not 112 (2304 gives them).
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
 from mixling.models.heads import HeadConfig
+from mixling.models.image import IMAGE_PRESETS
 from mixling.models.model import ModelConfig
 from mixling.text.encoder import TextConfig
 from mixling.text.fingerprint import MinHash, Tsp, Units
@@ -146,12 +150,10 @@ PRESETS: dict[str, Preset] = {
     "gmlp-x-large": Preset(gmlp(num_layers=144, dim=1024, ffn_dim=4096, max_len=512), "gMLP, Table 5", 32_000),
     "amlp-base": Preset(gmlp(num_layers=36, max_len=512, tiny_attention_dim=64), "gMLP, Table 5", 32_000),
     "amlp-large": Preset(gmlp(num_layers=72, dim=768, max_len=512, tiny_attention_dim=128), "gMLP, Table 5", 32_000),
-    # The paper prints a width of 3072 for these, which would give 130 million parameters, not its 92.
     **{
         f"gmlp-36-{form}": Preset(gmlp(num_layers=36, ffn_dim=2048, form=form), "gMLP, Table 3", 32_000)
         for form in ("linear", "additive", "multiplicative")
     },
-    # The paper prints 3072 for the channel MLP, which would give 140.4 million parameters, not its 112.
     "mlp-mixer-text": Preset(
         _on_units(_layer(TokenMLPConfig(hidden_dim=384), 2304), dim=768, num_layers=24, max_len=128),
         "gMLP, Table 3",
@@ -203,6 +205,11 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
         values, where = read_toml(Path(name)), name
         name = str(values.pop("preset", ""))
     if name:
+        if name in IMAGE_PRESETS:
+            raise ConfigError(
+                f"{where}: {name!r} is an image model, for Python only (mixling.models.image.build_image_model); "
+                "`mixling models` lists those for text"
+            )
         if name not in PRESETS:
             raise ConfigError(
                 f"{where}: unknown preset {name!r} (a file must end in .toml); {near_miss(name, PRESETS)}"

@@ -21,16 +21,16 @@ from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
 from mixling.models.model import Model, build_model, count_parameters
-from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, RunConfig
-from mixling.runs.folder import Run, write_folder
-from mixling.storage import remove_leftovers, write_json
+from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, RunConfig, StartConfig
+from mixling.runs.folder import WRITTEN, Run, write_folder
+from mixling.storage import remove, remove_leftovers, write_json
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import LabelKind, LabelSet
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Observer, Trainer, TrainingData
-from mixling.training.start import start_bottleneck
+from mixling.training.start import check_projection, start_bottleneck
 from mixling.version import __version__
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
@@ -124,8 +124,10 @@ def fit(
     if processes.is_main:
         remove_leftovers(folder)
         if not resume:
-            (folder / CHECKPOINT).unlink(missing_ok=True)  # of an older run: it must not be taken for this one's
+            remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
             write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": False})
+            for name in WRITTEN:
+                remove(folder / name)
     trainer = Trainer(
         model, task, data, config.train,
         folder=folder,
@@ -137,9 +139,10 @@ def fit(
     if not processes.is_main:
         return None
     model.cpu()
-    run = write_folder(config, model, encoder, labels, data, dev, history, folder, say)
+    pairs = isinstance(train.text(0), tuple)  # as all texts are, or none
+    run = write_folder(config, model, encoder, labels, data, dev, history, folder, say, pairs=pairs)
     write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": True})
-    (folder / CHECKPOINT).unlink(missing_ok=True)  # last: a run cut off before must not begin anew
+    remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
     return run
 
 
@@ -148,17 +151,18 @@ def _start(
 ) -> None:
     """Let the bottleneck begin with word vectors, if it should."""
     start, text = config.start, config.model.text
+    if start == StartConfig():
+        return
+    check_projection(text)
     if start.vectors is not None:
         vectors = WordVectors.load(start.vectors)
-    elif start.texts or start.training_texts:
+    else:
         texts: Iterable[Text] = (train.text(i) for i in range(len(train)))
         if start.texts:
             texts = itertools.chain(texts, read_texts(start.texts, text=start.text_column))
         counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
         vectors = train_vectors(texts, counting)
         say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
-    else:
-        return
     started = start_bottleneck(model.frontend, encoder, vectors)
     say(f"start: the features explain {started.explained:.0%} of the vectors of words left out")
 

@@ -31,18 +31,29 @@ from mixling.tasks.evaluation import evaluate
 from mixling.tasks.metrics import ClassificationMetrics, Metrics
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import LabelSet, Targets
+from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.loop import TrainingData
+from mixling.training.loop import CHECKPOINT, HISTORY, TrainingData
 from mixling.training.predict import predict_logits
 
+METRICS_FILE, CONFUSION_FILE, CURVES_FILE, CARD_FILE = "metrics.json", "confusion.png", "curves.png", "README.md"
 _FILES = {
     ONNX_FILE: "the model, its configuration, vocabulary and labels: this file alone predicts",
     WEIGHTS_FILE: "the float weights, for torch",
     CONFIG_FILE: "the configuration of the model, and its labels",
     RUN_FILE: "the complete configuration of the run",
-    "metrics.json": "measures on the dev split",
-    "metrics.jsonl": "measures of every evaluation",
+    METRICS_FILE: "measures on the dev split",
+    HISTORY: "measures of every evaluation",
 }
+# Beside run.json all that a run may write; of an older run they go before the new one begins.
+WRITTEN = (
+    *(name for name in _FILES if name != RUN_FILE),
+    *VOCABULARY_FILES,
+    CHECKPOINT,
+    CONFUSION_FILE,
+    CURVES_FILE,
+    CARD_FILE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +83,13 @@ def write_folder(
     history: list[dict[str, Any]],
     folder: Path,
     say: Callable[[str], None],
+    *,
+    pairs: bool,
 ) -> Run:
     """Export a trained model, measure what was exported on dev, and write all files of the run folder.
+
+    Args:
+        pairs: whether the training texts were pairs.
 
     Raises:
         StorageError: a file could not be written.
@@ -90,7 +106,13 @@ def write_folder(
     def export(precision: Literal["int8", "float32"]) -> list[npt.NDArray[np.float32]]:
         """Write model.onnx and ask it about dev."""
         content = export_onnx(
-            model, text=config.model.text, task=config.task, labels=labels, vocabulary=vocabulary, precision=precision
+            model,
+            text=config.model.text,
+            task=config.task,
+            labels=labels,
+            vocabulary=vocabulary,
+            precision=precision,
+            pairs=pairs,
         )
         write_atomic(folder / ONNX_FILE, content)
         predictor = Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads())
@@ -118,11 +140,11 @@ def write_folder(
         "parameters": parameters,
         "file_bytes": (folder / ONNX_FILE).stat().st_size,
     }
-    write_json(folder / "metrics.json", report)
+    write_json(folder / METRICS_FILE, report)
     if isinstance(metrics, ClassificationMetrics):
-        confusion_matrix(np.array(metrics.confusion), labels.names, folder / "confusion.png")
-    training_curves(history, folder / "curves.png")
-    write_atomic(folder / "README.md", model_card(config.to_dict(), report, labels, folder_files=_FILES))
+        confusion_matrix(np.array(metrics.confusion), labels.names, folder / CONFUSION_FILE)
+    training_curves(history, folder / CURVES_FILE)
+    write_atomic(folder / CARD_FILE, model_card(config.to_dict(), report, labels, folder_files=_FILES, pairs=pairs))
     return Run(
         folder=folder, labels=labels, metrics=metrics, history=history,
         parameters=parameters, precision=precision, gate=gate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +102,7 @@ class Predictor:
 
     def predict_one(self, text: Text) -> Prediction:
         """The prediction for one text; a list is the words of a sentence."""
-        _check(text, 0)
+        self._check(text, 0)
         tagging = self.labels.kind == "iob"
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=tagging)[0]
@@ -143,7 +143,7 @@ class Predictor:
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
         """What `logits` reads, here and of every other predictor that shares this encoder."""
         for number, text in enumerate(texts):
-            _check(text, number)
+            self._check(text, number)
         with _ENCODING:
             return self.encoder.encode(texts, offsets=self.labels.kind == "iob")
 
@@ -160,18 +160,34 @@ class Predictor:
         return self._of_words(encoded, self._run(rows, BATCH_SIZE))
 
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
-        if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
-            raise DataError(f"got one {type(texts).__name__}, not a list of texts")
+        check_many(texts, "texts")
         window: list[Text] = []
         num_chars = 0
         for number, text in enumerate(texts):
-            num_chars += _check(text, number)
+            num_chars += self._check(text, number)
             window.append(text)
             if len(window) >= WINDOW_TEXTS or num_chars >= self._window_chars:
                 yield window
                 window, num_chars = [], 0
         if window:
             yield window
+
+    def _check(self, text: object, number: int) -> int:
+        """The characters of a text.
+
+        Raises:
+            DataError: it is none, or not of the kind that the model was trained on.
+        """
+        size = _size(text, number)
+        pairs = self.metadata.pairs
+        if pairs is not None and isinstance(text, tuple) != pairs:
+            raise DataError(
+                f"item {number} is one text; this model was trained on pairs: give (first, second), "
+                "or on the command line a file and its columns with --text and --text-pair"
+                if pairs
+                else f"item {number} is a pair of texts; this model was trained on single texts: give one"
+            )
+        return size
 
     def _encode_and_run(
         self, texts: list[Text], *, offsets: bool, batch_size: int
@@ -243,7 +259,19 @@ class Predictor:
         return self.labels.decode_tokens(logits[: len(tokens)], tokens, offsets, encoded.truncated)
 
 
-def _check(text: object, number: int) -> int:
+def check_many(items: object, what: str) -> None:
+    """Refuse what would be taken apart into other things than items: a string, a dictionary, a table.
+
+    Raises:
+        DataError: `items` is one of these, or nothing that has items.
+    """
+    dimensions = getattr(items, "ndim", 1)
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable) or dimensions != 1:
+        shape = "" if dimensions == 1 else f" of {dimensions} dimensions"
+        raise DataError(f"got one {type(items).__name__}{shape}, not a list of {what}")
+
+
+def _size(text: object, number: int) -> int:
     """The characters of a text.
 
     Raises:

@@ -43,6 +43,7 @@ class Metadata(Config):
     task: str = Field(min_length=1, max_length=100)
     text: TextConfig
     labels: dict[str, Any]
+    pairs: bool | None = Field(None, description="trained on pairs of texts; None: the file does not say")
     precision: Precision
     parameters: int = Field(ge=0)
 

@@ -1,4 +1,4 @@
-"""How good predictions are: scikit-learn and seqeval do the computing, both imported when a report is made.
+"""How good predictions are; scikit-learn and seqeval, which do part of the computing, are imported for a report.
 
 Scores that divide by zero are 0 (a class never predicted has precision 0); scores that do not exist at all are None.
 B is the number of texts, C of labels.
@@ -6,7 +6,6 @@ B is the number of texts, C of labels.
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -36,15 +35,24 @@ class ClassScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics(ABC):
-    """What every report has: `n` texts or sentences, and the scores of each class in the order of the label set."""
+    """What every report has: `n` texts or sentences, and the scores of each class in the order of the label set.
+
+    A report that was made without tables has none of the classes, and no confusion matrix.
+    """
 
     n: int
     per_class: tuple[ClassScore, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return values
+        tables: dict[str, Any] = {"per_class": [asdict(row) for row in self.per_class]}
+        if isinstance(self, ClassificationMetrics):
+            tables["confusion"] = [list(row) for row in self.confusion]
+        return vars(self) | tables
+
+    def numbers(self) -> dict[str, float]:
+        """The measures that are single numbers and exist; not the counts."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, float)}
 
     @abstractmethod
     def summary(self) -> str:
@@ -129,8 +137,13 @@ class TaggingMetrics(Metrics):
         )
 
 
-def classification_report(labels: LabelSet, targets: np.ndarray, probabilities: np.ndarray) -> ClassificationMetrics:
+def classification_report(
+    labels: LabelSet, targets: np.ndarray, probabilities: np.ndarray, *, tables: bool = True
+) -> ClassificationMetrics:
     """Score probabilities (B, C) against target ids (B,).
+
+    Args:
+        tables: with the scores of each class and the confusion matrix, which take C^2 numbers.
 
     Raises:
         DataError: there is no text.
@@ -147,56 +160,64 @@ def classification_report(labels: LabelSet, targets: np.ndarray, probabilities: 
     scores = np.stack(
         sklearn.precision_recall_fscore_support(targets, predictions, labels=classes, zero_division=0), axis=1
     )
-    confusion = sklearn.confusion_matrix(targets, predictions, labels=classes)
-    met = confusion.sum(0) + confusion.sum(1) > 0
+    confusion = sklearn.confusion_matrix(targets, predictions, labels=classes).tolist() if tables else ()
+    met = np.isin(classes, targets) | np.isin(classes, predictions)
     hits = targets[:, None] == classes
+    given = probabilities[np.arange(len(targets)), targets]
+    least = np.finfo(np.float64).eps  # as scikit-learn's, so that one wrong certainty does not make it infinite
     return ClassificationMetrics(
         n=len(targets),
         accuracy=float(sklearn.accuracy_score(targets, predictions)),
         macro_f1=float(scores[met, 2].mean()),
-        log_loss=float(sklearn.log_loss(targets, probabilities, labels=classes)),
+        log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
         roc_auc=_roc_auc(hits[:, 1:], probabilities[:, 1:]) if len(labels) == 2 else _roc_auc(hits, probabilities),
         calibration_error=_calibration_error(targets == predictions, probabilities.max(1)),
-        per_class=_class_scores(labels.names, scores),
-        confusion=tuple(tuple(row) for row in confusion.tolist()),
+        per_class=_class_scores(labels.names, scores) if tables else (),
+        confusion=tuple(tuple(row) for row in confusion),
     )
 
 
 def multilabel_report(
-    labels: LabelSet, targets: np.ndarray, probabilities: np.ndarray, *, threshold: float = 0.5
+    labels: LabelSet,
+    targets: np.ndarray,
+    probabilities: np.ndarray,
+    *,
+    threshold: float = 0.5,
+    tables: bool = True,
 ) -> MultiLabelMetrics:
     """Score probabilities (B, C) against targets (B, C) of 0 and 1; a label is predicted from `threshold` on.
 
+    Args:
+        tables: with the scores of each class.
+
     Raises:
         DataError: there is no text.
-        UserError: scikit-learn is not installed.
     """
     _require(len(targets))
-    sklearn = _sklearn()
     assert labels.kind == "multi", labels.kind
     assert probabilities.shape == targets.shape == (len(targets), len(labels)), targets.shape
     truth, predictions = targets.astype(bool), probabilities >= threshold
-
-    def scores_of(true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        scores = sklearn.precision_recall_fscore_support(true, predicted, labels=[True], zero_division=0)
-        return np.concatenate(scores)
-
-    scores = np.stack([scores_of(truth[:, index], predictions[:, index]) for index in range(len(labels))])
-    met = truth.any(0) | predictions.any(0)
+    hits, predicted, true = (truth & predictions).sum(0), predictions.sum(0), truth.sum(0)
+    f1 = _ratio(2 * hits, predicted + true)
+    met = predicted + true > 0
+    scores = np.stack([_ratio(hits, predicted), _ratio(hits, true), f1, true], axis=1)
     return MultiLabelMetrics(
         n=len(truth),
         subset_accuracy=float((truth == predictions).all(1).mean()),
-        micro_f1=float(scores_of(truth.ravel(), predictions.ravel())[2]),
-        macro_f1=float(scores[met, 2].mean()) if met.any() else 0.0,
+        micro_f1=float(_ratio(2 * hits.sum(), predicted.sum() + true.sum())),
+        macro_f1=float(f1[met].mean()) if met.any() else 0.0,
         roc_auc=_roc_auc(truth, probabilities),
-        per_class=_class_scores(labels.names, scores),
+        per_class=_class_scores(labels.names, scores) if tables else (),
     )
 
 
 def tagging_report(
-    labels: LabelSet, targets: Sequence[np.ndarray], predictions: Sequence[np.ndarray]
+    labels: LabelSet, targets: Sequence[np.ndarray], predictions: Sequence[np.ndarray], *, tables: bool = True
 ) -> TaggingMetrics:
     """Score predicted tag ids against true ones: one array (words of the sentence,) for each sentence.
+
+    Args:
+        tables: with the scores of each type of span.
 
     Raises:
         DataError: there is no word.
@@ -215,11 +236,14 @@ def tagging_report(
     precision, recall, f1, _ = precision_recall_fscore_support(
         true_tags, predicted_tags, average="micro", zero_division=0
     )
-    # seqeval names no types: its rows are the types found, sorted; a type found nowhere has a row of zeros.
-    found = sorted({kind for tags in true_tags + predicted_tags for kind, _, _ in iob_spans(tags)})
-    rows = precision_recall_fscore_support(true_tags, predicted_tags, average=None, zero_division=0)
-    by_type = dict(zip(found, np.stack(rows, axis=1), strict=True))
-    types = sorted({name[2:] for name in labels.names[1:]})
+    by_type: dict[str, np.ndarray] = {}
+    types: list[str] = []
+    if tables:
+        # seqeval names no types: its rows are the types found, sorted; a type found nowhere has a row of zeros.
+        found = sorted({kind for tags in true_tags + predicted_tags for kind, _, _ in iob_spans(tags)})
+        rows = precision_recall_fscore_support(true_tags, predicted_tags, average=None, zero_division=0)
+        by_type = dict(zip(found, np.stack(rows, axis=1), strict=True))
+        types = sorted({name[2:] for name in labels.names[1:]})
     right = np.concatenate([true == predicted for true, predicted in zip(targets, predictions, strict=True)])
     inside = np.concatenate(targets) != 0  # the id of O
     return TaggingMetrics(
@@ -231,7 +255,7 @@ def tagging_report(
         span_recall=float(recall),
         span_f1=float(f1),
         sentence_accuracy=float(np.mean([true == got for true, got in zip(true_tags, predicted_tags, strict=True)])),
-        per_class=_class_scores(types, np.stack([by_type.get(kind, np.zeros(4)) for kind in types])),
+        per_class=_class_scores(types, np.array([by_type.get(kind, np.zeros(4)) for kind in types])),
     )
 
 
@@ -268,10 +292,22 @@ def _require(n: int) -> None:
 
 
 def _roc_auc(hits: np.ndarray, scores: np.ndarray) -> float | None:
-    """The mean over the columns of (B, C) whose `hits` are neither all true nor all false."""
-    defined = [column for column in range(hits.shape[1]) if 0 < hits[:, column].sum() < len(hits)]
-    areas = [_sklearn().roc_auc_score(hits[:, column], scores[:, column]) for column in defined]
+    """The mean over the columns of (B, C) whose `hits` are neither all true nor all false.
+
+    Of a column the area is the share of the pairs of a hit and a miss where the hit has the higher score, ties half.
+    """
+    areas = []
+    for column in np.flatnonzero(hits.any(0) & ~hits.all(0)):
+        hit, score = hits[:, column], scores[:, column]
+        among, misses = score[hit], np.sort(score[~hit])
+        pairs = np.searchsorted(misses, among, "left") + np.searchsorted(misses, among, "right")
+        areas.append(pairs.sum() / (2 * len(among) * len(misses)))
     return float(np.mean(areas)) if areas else None
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """part / whole; 0 where whole is 0."""
+    return part / np.maximum(whole, 1)
 
 
 def _calibration_error(right: np.ndarray, confidence: np.ndarray) -> float:

@@ -113,6 +113,7 @@ class Vocabulary:
         except OSError as error:
             raise ConfigError(f"{source}: cannot be read: {error.strerror}") from None
         try:
+            _probe_hub(source)
             return cls(Tokenizer.from_pretrained(source))
         except Exception as error:  # network, authorisation and parsing faults have no common type
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -146,6 +147,14 @@ class Vocabulary:
         tokenizer.train_from_iterator(_repeat(counts), trainer)
         ids = json.loads(tokenizer.to_str())["model"]["vocab"]
         return cls._from_units(sorted(ids, key=ids.__getitem__), "the trained vocabulary")
+
+
+def _probe_hub(name: str) -> None:
+    """Ask the model hub once for a tokenizer that is not here yet; the download asks six times, and prints that."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+
+    if not isinstance(try_to_load_from_cache(name, "tokenizer.json"), str):
+        get_hf_file_metadata(hf_hub_url(name, "tokenizer.json"))
 
 
 def _repeat(counts: Counter[str]) -> Iterable[str]:

@@ -24,7 +24,7 @@ from torch import Tensor
 from mixling.data.batches import Indices, TextSet, collate, drop_words, shard, training_batches
 from mixling.errors import Interrupted, TrainingError
 from mixling.models.model import Model
-from mixling.storage import write_atomic
+from mixling.storage import append, write_atomic
 from mixling.tasks.base import Task
 from mixling.tasks.evaluation import evaluate
 from mixling.text.labels import Targets
@@ -212,19 +212,15 @@ class Trainer:
         return self._batches[number]
 
     def _evaluate(self, state: State) -> None:
-        data, config = self.data, self.config
-        logits = predict_logits(self.model, data.dev)
-        if not all(np.isfinite(row).all() for row in logits):
-            raise TrainingError(f"step {state.step}: an answer on dev is not finite; {self._advice()}")
-        values = evaluate(self.task.labels, logits, data.dev_targets).to_dict()
-        dev_loss = mean_loss(self.task, logits, data.dev_targets)
-        metric = float(values[self.task.metric])
+        config = self.config
+        values, dev_loss = self._measures(state.step)
+        metric = values[self.task.metric]
         record = {
             "epoch": round(state.step / self.steps_per_epoch, 3),
             "step": state.step,
             "train_loss": round(state.loss_sum / max(state.loss_weight, 1e-12), 6),
             "dev_loss": round(dev_loss, 6),
-            **{f"dev_{key}": round(value, 6) for key, value in values.items() if isinstance(value, float)},
+            **{f"dev_{key}": round(value, 6) for key, value in values.items()},
             "learning_rate": learning_rate(config.optim, state.step - 1, state.total_steps),
         }
         state.history.append(record)
@@ -238,8 +234,16 @@ class Trainer:
         record["best"] = state.best_step == state.step
         self.observer.evaluated(record)
         if self.folder is not None and self.processes.is_main:
-            with (self.folder / HISTORY).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+            append(self.folder / HISTORY, json.dumps(record) + "\n")
+
+    def _measures(self, step: int) -> tuple[dict[str, float], float]:
+        """The model's measures on dev and its loss."""
+        data = self.data
+        logits = predict_logits(self.model, data.dev)
+        if not all(np.isfinite(row).all() for row in logits):
+            raise TrainingError(f"step {step}: an answer on dev is not finite; {self._advice()}")
+        metrics = evaluate(self.task.labels, logits, data.dev_targets, tables=False)
+        return metrics.numbers(), mean_loss(self.task, logits, data.dev_targets)
 
     def _plan(self) -> State:
         """How many steps: those of the planned epochs, or as many as the time budget allows."""
@@ -254,9 +258,9 @@ class Trainer:
 
     def _affordable(self, seconds: float) -> tuple[int, int]:
         """Steps that fit, and the fewest evaluations; fixed before the first step, so that a resumed run follows it."""
-        begin = time.monotonic()
-        predict_logits(self.model, self.data.dev)
-        evaluation = time.monotonic() - begin
+        evaluation = self._evaluation_seconds()
+        if evaluation < 0.1 * seconds:  # the first one loads libraries, too; a dear one is not repeated
+            evaluation = self._evaluation_seconds()
         steps = min(self.steps_per_epoch, 24)
         chosen = np.linspace(0, self.steps_per_epoch - 1, steps).astype(int)
         spent = []
@@ -272,6 +276,11 @@ class Trainer:
         fewest = min(MIN_EVALUATIONS, max(1, int(0.2 * seconds / max(evaluation, 1e-9))))
         by_epochs = (seconds - evaluation) / (per_step + evaluation / self.steps_per_epoch)
         return max(1, int(min(by_epochs, (seconds - fewest * evaluation) / per_step))), fewest
+
+    def _evaluation_seconds(self) -> float:
+        begin = time.monotonic()
+        self._measures(0)
+        return time.monotonic() - begin
 
     def _save(self, state: State) -> None:
         if self.folder is None:
