@@ -47,6 +47,15 @@ def fault(values: dict) -> str:
     return str(caught.value)
 
 
+def test_items_of_a_list_are_changed_by_their_numbers() -> None:
+    base = {"layers": [{"a": 1, "b": [{"c": 1}]}, {"a": 2}], "x": (1, 2)}
+    made = merge(base, read_overrides(["layers.0.b.0.c=5", "layers.1.a=7", "x.1=9"]))
+    assert made == {"layers": [{"a": 1, "b": [{"c": 5}]}, {"a": 7}], "x": [1, 9]}
+    assert base["layers"] == [{"a": 1, "b": [{"c": 1}]}, {"a": 2}]
+    with pytest.raises(ConfigError, match=r"layers\.2: there is no such item; layers has 2, counted from 0"):
+        merge(base, {"layers": {"2": {"a": 1}}})
+
+
 def test_defaults_and_given_values() -> None:
     read = parse(Picture, {"layers": [{"width": 7}], "shape": {"type": "square", "side_length": 3}}, where="x")
     assert read == Picture(layers=(Layer(width=7),), shape=Square(side_length=3))
@@ -97,7 +106,7 @@ def test_no_near_miss_is_invented() -> None:
     [
         ({"layers": [{"width": "wide"}]}, ["layers.0.width: got 'wide'", "valid integer"]),
         ({"layers": [{"norm": "mid"}]}, ["layers.0.norm: got 'mid'", "'pre' or 'post'"]),
-        ({"layers": {"width": 1}}, ["layers: got", "tuple"]),
+        ({"layers": {"width": 1}}, ["layers: got", "a list is allowed"]),
         ({"title": 5}, ["title: got 5", "string"]),
         ({"shape": {"radius": -1.0, "type": "circle"}}, ["shape.radius: got -1.0", "greater than 0"]),
         ({"shape": {"radius": float("nan"), "type": "circle"}}, ["shape.radius: got nan"]),

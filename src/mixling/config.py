@@ -52,13 +52,28 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `changes` laid over it, tables merged key by key; a table of another `type` replaces the old one."""
+    """`base` with `changes` laid over it, tables merged key by key; a table of another `type` replaces the old one.
+
+    A table of numbers, from 0, changes these items of a list: `{"layers": {"0": {"dropout": 0.1}}}`.
+
+    Raises:
+        ConfigError: a list has no item of this number.
+    """
     if "type" in changes and changes["type"] != base.get("type"):
         return dict(changes)
     out = dict(base)
     for key, value in changes.items():
         old = out.get(key)
-        out[key] = merge(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            out[key] = merge(old, value)
+        elif isinstance(value, Mapping) and isinstance(old, list | tuple) and all(name.isdecimal() for name in value):
+            items = {str(number): item for number, item in enumerate(old)}
+            for name in value:
+                if name not in items:
+                    raise ConfigError(f"{key}.{name}: there is no such item; {key} has {len(old)}, counted from 0")
+            out[key] = list(merge(items, value).values())
+        else:
+            out[key] = value
     return out
 
 
@@ -89,6 +104,15 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
     return out
 
 
+# What pydantic tells in the names of Python's types.
+_PYTHON_WORDS = {
+    "tuple_type": "a list is allowed",
+    "list_type": "a list is allowed",
+    "model_type": "a table is allowed",
+    "dict_type": "a table is allowed",
+}
+
+
 def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
     lines = []
     for item in error.errors(include_url=False):
@@ -112,7 +136,8 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
         elif item["type"] == "value_error":
             lines.append(f"{dotted + ': ' if dotted else ''}{item['ctx']['error']}")
         else:
-            lines.append(f"{dotted}: got {item['input']!r}; {item['msg'][:1].lower()}{item['msg'][1:]}")
+            message = _PYTHON_WORDS.get(item["type"], item["msg"][:1].lower() + item["msg"][1:])
+            lines.append(f"{dotted}: got {item['input']!r}; {message}")
     return lines
 
 
