@@ -436,3 +436,12 @@ def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_p
     assert done.code == 0, done.err
     assert "going on at step" in done.err
     assert json.loads((folder / "run.json").read_text())["finished"] is True
+
+
+def test_files_that_are_of_no_run_are_not_replaced(call: Call, reviews: Path, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    done = call("train", reviews / "train.csv", "--text", "review", "--label", "stars", "-o", tmp_path)
+    assert done.code == 2
+    assert f"{tmp_path}: is no run but holds README.md, which a run would replace" in done.err
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 1

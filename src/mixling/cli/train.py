@@ -261,8 +261,14 @@ def _refuse_file(folder: Path) -> None:
 
 def _refuse_old_run(folder: Path) -> None:
     from mixling.runs import RUN_FILE, resumed_config
+    from mixling.runs.folder import WRITTEN
 
     if not (folder / RUN_FILE).exists():
+        if found := [name for name in WRITTEN if (folder / name).exists()]:
+            raise ConfigError(
+                f"{folder}: is no run but holds {', '.join(found)}, which a run would replace; give a folder of its "
+                f"own with -o, or replace what is there with --overwrite"
+            )
         return
     _, finished = resumed_config(folder)
     if finished:
