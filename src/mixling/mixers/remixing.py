@@ -165,12 +165,4 @@ class RemixingConfig(MixerConfig):
         return self
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Remixing:
-        return Remixing(
-            dim=dim,
-            max_len=max_len,
-            inner_dim=self.inner_dim,
-            alpha=self.alpha,
-            compositional=self.compositional,
-            dropout=self.dropout,
-            causal=causal,
-        )
+        return Remixing(dim=dim, max_len=max_len, causal=causal, **self.model_dump(exclude={"type"}))

@@ -221,13 +221,4 @@ class SpatialGatingConfig(MixerConfig):
         return self
 
     def _build(self, dim: int, max_len: int, causal: bool) -> SpatialGating:
-        return SpatialGating(
-            dim=dim,
-            max_len=max_len,
-            ffn_dim=self.ffn_dim,
-            form=self.form,
-            weights=self.weights,
-            tiny_attention_dim=self.tiny_attention_dim,
-            mask_padding=self.mask_padding,
-            causal=causal,
-        )
+        return SpatialGating(dim=dim, max_len=max_len, causal=causal, **self.model_dump(exclude={"type"}))
