@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,3 +29,14 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the folder of public data sets (shared/data beside the checkout) is absent")
     return SHARED_DATA
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """Checking shapes while a graph is traced would fix the sizes that are meant to stay free."""
+    import jaxtyping
+
+    disabled = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", disabled)

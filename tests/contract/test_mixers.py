@@ -10,10 +10,8 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -342,15 +340,6 @@ def test_flops_are_those_that_are_counted(name: str, size: int, length: int) -> 
         mixer = built(name, causal=causal)
         x, mask = batch([length] * size)
         assert mixer.flops(size, length) == counted(mixer, x, mask)
-
-
-@pytest.fixture
-def unchecked_shapes() -> Iterator[None]:
-    """Checking shapes while the exporter traces would fix the sizes that are meant to stay free."""
-    disabled = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", disabled)
 
 
 @every_mixer

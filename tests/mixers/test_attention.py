@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from safetensors.torch import load_model, save_model
@@ -249,14 +247,6 @@ def test_shared_positions_survive_copies_precisions_and_files(tmp_path: Path) ->
     save_model(stack, str(tmp_path / "stack.safetensors"))
     load_model(other, tmp_path / "stack.safetensors")
     assert torch.equal(other(x, mask), stack(x, mask))
-
-
-@pytest.fixture
-def unchecked_shapes() -> Iterator[None]:
-    disabled = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", disabled)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

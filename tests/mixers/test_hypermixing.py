@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor, nn
@@ -340,15 +339,6 @@ def test_the_running_sum_is_in_single_precision(dtype: torch.dtype) -> None:
     y, state = mixer.step(x, mixer.start(x))
     assert y.dtype == dtype
     assert state["sum"].dtype == torch.float32
-
-
-@pytest.fixture
-def unchecked_shapes() -> Iterator[None]:
-    """Checking shapes while a graph is traced would fix the sizes that are meant to stay free."""
-    disabled = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", disabled)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Iterator
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -292,15 +290,6 @@ def test_what_does_not_fit_is_told(values: dict, told: str) -> None:
 
 
 # --- export ---
-
-
-@pytest.fixture
-def unchecked_shapes() -> Iterator[None]:
-    """Checking shapes while the exporter traces would fix the batch size that is meant to stay free."""
-    disabled = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", disabled)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
