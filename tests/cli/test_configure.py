@@ -45,8 +45,7 @@ def test_models_by_name_table_and_file(tmp_path: Path) -> None:
     model = config_of({}, toml=toml, overrides=("model.text.max_len=128",)).model
     assert (model.dim, model.text.max_len, model.num_layers) == (48, 128, 2)
     toml.write_text("[model]\ndim = 48\n")
-    with pytest.raises(ConfigError, match="neither a preset to start from nor layers"):
-        config_of({}, toml=toml)
+    assert config_of({}, toml=toml).model == PRESETS["pnlp-mixer-x-small"].config.model_copy(update={"dim": 48})
     (tmp_path / "model.toml").write_text('preset = "pnlp-mixer-base"\ndim = 24\n')
     assert config_of({"model": str(tmp_path / "model.toml")}).model.dim == 24
     assert config_of({}, overrides=("model=pnlp-mixer-large",)).model == PRESETS["pnlp-mixer-large"].config

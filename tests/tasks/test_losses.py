@@ -137,3 +137,53 @@ def test_balanced_weights_make_every_label_weigh_the_same() -> None:
     gold = torch.tensor([0] * 6 + [1] * 3)
     weights = [float(made.loss(torch.zeros(int((gold == c).sum()), 3), gold[gold == c], None)[1]) for c in (0, 1)]
     assert weights == pytest.approx([4.5, 4.5])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@BALANCE
+@WEIGHTED
+def test_probabilities_as_targets(kind: LabelKind, balance: Balance, weights: list[float] | None) -> None:
+    """Loops; and what is smoothed by hand has the loss of ids that the task smooths."""
+    hard, soft = task(kind, smoothing=0.2, balance=balance), task(kind, smoothing=0.2, balance=balance)
+    given = None if weights is None else torch.tensor(weights, dtype=torch.float64)
+    names = KINDS[kind][1]
+    rng = np.random.default_rng(0)
+    if kind == "single":
+        gold = [np.int64(g) for g in (0, 1, 1, 0)]
+        smoothed = [np.eye(3)[g] * 0.8 + 0.2 / 3 for g in gold]
+        drawn = [rng.dirichlet(np.ones(3)) for _ in gold]
+        logits = random_logits(4, 3)
+    elif kind == "multi":
+        gold = [np.array(row) for row in ([1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0])]
+        smoothed = [row * 0.8 + 0.1 for row in gold]
+        drawn = [rng.random(3) for _ in gold]
+        logits = random_logits(4, 3)
+    else:
+        gold = [np.array(row) for row in ([0, 1, 2], [3], [0, 0], [1, 4, 0])]
+        smoothed = [np.eye(5)[row] * 0.8 + 0.2 / 5 for row in gold]
+        drawn = [rng.dirichlet(np.ones(5), size=len(row)) for row in gold]
+        logits = random_logits(4, 3, 5)
+    if balance == "none":  # else the smoothed part of a target has the weight of another class
+        ids = hard.loss(logits, hard.stack(gold, 3), given)
+        again = soft.loss(logits, soft.stack([row.astype(np.float32) for row in smoothed], 3), given)
+        assert [float(x) for x in again] == pytest.approx([float(x) for x in ids], rel=1e-6)
+    loss, weight = soft.loss(logits, soft.stack([row.astype(np.float32) for row in drawn], 3), given)
+    of_class = {"none": [1.0] * len(names), "balanced": balanced(COUNTS[kind])}[balance]
+    total = shares = 0.0
+    for w, rows, targets in zip(weights or [1.0] * 4, logits.tolist(), drawn, strict=True):
+        for row, target in zip(
+            rows if kind == "iob" else [rows], targets if kind == "iob" else [targets], strict=False
+        ):
+            if kind == "multi":
+                yes = [1 / (1 + math.exp(-value)) for value in row]
+                parts = zip(of_class, target, yes, strict=True)
+                total += w * -sum(c * t * math.log(p) + (1 - t) * math.log(1 - p) for c, t, p in parts) / 3
+                shares += w
+            else:
+                scale = [math.sqrt(c) for c in of_class] if kind == "iob" else of_class
+                share = w * sum(c * t for c, t in zip(scale, target, strict=True))
+                log_sum = math.log(sum(map(math.exp, row)))
+                total += share * -sum(t * (value - log_sum) for t, value in zip(target, row, strict=True))
+                shares += share
+    assert float(weight) == pytest.approx(shares, rel=1e-6)
+    assert float(loss) == pytest.approx(total, rel=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,3 +21,50 @@ SlotsOption = Annotated[
     str | None, typer.Option("--slots", metavar="COLUMN", help="Tagging: column of the IOB tags [slots].")
 ]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of one computation.")]
+
+# Of the commands that train.
+RowsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILES...", help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL or hf:NAME[:SPLIT]."),
+]
+RunOption = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder of the run.")]
+DevOption = Annotated[
+    list[str] | None,
+    typer.Option("--dev", metavar="FILE", help="Rows to choose the best epoch on; may be repeated."),
+]
+DevFractionOption = Annotated[
+    float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
+]
+TaskOption = Annotated[
+    str | None,
+    typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME|FILE.toml", help="A model by name, or a file of one [by the data]."),
+]
+VocabularyOption = Annotated[
+    str | None,
+    typer.Option("--vocabulary", metavar="FILE", help="Units to use; by default trained on the training rows."),
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option("--start", metavar="DIR", help="Begin with the word vectors that `mixling vectors` wrote there."),
+]
+EpochsOption = Annotated[int | None, typer.Option("--epochs", help="By default from the number of rows.")]
+TimeBudgetOption = Annotated[
+    str | None, typer.Option("--time-budget", metavar="90s|3m|1h", help="Fewer epochs where they would take longer.")
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Of all that is random [0].")]
+OnBadRowOption = Annotated[
+    str | None, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or count it.")
+]
+ConfigOption = Annotated[
+    str | None, typer.Option("--config", metavar="FILE.toml", help="A run's configuration; options go before it.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any value of the configuration, e.g. train.optim.lr=0.002."),
+]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in DIR.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the run in DIR.")]

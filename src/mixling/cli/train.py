@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.options import LabelOption, SlotsOption, TextOption, TextPairOption, TokensOption
+from mixling.cli.options import (
+    ConfigOption,
+    DevFractionOption,
+    DevOption,
+    EpochsOption,
+    LabelOption,
+    ModelOption,
+    OnBadRowOption,
+    OverwriteOption,
+    ResumeOption,
+    RowsArgument,
+    RunOption,
+    SeedOption,
+    SetOption,
+    SlotsOption,
+    StartOption,
+    TaskOption,
+    TextOption,
+    TextPairOption,
+    TimeBudgetOption,
+    TokensOption,
+    VocabularyOption,
+)
 from mixling.cli.output import put
 from mixling.errors import ConfigError
 
@@ -23,68 +46,76 @@ _CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
 def train(
     context: typer.Context,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FILES...", help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL or hf:NAME[:SPLIT]."),
-    ] = None,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder of the run.")] = ...,  # type: ignore[assignment]
-    dev: Annotated[
-        list[str] | None,
-        typer.Option("--dev", metavar="FILE", help="Rows to choose the best epoch on; may be repeated."),
-    ] = None,
-    dev_fraction: Annotated[
-        float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
-    ] = None,
+    files: RowsArgument = None,
+    out: RunOption = ...,  # type: ignore[assignment]
+    dev: DevOption = None,
+    dev_fraction: DevFractionOption = None,
     text: TextOption = None,
     text_pair: TextPairOption = None,
     label: LabelOption = None,
     tokens: TokensOption = None,
     slots: SlotsOption = None,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="NAME|FILE.toml", help="A model by name [pnlp-mixer-x-small] or a file of one."
-        ),
-    ] = None,
-    vocabulary: Annotated[
-        str | None,
-        typer.Option("--vocabulary", metavar="FILE", help="Units to use; by default trained on the training rows."),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option("--start", metavar="DIR", help="Begin with the word vectors that `mixling vectors` wrote there."),
-    ] = None,
+    task: TaskOption = None,
+    model: ModelOption = None,
+    vocabulary: VocabularyOption = None,
+    start: StartOption = None,
     unlabelled: Annotated[
         list[str] | None,
         typer.Option("--unlabelled", metavar="FILE", help="Begin with word vectors of this text; may be repeated."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="By default from the number of rows.")] = None,
-    time_budget: Annotated[
-        str | None,
-        typer.Option("--time-budget", metavar="90s|3m|1h", help="Fewer epochs where they would take longer."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of all that is random [0].")] = None,
-    on_bad_row: Annotated[
-        str | None, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or count it.")
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE.toml", help="A run's configuration; options go before it.")
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any value of the configuration, e.g. train.optim.lr=0.002."),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in DIR.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in DIR.")] = False,
+    epochs: EpochsOption = None,
+    time_budget: TimeBudgetOption = None,
+    seed: SeedOption = None,
+    on_bad_row: OnBadRowOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    resume: ResumeOption = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Train a model on labelled rows.
 
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """
+    run_training(
+        context,
+        {
+            "task": task,
+            "data": {
+                "train": files,
+                "dev": dev,
+                "dev_fraction": dev_fraction,
+                "columns": {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots},
+                "on_bad_row": on_bad_row,
+            },
+            "start": {"vectors": start, "texts": unlabelled},
+            "model": model,
+            "train": {
+                "epochs": epochs,
+                "time_budget": None if time_budget is None else read_seconds(time_budget),
+                "seed": seed,
+            },
+        },
+        out=out,
+        vocabulary=vocabulary,
+        config=config,
+        overrides=overrides or (),
+        resume=resume,
+        overwrite=overwrite,
+    )
+
+
+def run_training(
+    context: typer.Context,
+    options: Mapping[str, Any],
+    *,
+    out: Path,
+    vocabulary: str | None,
+    config: str | None,
+    overrides: Sequence[str],
+    resume: bool,
+    overwrite: bool,
+) -> None:
+    """What `train` and `distill` do with their options, laid out as `RunConfig` is; None: not given."""
     from mixling import runs
     from mixling.cli.progress import TrainingProgress
     from mixling.training.distributed import processes
@@ -93,23 +124,6 @@ def train(
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
     _refuse_file(out)
-    options: dict[str, Any] = {
-        "task": task,
-        "data": {
-            "train": files,
-            "dev": dev,
-            "dev_fraction": dev_fraction,
-            "columns": {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots},
-            "on_bad_row": on_bad_row,
-        },
-        "start": {"vectors": start, "texts": unlabelled},
-        "model": model,
-        "train": {
-            "epochs": epochs,
-            "time_budget": None if time_budget is None else read_seconds(time_budget),
-            "seed": seed,
-        },
-    }
     given = _present(options)
     with processes() as ranks:
         terminal = TrainingProgress(silent=not ranks.is_main)
@@ -124,8 +138,10 @@ def train(
             resume = (out / CHECKPOINT).exists()  # killed before the first: the run begins anew
         elif ranks.is_main and not overwrite:
             _refuse_old_run(out)
+        settle = None
         if given or config or overrides or vocabulary:
-            settled, remark = configure(given, toml=config, vocabulary=vocabulary, overrides=overrides or ())
+            settle = functools.partial(configure, given, toml=config, vocabulary=vocabulary, overrides=overrides)
+            settled, remark = settle()
             terminal.say(remark)
         elif not resume and not (out / runs.RUN_FILE).exists():
             raise ConfigError("no input; name at least one file: mixling train FILE -o DIR")
@@ -133,6 +149,10 @@ def train(
         # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
         disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
         train_rows, dev_rows = runs.read_data(settled, spool_dir=disk, say=terminal.say)
+        if settle is not None and not is_model_given(given, config, overrides):
+            choice = runs.choose_model(train_rows, settled)
+            settled, _ = settle(model=choice.name)
+            terminal.say(f"model: {choice.name} ({choice.why}; --model takes another)")
         run = runs.fit(
             settled,
             train_rows,
@@ -147,10 +167,31 @@ def train(
         _tell(run, settled, terminal)
 
 
+def is_model_given(options: Mapping[str, Any], toml: str | None, overrides: Sequence[str]) -> bool:
+    """Whether the user names a model; single values of one are laid over the one that is chosen."""
+    from mixling.config import read_overrides, read_toml
+
+    values = read_toml(toml) if toml else {}
+    return (
+        "model" in options
+        or isinstance(read_overrides(overrides).get("model"), str)
+        or isinstance(values.get("model"), str)
+        or bool({"preset", "layers"} & set(values.get("model", {})))
+    )
+
+
 def configure(
-    options: Mapping[str, Any], *, toml: str | None, vocabulary: str | None, overrides: Sequence[str]
+    options: Mapping[str, Any],
+    *,
+    toml: str | None,
+    vocabulary: str | None,
+    overrides: Sequence[str],
+    model: str | None = None,
 ) -> tuple[RunConfig, str]:
     """The configuration of a run: the TOML file's values, over them the options, over them `--set`.
+
+    Args:
+        model: the preset to take where none is given; None: any, to be chosen when the rows are known.
 
     Returns:
         the configuration, and a remark on the task where it was not given.
@@ -173,7 +214,10 @@ def configure(
     if vocabulary is not None:
         model_changes = merge({"text": {"vocabulary": vocabulary}}, model_changes)
     values = merge(values, changes)
-    values["model"] = _model(values.get("model", DEFAULT_PRESET), model_changes).to_dict()
+    given = values.get("model", {})
+    if not (isinstance(given, str) or {"preset", "layers"} & given.keys()):
+        given = {"preset": model or DEFAULT_PRESET, **given}
+    values["model"] = _model(given, model_changes).to_dict()
     remark = ""
     if "task" not in values:
         values["task"], why = infer_task(values.get("data", {}))
@@ -184,16 +228,12 @@ def configure(
 def _model(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
     """A model by name, file or table, with changes laid over it."""
     from mixling.config import merge
-    from mixling.models.presets import PRESETS, model_config
+    from mixling.models.presets import model_config
 
     if isinstance(given, str):
         return model_config(given, dict(changes))
     table = dict(given)
-    preset = table.pop("preset", None)
-    if preset is None and "layers" not in table:
-        names = ", ".join(PRESETS)
-        raise ConfigError(f"model: got neither a preset to start from nor layers; set model.preset to one of {names}")
-    return model_config(preset or "", merge(table, changes))
+    return model_config(table.pop("preset", ""), merge(table, changes))
 
 
 def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:

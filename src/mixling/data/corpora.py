@@ -28,7 +28,7 @@ def read_texts(sources: Sequence[str | Path], *, text: str = "text") -> Iterator
         raise ConfigError("no text; name at least one file")
     for source in sources:
         empty = True
-        for document in _lines(Path(source)) if _is_plain(str(source)) else _cells(source, text):
+        for document in _lines(Path(source)) if is_plain(str(source)) else _cells(source, text):
             if document.strip():
                 empty = False
                 yield document
@@ -36,7 +36,8 @@ def read_texts(sources: Sequence[str | Path], *, text: str = "text") -> Iterator
             raise DataError("holds no text; leave it out", path=source)
 
 
-def _is_plain(name: str) -> bool:
+def is_plain(name: str) -> bool:
+    """Whether a file has a document on each line."""
     return not name.startswith("hf:") and name.lower().removesuffix(".gz").endswith(".txt")
 
 
@@ -45,7 +46,7 @@ def _lines(path: Path) -> Iterator[str]:
         for number, line in enumerate(read_lines(open_file(path, stack), str(path)), 1):
             if "\0" in line:
                 raise nul_error(str(path), number)
-            yield line
+            yield line.rstrip("\r\n")
 
 
 def _cells(source: str | Path, column: str) -> Iterator[str]:

@@ -1,7 +1,20 @@
 """A run: from a configuration and data to a folder that holds the model, its measures and its record."""
 
+from mixling.runs.choice import Choice, choose_model
 from mixling.runs.config import RUN_FILE, TASKS, DataConfig, RunConfig, resumed_config
 from mixling.runs.fit import fit, read_data
 from mixling.runs.folder import Run, load_model
 
-__all__ = ["RUN_FILE", "TASKS", "DataConfig", "Run", "RunConfig", "fit", "load_model", "read_data", "resumed_config"]
+__all__ = [
+    "RUN_FILE",
+    "TASKS",
+    "Choice",
+    "DataConfig",
+    "Run",
+    "RunConfig",
+    "choose_model",
+    "fit",
+    "load_model",
+    "read_data",
+    "resumed_config",
+]

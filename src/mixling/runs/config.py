@@ -13,6 +13,7 @@ from mixling.data.examples import ColumnsConfig
 from mixling.errors import ModelFileError, TrainingError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
+from mixling.runs.distill import DistillConfig
 from mixling.tasks.base import Task, TaskName
 from mixling.tasks.classification import Classification, MultiLabel
 from mixling.tasks.token_labelling import TokenLabelling
@@ -20,6 +21,7 @@ from mixling.text.labels import LabelKind
 from mixling.training.recipe import TrainConfig
 
 FORMAT_VERSION = 1
+TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and the answers
 RUN_FILE, CONFIG_FILE, WEIGHTS_FILE, ONNX_FILE = "run.json", "config.json", "model.safetensors", "model.onnx"
 
 TASKS: dict[TaskName, tuple[type[Task], LabelKind]] = {
@@ -63,6 +65,7 @@ class RunConfig(Config):
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
     start: StartConfig = StartConfig()
     train: TrainConfig = TrainConfig()
+    distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 
 

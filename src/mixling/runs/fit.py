@@ -21,11 +21,14 @@ from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
 from mixling.models.model import Model, build_model, count_parameters
-from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, RunConfig, StartConfig
+from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, StartConfig
+from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import WRITTEN, Run, write_folder
 from mixling.storage import remove, remove_leftovers, write_json
+from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
-from mixling.text.labels import LabelKind, LabelSet
+from mixling.text.fingerprint import AveragedEmbedding, Units
+from mixling.text.labels import LabelKind, LabelSet, Targets
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.distributed import Processes
@@ -75,6 +78,8 @@ def fit(
     *,
     folder: Path,
     weights: npt.NDArray[np.float32] | None = None,
+    teacher: Teacher | None = None,
+    unlabelled: Iterable[Text] = (),
     resume: bool = False,
     processes: Processes | None = None,
     observer: Observer | None = None,
@@ -84,6 +89,7 @@ def fit(
 
     Args:
         weights: one for each training example.
+        teacher, unlabelled: of a run with `config.distill`, see `make_lessons`; by default those that it names.
         resume: go on from the folder's checkpoint.
 
     Returns:
@@ -97,22 +103,28 @@ def fit(
     labels = label_set(train, kind)
     counts = train.label_counts()
     task = task_type(labels, config.train.loss, np.array([counts.get(name, 0) for name in labels.names]))
+    texts, targets = train, labels.targets([train.target(i) for i in range(len(train))])
+    if config.distill is not None:
+        lessons = _lessons(config, train, dev, labels, folder, teacher, unlabelled, processes, say)
+        texts, targets = lessons.texts, lessons.targets
+        if weights is not None:
+            weights = np.where(lessons.rows < 0, 1, weights[lessons.rows]).astype(np.float32)
     text = config.model.text
     vocabulary = (
         Vocabulary.load(text.vocabulary)
         if text.vocabulary is not None
-        else train_vocabulary(train.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
+        else train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
     )
     text = text.for_vocabulary(vocabulary)
     config = config.model_copy(update={"model": config.model.model_copy(update={"text": text})})
     encoder = TextEncoder(text, vocabulary)
     data = TrainingData(
-        train=TextSet(train, encoder, keep=not train.spooled),
-        train_targets=labels.targets([train.target(i) for i in range(len(train))]),
+        train=TextSet(texts, encoder, keep=not texts.spooled),
+        train_targets=targets,
         dev=TextSet(dev, encoder, keep=not dev.spooled),
         dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
         weights=weights,
-        where=train.where,
+        where=texts.where,
     )
     model = build_model(config.model, num_outputs=len(labels), output=task.output, seed=config.train.seed)
     if model.frontend.embeddings is not None:
@@ -131,7 +143,7 @@ def fit(
     trainer = Trainer(
         model, task, data, config.train,
         folder=folder,
-        fingerprint=_fingerprint(config, train, dev, vocabulary, weights),
+        fingerprint=_fingerprint(config, texts, targets, dev, vocabulary, weights),
         processes=processes,
         observer=observer,
     )  # fmt: skip
@@ -146,12 +158,50 @@ def fit(
     return run
 
 
+def _lessons(
+    config: RunConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    labels: LabelSet,
+    folder: Path,
+    teacher: Teacher | None,
+    unlabelled: Iterable[Text],
+    processes: Processes,
+    say: Callable[[str], None],
+) -> Lessons:
+    """What the student learns from; of several processes the first asks the teacher, the others read its answers."""
+    assert config.distill is not None
+    if not processes.is_main:
+        processes.barrier()
+    lessons = make_lessons(
+        config.distill,
+        train,
+        dev,
+        labels,
+        task=config.task,
+        columns=config.data.columns,
+        smoothing=config.train.loss.label_smoothing,
+        seed=config.train.seed,
+        folder=folder / TEACHER_FOLDER,
+        teacher=teacher,
+        unlabelled=unlabelled,
+        say=say if processes.is_main else lambda message: None,
+    )
+    if processes.is_main:
+        processes.barrier()
+    return lessons
+
+
 def _start(
     config: RunConfig, model: Model, encoder: TextEncoder, train: ExampleStore, say: Callable[[str], None]
 ) -> None:
     """Let the bottleneck begin with word vectors, if it should."""
     start, text = config.start, config.model.text
-    if start == StartConfig():
+    hashed = not isinstance(text.projection, Units | AveragedEmbedding)
+    if start == StartConfig() and config.distill is not None and hashed:
+        # What the teacher labels teaches something without it, too.
+        start = StartConfig(texts=config.distill.unlabelled, text_column=config.data.columns.text)
+    if start == StartConfig(text_column=start.text_column):
         return
     check_projection(text)
     if start.vectors is not None:
@@ -164,7 +214,7 @@ def _start(
         vectors = train_vectors(texts, counting)
         say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
     started = start_bottleneck(model.frontend, encoder, vectors)
-    say(f"start: the features explain {started.explained:.0%} of the vectors of words left out")
+    say(f"start: the features explain {started.explained:.0%} of the vectors of {started.words:,} words")
 
 
 def label_set(train: ExampleStore, kind: LabelKind) -> LabelSet:
@@ -196,6 +246,7 @@ def _provenance() -> dict[str, Any]:
 def _fingerprint(
     config: RunConfig,
     train: ExampleStore,
+    targets: Targets,
     dev: ExampleStore,
     vocabulary: Vocabulary,
     weights: npt.NDArray[np.float32] | None,
@@ -209,4 +260,7 @@ def _fingerprint(
         ids = store.class_ids()
         out.update(b"" if ids is None else np.ascontiguousarray(ids).tobytes())
     out.update(b"" if weights is None else weights.tobytes())
+    if config.distill is not None:
+        for target in targets:
+            out.update(target.tobytes())
     return out.hexdigest()

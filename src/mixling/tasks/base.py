@@ -47,10 +47,13 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Sum of weighted losses and sum of weights; `weights` (B,) are those of the examples."""
+        """Sum of weighted losses and sum of weights; `weights` (B,) are those of the examples.
+
+        Targets are ids, or probabilities (..., C), which are not smoothed.
+        """
 
     @abstractmethod
-    def stack(self, targets: Sequence[npt.NDArray[np.int64]], width: int) -> Tensor:
+    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
         """The targets of a batch as one tensor; `width` is the padded length of its texts."""
 
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

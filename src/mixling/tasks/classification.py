@@ -22,15 +22,18 @@ class Classification(Task):
     metric = "accuracy"
 
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        smoothing = self.loss_config.label_smoothing
+        soft = targets.is_floating_point()
+        smoothing = 0.0 if soft else self.loss_config.label_smoothing
+        targets = targets.to(logits.dtype) if soft else targets
         losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
         shares = torch.ones_like(losses) if weights is None else weights
         if self.class_weights is not None:
-            shares = shares * self.class_weights.to(targets.device)[targets]
+            of_class = self.class_weights.to(logits)
+            shares = shares * (targets @ of_class if soft else of_class[targets])
         return (losses * shares).sum(), shares.sum()
 
-    def stack(self, targets: Sequence[npt.NDArray[np.int64]], width: int) -> Tensor:
-        return torch.from_numpy(np.asarray(targets, np.int64))
+    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+        return torch.from_numpy(np.stack(targets))
 
 
 class MultiLabel(Task):
@@ -42,11 +45,13 @@ class MultiLabel(Task):
 
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         smoothing = self.loss_config.label_smoothing
-        soft = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+        soft = targets.to(logits.dtype)
+        if not targets.is_floating_point():
+            soft = soft * (1 - smoothing) + smoothing / 2
         positive = None if self.class_weights is None else self.class_weights.to(targets.device)
         losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none", pos_weight=positive).mean(1)
         shares = torch.ones_like(losses) if weights is None else weights
         return (losses * shares).sum(), shares.sum()
 
-    def stack(self, targets: Sequence[npt.NDArray[np.int64]], width: int) -> Tensor:
-        return torch.from_numpy(np.asarray(targets, np.int64))
+    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+        return torch.from_numpy(np.stack(targets))

@@ -1,0 +1,115 @@
+"""Text that nobody labelled, for a teacher to label: read, cut to the size of the labelled texts, drawn at random."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import re
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Literal
+
+from mixling.data.corpora import is_plain, read_texts
+from mixling.data.examples import ColumnsConfig, Task, read_examples
+from mixling.data.rows import OnBadRow
+from mixling.data.store import ExampleStore
+from mixling.errors import DataError
+from mixling.text.encoder import Text
+from mixling.text.words import split_words
+
+Pieces = Literal["auto", "sentences", "documents"]
+
+_SENTENCE_END = re.compile(r"(?:<br\s*/?>|\n)+|(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
+_SAMPLE = 200  # texts that are looked at for their length
+
+
+def read_unlabelled(sources: Sequence[str], *, task: Task, columns: ColumnsConfig) -> Iterator[Text]:
+    """Texts as the task reads them: lines of `.txt` files, rows of others, whose targets are not looked at.
+
+    Raises:
+        DataError: a file or row that cannot be used.
+    """
+    for source in sources:
+        if is_plain(source):
+            if columns.text_pair is not None:
+                raise DataError("has no pairs; give a table with the columns of both texts", path=source)
+            lines = read_texts([source])
+            yield from (split_words(line) for line in lines) if task == "tagging" else lines
+        else:
+            rows = read_examples([source], task=task, columns=columns, on_bad_row=OnBadRow("error"), labelled=False)
+            for row in rows:
+                yield split_words(row.text) if task == "tagging" and isinstance(row.text, str) else row.text
+
+
+def choose_texts(
+    texts: Iterable[Text],
+    train: ExampleStore,
+    measured: Iterable[Text],
+    *,
+    pieces: Pieces,
+    limit: int,
+    seed: int,
+    say: Callable[[str], None] = lambda message: None,
+) -> tuple[list[Text], int]:
+    """At most `limit` different texts, none of which is a training row or one that models are measured on.
+
+    A text's place in the draw is a hash of itself, so that the choice depends neither on order nor on repetition.
+
+    Args:
+        measured: the texts of dev and test rows.
+
+    Returns:
+        the texts, and how many different ones were left out because they are measured on.
+    """
+    stream = iter(texts)
+    first = list(islice(stream, _SAMPLE))
+    if not first:
+        return [], 0
+    sentences = pieces == "sentences"
+    if pieces == "auto" and isinstance(first[0], str):
+        ours = statistics.median(_words(train.text(i)) for i in range(0, len(train), max(1, len(train) // _SAMPLE)))
+        theirs = statistics.median(map(_words, first))
+        sentences = theirs > 2 * ours
+        if sentences:
+            say(f"unlabelled texts have {theirs:g} words, labelled ones {ours:g}: their sentences are taken")
+    documents = chain(first, stream)
+    held_out = {_key(text) for text in measured}
+    known = {_key(train.text(i)) for i in range(len(train))}
+    best: list[tuple[int, str, Text]] = []  # a heap whose first is the worst of those kept
+    chosen: set[str] = set()
+    leaked: set[str] = set()
+    for piece in chain.from_iterable(map(split_sentences, documents)) if sentences else documents:
+        key = _key(piece)
+        if key in held_out:
+            leaked.add(key)
+        elif key not in known and key not in chosen:
+            rank = -int.from_bytes(hashlib.blake2b(f"{seed} {key}".encode(errors="replace"), digest_size=8).digest())
+            if len(best) < limit:
+                heapq.heappush(best, (rank, key, piece))
+            elif rank > best[0][0]:
+                chosen.discard(heapq.heapreplace(best, (rank, key, piece))[1])
+            else:
+                continue
+            chosen.add(key)
+    if leaked:
+        say(f"{len(leaked)} unlabelled texts stand in the dev or test rows and are left out")
+    say(f"{len(best):,} unlabelled texts")
+    return [text for _, _, text in sorted(best, key=lambda item: -item[0])], len(leaked)
+
+
+def split_sentences(text: Text) -> Iterator[str]:
+    """The sentences of a text that have 3 to 100 words, cut at line ends and after . ! and ?"""
+    for sentence in _SENTENCE_END.split(text) if isinstance(text, str) else ():
+        if 3 <= len(sentence.split()) <= 100:
+            yield sentence.strip()
+
+
+def _key(text: Text) -> str:
+    """Equal for texts that differ in case and white space only."""
+    parts = [text] if isinstance(text, str) else text
+    return "\x1f".join(" ".join(part.lower().split()) for part in parts)
+
+
+def _words(text: Text) -> int:
+    return len(text.split()) if isinstance(text, str) else sum(len(part.split()) for part in text)

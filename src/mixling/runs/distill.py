@@ -1,0 +1,260 @@
+"""What a student learns from: the labelled rows and unlabelled text, beside what a teacher says of them.
+
+Source: Hinton, Vinyals and Dean 2015 (soft targets, temperature); text of the task's kind that nobody labelled as in
+Jiao et al. 2020. Decided here: only the teacher's probabilities are softened, the student is trained as it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from mixling.config import Config
+from mixling.data.examples import ColumnsConfig, Example, Task
+from mixling.data.store import ExampleStore
+from mixling.data.unlabelled import Pieces, choose_texts, read_unlabelled
+from mixling.errors import ConfigError
+from mixling.runtime.session import FILE_NAME
+from mixling.storage import write_json
+from mixling.tasks.evaluation import evaluate
+from mixling.teachers.answers import collect_answers
+from mixling.teachers.base import Answer, Teacher
+from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
+from mixling.teachers.saved import FileTeacher, SavedTeacher
+from mixling.teachers.transformer import TransformerTeacher, is_transformer
+from mixling.text.encoder import Text
+from mixling.text.labels import LabelSet
+
+Say = Callable[[str], None]
+
+_TINY = 1e-6  # beside which a probability of a 16-bit answer is nothing
+
+
+class DistillConfig(Config):
+    """A teacher, the text that it labels, and how much of it is believed."""
+
+    teacher: str = Field(description="run folder, model.onnx, transformers folder, hf:NAME, or file of answers")
+    fine_tune: bool = Field(False, description="train the teacher, a transformers model, on the labelled rows first")
+    tuning: FineTuneConfig = FineTuneConfig()
+    max_len: int = Field(256, ge=8, description="subwords of a text that a transformers teacher reads")
+    unlabelled: tuple[str, ...] = ()
+    test: tuple[str, ...] = Field((), description="rows whose texts are left out of the unlabelled ones, as dev's are")
+    pieces: Pieces = Field(
+        "auto", description="auto: sentences, where unlabelled texts are more than twice as long as labelled ones"
+    )
+    limit: int = Field(40_000, ge=1, description="unlabelled texts, drawn at random")
+    temperature: float = Field(1.5, gt=0, le=20, description="the teacher's probabilities to the power of 1 / this")
+    copies: int = Field(2, ge=1, description="how often an epoch has each labelled row")
+    gold: float = Field(0.5, ge=0, le=1, description="share of the true label in the targets of labelled rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lessons:
+    """texts: the labelled rows, `copies` times, and the unlabelled texts. targets: float32 (C,), of words (W, C).
+
+    rows: of each text the labelled row, or -1.
+    """
+
+    texts: ExampleStore
+    targets: list[npt.NDArray[np.float32]]
+    rows: npt.NDArray[np.int64]
+
+
+def make_lessons(
+    config: DistillConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    labels: LabelSet,
+    *,
+    task: Task,
+    columns: ColumnsConfig,
+    smoothing: float,
+    seed: int,
+    folder: Path | None,
+    teacher: Teacher | None = None,
+    unlabelled: Iterable[Text] = (),
+    say: Say = lambda message: None,
+) -> Lessons:
+    """Label the texts and put them together.
+
+    Args:
+        smoothing: label smoothing of the true labels.
+        folder: keeps a teacher that is fine-tuned here, and the answers; None: nowhere.
+        teacher, unlabelled: objects of the caller's instead of, and beside, those that the configuration names.
+
+    Raises:
+        ConfigError: no teacher is of that name.
+        DataError: rows that cannot be used, or answers that are none.
+    """
+    if teacher is None:
+        teacher = open_teacher(config, train, dev, labels, columns=columns, seed=seed, folder=folder, say=say)
+    answer_folder = None if folder is None else folder / "answers"
+    of_dev = collect_answers(teacher, _texts(dev), labels, folder=answer_folder)
+    quality = _say_quality(of_dev, dev, labels, say)
+    of_file = teacher.texts() if isinstance(teacher, FileTeacher) else ()
+    chosen, left_out = choose_texts(
+        chain(of_file, read_unlabelled(config.unlabelled, task=task, columns=columns), unlabelled),
+        train,
+        chain(_texts(dev), read_unlabelled(config.test, task=task, columns=columns)),
+        pieces=config.pieces,
+        limit=config.limit,
+        seed=seed,
+        say=say,
+    )
+    texts = [*_texts(train), *chosen]
+    answers = collect_answers(teacher, texts, labels, folder=answer_folder, progress=_progress(len(texts), say))
+    if missing := sum(item is None for item in answers[len(train) :]):
+        say(f"{missing} unlabelled texts have no answer of the teacher and are left out")
+    gold = labels.targets([train.target(i) for i in range(len(train))])
+    of_rows = [
+        _mixed(soften(answer, config.temperature, labels), _smoothed(target, smoothing, labels), config.gold)
+        for answer, target in zip(answers[: len(train)], gold, strict=True)
+    ]
+    learnt = [i for i in range(len(train), len(texts)) if answers[i] is not None]
+    store = ExampleStore.from_examples(
+        chain(
+            (Example(train.text(i), train.target(i), *train.where(i)) for i in range(len(train))),
+            (Example(texts[i], None, "unlabelled", i - len(train) + 1) for i in learnt),
+        )
+    )
+    rows = np.tile(np.arange(len(train)), config.copies)
+    order = np.concatenate([rows, np.arange(len(train), len(train) + len(learnt))])
+    softened = [soften(answers[i], config.temperature, labels) for i in learnt]
+    if folder is not None:
+        record = {"teacher": config.teacher, "dev": quality, "unlabelled": len(learnt), "left_out": left_out}
+        write_json(folder / "teacher.json", record)
+    return Lessons(
+        texts=store.subset(order),
+        targets=[of_rows[i] for i in rows] + [item for item in softened if item is not None],
+        rows=np.concatenate([rows, np.full(len(learnt), -1)]),
+    )
+
+
+def open_teacher(
+    config: DistillConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    labels: LabelSet,
+    *,
+    columns: ColumnsConfig,
+    seed: int,
+    folder: Path | None,
+    say: Say,
+) -> Teacher:
+    """The teacher that the configuration names, fine-tuned if it should be.
+
+    Raises:
+        ConfigError: there is none of that name, or it cannot be fine-tuned here.
+        ModelFileError: it is damaged.
+    """
+    name, path = config.teacher, Path(config.teacher)
+    if is_transformer(name):
+        name = name.removeprefix("hf:")
+        if config.fine_tune:
+            if folder is None:
+                raise ConfigError("a teacher that is fine-tuned needs a folder: use `mixling distill`")
+            name = _tuned(name, config, train, dev, labels, seed=seed, folder=folder, say=say)
+        return TransformerTeacher(name, kind=labels.kind, max_len=config.max_len)
+    if config.fine_tune:
+        raise ConfigError(f"--fine-tune: {name} is no model of the transformers library")
+    if (path / FILE_NAME).is_file() or (path.suffix == ".onnx" and path.is_file()):
+        return SavedTeacher(path)
+    if path.is_file():
+        return FileTeacher(name, text=columns.text, text_pair=columns.text_pair, tokens=columns.tokens)
+    raise ConfigError(
+        f"--teacher: {name} is no model; allowed: a run folder or its model.onnx, a folder of the transformers library "
+        "or hf:NAME, a file of texts and probabilities (.jsonl, .parquet)"
+    )
+
+
+def soften(answer: Answer, temperature: float, labels: LabelSet) -> Answer:
+    """Probabilities to the power of 1 / temperature, of sum 1 again; of several labels the odds to that power."""
+    if answer is None:
+        return None
+    yes, no = (np.clip(item, _TINY, 1) ** (1 / temperature) for item in (answer.astype(np.float32), 1 - answer))
+    return (yes / (yes + no if labels.kind == "multi" else yes.sum(-1, keepdims=True))).astype(np.float32)
+
+
+def _smoothed(target: npt.NDArray, smoothing: float, labels: LabelSet) -> npt.NDArray[np.float32]:
+    """The target as probabilities, as the losses of `mixling.tasks` smooth it."""
+    if labels.kind == "multi":
+        return (target * (1 - smoothing) + smoothing / 2).astype(np.float32)
+    hot = np.eye(len(labels), dtype=np.float32)[target]
+    return hot * (1 - smoothing) + smoothing / len(labels)
+
+
+def _mixed(answer: Answer, gold: npt.NDArray[np.float32], share: float) -> npt.NDArray[np.float32]:
+    if answer is None:
+        return gold
+    if answer.ndim == 1:
+        return share * gold + (1 - share) * answer
+    out = gold.copy()  # of a tagger: words that the teacher did not read have the true tag alone
+    out[: len(answer)] = share * gold[: len(answer)] + (1 - share) * answer[: len(gold)]
+    return out
+
+
+def _tuned(
+    base: str,
+    config: DistillConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    labels: LabelSet,
+    *,
+    seed: int,
+    folder: Path,
+    say: Say,
+) -> str:
+    """The folder of the fine-tuned teacher, which is made if it is not there yet."""
+    content = [base, config.tuning.to_dict(), labels.to_dict(), seed]
+    found = hashlib.sha256(json.dumps(content).encode())
+    for store in (train, dev):
+        found.update(store.text_hashes().tobytes())
+        found.update(json.dumps([store.target(i) for i in range(len(store))]).encode())
+    record, model = folder / "fine-tuned.json", folder / "model"
+    values = {"of": found.hexdigest()}
+    if model.is_dir() and record.exists() and json.loads(record.read_text("utf-8")) == values:
+        say(f"teacher: {model} was fine-tuned before")
+        return str(model)
+    record.unlink(missing_ok=True)
+    say(f"teacher: {base} is fine-tuned on {len(train):,} rows")
+    folder.mkdir(parents=True, exist_ok=True)
+    fine_tune(base, train, dev, labels, folder=model, config=config.tuning, seed=seed, say=say)
+    write_json(record, values)
+    return str(model)
+
+
+def _texts(store: ExampleStore) -> list[Text]:
+    return [store.text(i) for i in range(len(store))]
+
+
+def _say_quality(answers: list[Answer], dev: ExampleStore, labels: LabelSet, say: Say) -> dict[str, float]:
+    """What the teacher is worth on dev."""
+    known = [i for i, answer in enumerate(answers) if answer is not None]
+    if not known:
+        return {}
+    logits = [np.log(np.clip(answers[i].astype(np.float32), _TINY, 1)) for i in known]  # type: ignore[union-attr]
+    if labels.kind == "multi":
+        logits = [row - np.log(np.clip(1 - np.exp(row), _TINY, 1)) for row in logits]
+    metrics = evaluate(labels, logits, labels.targets([dev.target(i) for i in known]), tables=False)
+    say(f"teacher: dev {metrics.summary()}")
+    return metrics.numbers()
+
+
+def _progress(total: int, say: Say) -> Callable[[int], None]:
+    tenths = 0
+
+    def told(done: int) -> None:
+        nonlocal tenths
+        if done * 10 // total > tenths:
+            tenths = done * 10 // total
+            say(f"teacher: {done:,} of {total:,} texts")
+
+    return told

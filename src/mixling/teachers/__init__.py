@@ -1,0 +1,1 @@
+"""Models that label text for a smaller one to learn from."""

@@ -1,0 +1,83 @@
+"""A teacher's answers, kept in a folder: asked for once, and not lost when the work is cut off."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from mixling.errors import ModelFileError
+from mixling.storage import write_atomic
+from mixling.teachers.base import Answer, Teacher
+from mixling.text.encoder import Text
+from mixling.text.labels import LabelSet
+
+_CHUNK = 1024  # texts of a file
+
+
+def collect_answers(
+    teacher: Teacher,
+    texts: Sequence[Text],
+    labels: LabelSet,
+    *,
+    folder: Path | None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Answer]:
+    """The teacher's answers to texts, (C,) or (W, C) each, as float16 numbers.
+
+    What the folder holds for the same teacher, labels and texts is read, not asked for. Its files are named by what
+    they answer, so that another list of texts, or another teacher, finds nothing wrong in it.
+
+    Args:
+        folder: where answers are kept; None, or a teacher without a key: nowhere.
+        progress: told how many texts are answered.
+
+    Raises:
+        DataError: an answer that is none.
+        ModelFileError: a file of the folder is damaged.
+        StorageError: a file could not be written.
+    """
+    out: list[Answer] = []
+    for first in range(0, len(texts), _CHUNK):
+        chunk = texts[first : first + _CHUNK]
+        path = None if folder is None or teacher.key is None else folder / _name(teacher.key, chunk, labels)
+        if path is not None and path.exists():
+            out += _read(path, len(chunk), labels)
+        else:
+            found = [None if item is None else item.astype(np.float16) for item in teacher.answers(chunk, labels)]
+            if path is not None:
+                write_atomic(path, _packed(found, labels))
+            out += found
+        progress(len(out))
+    return out
+
+
+def _name(key: str, texts: Sequence[Text], labels: LabelSet) -> str:
+    content = json.dumps([key, labels.to_dict(), texts], ensure_ascii=False)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32] + ".safetensors"
+
+
+def _packed(answers: list[Answer], labels: LabelSet) -> bytes:
+    """All rows below each other, and of each answer the number of its rows: -1 where there is none."""
+    sizes = [-1 if item is None else len(item) if item.ndim == 2 else 1 for item in answers]
+    rows = [item.reshape(-1, len(labels)) for item in answers if item is not None]
+    stacked = np.concatenate(rows) if rows else np.zeros((0, len(labels)), np.float16)
+    return save({"sizes": np.array(sizes, np.int64), "probabilities": stacked})
+
+
+def _read(path: Path, count: int, labels: LabelSet) -> list[Answer]:
+    try:
+        arrays = load_file(path)
+        sizes, rows = arrays["sizes"], arrays["probabilities"]
+        if len(sizes) != count or rows.shape != (sizes[sizes > 0].sum(), len(labels)):
+            raise ValueError(f"{len(sizes)} answers of {rows.shape} numbers")
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ModelFileError(f"{path}: is damaged, delete it: {error}") from None
+    ends = np.cumsum(np.maximum(sizes, 0))
+    parts = [None if size < 0 else rows[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    return parts if labels.kind == "iob" else [None if part is None else part[0] for part in parts]

@@ -1,0 +1,149 @@
+"""Fine-tuning a model of the `transformers` library on labelled rows, to be a teacher."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from mixling.config import Config
+from mixling.data.store import ExampleStore
+from mixling.errors import UserError
+from mixling.teachers.transformer import encode, first_subwords, load, longest, quiet
+from mixling.text.labels import LabelSet
+
+_IGNORED = -100  # what the library's losses leave out
+
+
+class FineTuneConfig(Config):
+    """AdamW with warm-up and linear decay: BERT's recipe (Devlin et al. 2019, appendix A.3)."""
+
+    epochs: int = Field(3, ge=1)
+    lr: float = Field(5e-5, gt=0)
+    batch_size: int = Field(32, ge=1)
+    max_len: int = Field(128, ge=8, description="subwords of a text")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps")
+    weight_decay: float = Field(0.01, ge=0)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+
+
+def fine_tune(
+    base: str,
+    train: ExampleStore,
+    dev: ExampleStore,
+    labels: LabelSet,
+    *,
+    folder: Path,
+    config: FineTuneConfig,
+    seed: int,
+    say: Callable[[str], None] = lambda message: None,
+) -> float:
+    """Train a model with a new head; the epoch that is best on dev is saved in `folder`.
+
+    Returns:
+        the accuracy on dev, of a tagger that of words, of several labels that of the whole set.
+
+    Raises:
+        UserError: a library that this needs is not installed.
+        ModelFileError: there is no such model.
+    """
+    try:
+        import accelerate  # noqa: F401 (transformers tells of it late, and less clearly)
+        import transformers
+    except ImportError:
+        raise UserError('fine-tuning a teacher needs transformers: pip install "mixling[hf]"') from None
+    torch.manual_seed(seed)  # the new head's
+    tokenizer, model = load(base, labels.kind, labels)
+    config = config.model_copy(update={"max_len": longest(tokenizer, model, config.max_len)})
+    tagging = labels.kind == "iob"
+    collator = transformers.DataCollatorForTokenClassification if tagging else transformers.DataCollatorWithPadding
+    work = folder.with_name(folder.name + ".part")
+    shutil.rmtree(work, ignore_errors=True)
+    options = transformers.TrainingArguments(
+        output_dir=str(work / "epochs"),
+        num_train_epochs=config.epochs,
+        learning_rate=config.lr,
+        per_device_train_batch_size=config.batch_size,
+        per_device_eval_batch_size=4 * config.batch_size,
+        lr_scheduler_type="linear",
+        warmup_steps=config.warmup,
+        weight_decay=config.weight_decay,
+        label_smoothing_factor=config.label_smoothing,
+        train_sampling_strategy="group_by_length",
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_only_model=True,
+        save_total_limit=1,
+        load_best_model_at_end=True,
+        metric_for_best_model="accuracy",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        use_cpu=not torch.cuda.is_available(),
+        seed=seed,
+    )
+    with quiet(transformers):
+        trainer = transformers.Trainer(
+            model=model,
+            args=options,
+            train_dataset=_Rows(train, tokenizer, labels, config.max_len),
+            eval_dataset=_Rows(dev, tokenizer, labels, config.max_len),
+            data_collator=collator(tokenizer),
+            compute_metrics=lambda found: {"accuracy": _accuracy(found, labels)},
+            callbacks=[_telling(transformers, say)],
+        )
+        trainer.pop_callback(transformers.PrinterCallback)
+        trainer.train()
+        shutil.rmtree(work)
+        model.save_pretrained(work)
+        tokenizer.save_pretrained(work)
+    shutil.rmtree(folder, ignore_errors=True)
+    work.rename(folder)  # complete, or not there
+    return float(trainer.state.best_metric or 0)
+
+
+class _Rows(torch.utils.data.Dataset):
+    """Labelled rows as the library's collators read them."""
+
+    def __init__(self, rows: ExampleStore, tokenizer: Any, labels: LabelSet, max_len: int) -> None:
+        targets = labels.targets([rows.target(i) for i in range(len(rows))])
+        self.items: list[dict[str, Any]] = []
+        for i in range(len(rows)):
+            encoded = encode(tokenizer, [rows.text(i)], kind=labels.kind, max_len=max_len)
+            item = {name: values[0] for name, values in encoded.items()}
+            if labels.kind == "iob":
+                marked = np.full(len(item["input_ids"]), _IGNORED)
+                places = first_subwords(encoded.word_ids(0))
+                marked[places] = targets[i][: len(places)]
+                item["labels"] = marked.tolist()
+            else:
+                item["labels"] = targets[i].astype(np.float32) if labels.kind == "multi" else int(targets[i])
+            self.items.append(item)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.items[index]
+
+
+def _accuracy(found: Any, labels: LabelSet) -> float:
+    logits, targets = found.predictions, found.label_ids
+    if labels.kind == "multi":
+        return float(((logits > 0) == (targets > 0.5)).all(-1).mean())
+    counted = targets != _IGNORED
+    return float((logits.argmax(-1) == targets)[counted].mean())
+
+
+def _telling(transformers: Any, say: Callable[[str], None]) -> Any:
+    class Telling(transformers.TrainerCallback):
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+            say(f"teacher: epoch {state.epoch:g}, dev accuracy {metrics['eval_accuracy']:.4f}")
+
+    return Telling()

@@ -1,0 +1,162 @@
+"""Classifiers and taggers of the `transformers` library as teachers."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+
+from mixling.errors import DataError, ModelFileError, UserError
+from mixling.teachers.base import Answer, Teacher, columns_of
+from mixling.text.encoder import Text
+from mixling.text.labels import LabelKind, LabelSet
+
+_BATCH = 32
+_HEADS = {"single": "sequence", "multi": "sequence", "iob": "token"}
+
+
+class TransformerTeacher(Teacher):
+    """A sequence or token classifier; `config.json` names its labels (`id2label`).
+
+    Words of a tagger are answered for by their first subword. What is longer than `max_len` subwords is cut.
+
+    Args:
+        path: a local folder, or a name on the hub.
+    """
+
+    def __init__(self, path: str, *, kind: LabelKind, max_len: int = 256) -> None:
+        self.path, self.kind = path, kind
+        self.tokenizer, self.model = load(path, kind)
+        self.model.eval()
+        self.max_len = longest(self.tokenizer, self.model, max_len)
+        names = self.model.config.id2label
+        self.names = tuple(str(names[i]) for i in range(len(names)))
+
+    @property
+    def key(self) -> str:  # type: ignore[override]
+        """Of the weights and the tokenizer, wherever they lie."""
+        found = hashlib.sha256(f"transformers {self.kind} {self.max_len} {self.names}".encode())
+        for name, value in sorted(self.model.state_dict().items()):
+            found.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+        found.update(self.tokenizer.backend_tokenizer.to_str().encode())
+        return found.hexdigest()
+
+    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
+        columns = columns_of(self.names, labels, f"the teacher {self.path}")
+        order = sorted(range(len(texts)), key=lambda i: _size(texts[i]))
+        out: list[Answer] = [None] * len(texts)
+        for first in range(0, len(order), _BATCH):
+            batch = order[first : first + _BATCH]
+            encoded = encode(self.tokenizer, [texts[i] for i in batch], kind=self.kind, max_len=self.max_len)
+            padded = self.tokenizer.pad(encoded, return_tensors="pt").to(self.model.device)
+            with torch.inference_mode():
+                logits = self.model(**padded).logits.float().cpu().numpy()
+            for row, place in enumerate(batch):
+                values = logits[row]
+                if self.kind == "iob":
+                    values = values[first_subwords(encoded.word_ids(row))]
+                out[place] = labels.probabilities(values[..., columns]).astype(np.float32)
+        return out
+
+
+def load(path: str, kind: LabelKind, labels: LabelSet | None = None) -> tuple[Any, Any]:
+    """Tokenizer and model.
+
+    Args:
+        labels: give the model a new head for these; None: it must have one.
+
+    Raises:
+        UserError: the library is not installed.
+        ModelFileError: there is no such model at `path`.
+    """
+    try:
+        import transformers
+    except ImportError:
+        raise UserError('a teacher of the transformers library needs it: pip install "mixling[hf]"') from None
+    head = "Sequence" if _HEADS[kind] == "sequence" else "Token"
+    options: dict[str, Any] = {}
+    if labels is not None:
+        options = {
+            "id2label": dict(enumerate(labels.names)),
+            "label2id": {name: i for i, name in enumerate(labels.names)},
+            "num_labels": len(labels),
+            "ignore_mismatched_sizes": True,
+            "problem_type": "multi_label_classification" if kind == "multi" else None,
+        }
+    with quiet(transformers):
+        try:
+            config = transformers.AutoConfig.from_pretrained(path)
+            architecture = next(iter(config.architectures or ()), "none")
+            if labels is None and f"For{head}Classification" not in architecture:
+                raise ModelFileError(
+                    f"{path}: is {architecture}, which has no head to classify {head.lower()}s; "
+                    "train one on the labelled rows with --fine-tune"
+                )
+            # The fast tokenizers tell which word a subword belongs to; texts of words need the space before them.
+            spaced = {"add_prefix_space": True} if kind == "iob" and config.model_type in ("roberta", "gpt2") else {}
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path, use_fast=True, **spaced)
+            model = getattr(transformers, f"AutoModelFor{head}Classification").from_pretrained(path, **options)
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ModelFileError(f"{path}: cannot be read as a model of the transformers library: {reason}") from None
+    if not tokenizer.is_fast:
+        raise ModelFileError(f"{path}: its tokenizer has no fast form; give a model with a tokenizer.json")
+    return tokenizer, model
+
+
+def is_transformer(path: str) -> bool:
+    """Whether there is a folder of the transformers library, or what may be a name on the hub."""
+    folder = Path(path)
+    if folder.is_dir():
+        return (folder / "tokenizer_config.json").exists() or (folder / "tokenizer.json").exists()
+    return path.startswith("hf:")
+
+
+def longest(tokenizer: Any, model: Any, max_len: int) -> int:
+    """`max_len`, or as many subwords as the model has positions for."""
+    positions = getattr(model.config, "max_position_embeddings", None) or max_len
+    return min(max_len, tokenizer.model_max_length, positions)
+
+
+def encode(tokenizer: Any, texts: Sequence[Text], *, kind: LabelKind, max_len: int) -> Any:
+    """Texts as the tokenizer's encoding, not padded."""
+    options = {"truncation": True, "max_length": max_len}
+    if kind == "iob":
+        if not all(isinstance(text, list) for text in texts):
+            raise DataError("a tagger's teacher reads lists of words")
+        return tokenizer(list(texts), is_split_into_words=True, **options)
+    if isinstance(texts[0], tuple):
+        return tokenizer([text[0] for text in texts], [text[1] for text in texts], **options)
+    return tokenizer([text if isinstance(text, str) else " ".join(text) for text in texts], **options)
+
+
+def first_subwords(word_ids: Sequence[int | None]) -> list[int]:
+    """The place of each word's first subword."""
+    return [i for i, word in enumerate(word_ids) if word is not None and (i == 0 or word_ids[i - 1] != word)]
+
+
+def _size(text: Text) -> int:
+    return len(text) if isinstance(text, str) else sum(map(len, text))
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Without the reports on weights that are new, and without bars."""
+    level, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        transformers.logging.set_verbosity(level)
+        if bars:
+            transformers.logging.enable_progress_bar()

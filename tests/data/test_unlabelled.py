@@ -1,0 +1,74 @@
+"""Unlabelled text: what is read, what is drawn, and that no measured row is among it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixling.data.examples import ColumnsConfig, Example
+from mixling.data.store import ExampleStore
+from mixling.data.unlabelled import choose_texts, read_unlabelled, split_sentences
+from mixling.errors import DataError
+from mixling.text.encoder import Text
+
+
+def store(texts: Iterable[Text]) -> ExampleStore:
+    return ExampleStore.from_examples(Example(text, "a", "x", i) for i, text in enumerate(texts))
+
+
+def choose(texts: Iterable[Text], **options: Any) -> tuple[list[Text], int]:
+    given: dict[str, Any] = {"pieces": "documents", "limit": 1000, "seed": 0, "measured": ()}
+    given |= options
+    return choose_texts(texts, store(["one of the rows", "another row"]), given.pop("measured"), **given)
+
+
+def test_no_row_of_train_dev_or_test_is_taken() -> None:
+    texts = ["One  of the rows", "free", "a TEST row", "a test  row", "free"]
+    assert choose(texts, measured=["A test row", "elsewhere"]) == (["free"], 1)
+    pairs: list[Text] = [("a", "b"), ("b", "a")]
+    assert choose(pairs, measured=[("A", "b")]) == ([("b", "a")], 1)
+
+
+def test_the_draw_depends_on_the_texts_and_the_seed_alone() -> None:
+    texts = [f"text number {i}" for i in range(500)]
+    drawn, _ = choose(texts, limit=50)
+    assert len(set(drawn)) == 50
+    assert choose([*reversed(texts), *texts], limit=50)[0] == drawn
+    assert set(choose(texts, limit=50, seed=1)[0]) != set(drawn)
+    assert choose(texts, limit=20)[0] == drawn[:20]  # a smaller draw is the beginning of a larger one
+    assert 150 < sum(int(str(text).split()[2]) for text in drawn) / 50 < 350  # from all of them
+
+
+def test_long_texts_are_cut_to_sentences() -> None:
+    document = "It was a good film. I saw it twice! Why?<br /><br />The end is bad, though. " * 3
+    said: list[str] = []
+    sentences, _ = choose([document], pieces="auto", say=said.append)
+    assert sorted(map(str, sentences)) == ["I saw it twice!", "It was a good film.", "The end is bad, though."]
+    assert said[0] == "unlabelled texts have 48 words, labelled ones 3: their sentences are taken"
+    assert choose(["four words are here"], pieces="auto")[0] == ["four words are here"]
+    assert choose([document], pieces="documents")[0] == [document]
+    assert list(split_sentences('He said "no." Then he left for good.')) == ['He said "no."', "Then he left for good."]
+
+
+def test_files_of_every_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("first line\n\nsecond, line\n")
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "third", "label": 7}) + "\n")
+    (tmp_path / "c.jsonl").write_text(json.dumps({"tokens": ["fourth", "row"]}) + "\n")
+    (tmp_path / "d.jsonl").write_text(json.dumps({"text": "fifth", "other": "sixth"}) + "\n")
+    columns = ColumnsConfig()
+    files = [str(tmp_path / name) for name in ("a.txt", "b.jsonl")]
+    texts = list(read_unlabelled(files, task="classification", columns=columns))
+    assert texts == ["first line", "second, line", "third"]
+    files = [str(tmp_path / name) for name in ("a.txt", "b.jsonl", "c.jsonl")]
+    words = list(read_unlabelled(files, task="tagging", columns=columns))
+    assert words == [["first", "line"], ["second", ",", "line"], ["third"], ["fourth", "row"]]
+    pair = ColumnsConfig(text_pair="other")
+    assert list(read_unlabelled([str(tmp_path / "d.jsonl")], task="classification", columns=pair)) == [
+        ("fifth", "sixth")
+    ]
+    with pytest.raises(DataError, match=r"a.txt: has no pairs"):
+        list(read_unlabelled([str(tmp_path / "a.txt")], task="classification", columns=pair))

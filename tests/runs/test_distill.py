@@ -1,0 +1,105 @@
+"""What a student is taught, against sums by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixling.config import parse
+from mixling.data.examples import ColumnsConfig, Example
+from mixling.data.store import ExampleStore
+from mixling.errors import ConfigError
+from mixling.runs.distill import DistillConfig, Lessons, make_lessons, soften
+from mixling.teachers.base import FunctionTeacher
+from mixling.text.encoder import Text
+from mixling.text.labels import LabelSet
+
+SINGLE, MULTI, TAGS = (
+    LabelSet(("a", "b"), "single"),
+    LabelSet(("a", "b"), "multi"),
+    LabelSet(("O", "B-x", "I-x"), "iob"),
+)
+
+
+def store(rows: Sequence[tuple[Text, Any]]) -> ExampleStore:
+    return ExampleStore.from_examples(Example(text, target, "rows", i) for i, (text, target) in enumerate(rows))
+
+
+def lessons(
+    rows: ExampleStore, labels: LabelSet, answer: Any, unlabelled: Sequence[Text] = (), **options: Any
+) -> Lessons:
+    return make_lessons(
+        DistillConfig(teacher="", **options), rows, rows, labels,
+        task={"single": "classification", "multi": "multi_label", "iob": "tagging"}[labels.kind],  # type: ignore[arg-type]
+        columns=ColumnsConfig(), smoothing=0.2, seed=0, folder=None,
+        teacher=FunctionTeacher(lambda texts: [answer for _ in texts]), unlabelled=unlabelled,
+    )  # fmt: skip
+
+
+def test_rows_are_repeated_and_half_believed() -> None:
+    rows = store([("one", "a"), ("two", "b")])
+    made = lessons(rows, SINGLE, [0.8, 0.2], ["three"], temperature=2.0, copies=2, gold=0.25)
+    assert [made.texts.text(i) for i in range(len(made.texts))] == ["one", "two", "one", "two", "three"]
+    assert made.rows.tolist() == [0, 1, 0, 1, -1]
+    soft = np.sqrt([0.8, 0.2]) / np.sqrt([0.8, 0.2]).sum()
+    wanted = [0.25 * np.array(gold) + 0.75 * soft for gold in ([0.9, 0.1], [0.1, 0.9])]
+    np.testing.assert_allclose(made.targets, [*wanted, *wanted, soft], atol=1e-3)
+    assert made.texts.label_counts() == {"a": 2, "b": 2}  # of labelled rows alone
+
+
+def test_several_labels_are_softened_one_by_one() -> None:
+    made = lessons(store([("one", ("b",))]), MULTI, [0.9, 0.5], ["two"], temperature=2.0, copies=1, gold=0.5)
+    soft = [0.9**0.5 / (0.9**0.5 + 0.1**0.5), 0.5]
+    np.testing.assert_allclose(made.targets[1], soft, atol=1e-3)
+    np.testing.assert_allclose(made.targets[0], [(soft[0] + 0.1) / 2, (0.5 + 0.9) / 2], atol=1e-3)
+
+
+def test_words_that_the_teacher_did_not_read_have_the_true_tag() -> None:
+    rows = store([(["u", "v"], ("B-x", "O"))])
+    made = lessons(rows, TAGS, [[0.25, 0.5, 0.25]], [["w", "z"]], temperature=1.0, copies=1, gold=0.0)
+    smoothed = [0.8 + 0.2 / 3, 0.2 / 3, 0.2 / 3]
+    np.testing.assert_allclose(made.targets[0], [[0.25, 0.5, 0.25], smoothed], atol=1e-3)
+    assert made.targets[1].shape == (1, 3)
+
+
+@pytest.mark.parametrize("labels", [SINGLE, MULTI])
+def test_temperature(labels: LabelSet) -> None:
+    answer = np.array([0.7, 0.3], np.float16)
+    for temperature in (0.5, 1.0, 3.0):
+        out = soften(answer, temperature, labels)
+        assert out is not None
+        odds = (out[0] / (1 - out[0])) ** temperature
+        assert odds == pytest.approx(0.7 / 0.3, rel=1e-2)
+    assert soften(None, 2.0, labels) is None
+
+
+def test_texts_without_an_answer_are_left_out() -> None:
+    rows, said = store([("one", "a"), ("two", "b")]), []
+    made = make_lessons(
+        DistillConfig(teacher="", copies=1), rows, rows, SINGLE,
+        task="classification", columns=ColumnsConfig(), smoothing=0.0, seed=0, folder=None,
+        teacher=FunctionTeacher(lambda texts: [None if "o" in str(t) else [0.5, 0.5] for t in texts]),
+        unlabelled=["no", "yes"], say=said.append,
+    )  # fmt: skip
+    assert [made.texts.text(i) for i in range(len(made.texts))] == ["one", "two", "yes"]
+    np.testing.assert_array_equal(made.targets[0], [1, 0])
+    assert "1 unlabelled texts have no answer of the teacher and are left out" in said
+
+
+def test_what_is_no_teacher(tmp_path: Path) -> None:
+    rows = store([("one", "a"), ("two", "b")])
+    for name, options, message in (
+        (str(tmp_path), {}, "--teacher: .* is no model; allowed: a run folder"),
+        (str(tmp_path / "none"), {"fine_tune": True}, "--fine-tune: .*none is no model of the transformers library"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            make_lessons(
+                DistillConfig(teacher=name, **options), rows, rows, SINGLE,  # type: ignore[arg-type]
+                task="classification", columns=ColumnsConfig(), smoothing=0.0, seed=0, folder=tmp_path,
+            )  # fmt: skip
+    with pytest.raises(ConfigError, match="teacher"):
+        parse(DistillConfig, {}, where="x")
