@@ -39,6 +39,12 @@ FLAGS = {
         "--plot",
     },
     "vectors": {"files", "--out", "-o", "--text", "--set"},
+    "distill": {
+        "files", "--out", "-o", "--teacher", "--unlabelled", "--fine-tune", "--test", "--pieces", "--limit", "--dev",
+        "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
+        "--vocabulary", "--start", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
+        "--resume", "--overwrite",
+    },
 }  # fmt: skip
 
 
