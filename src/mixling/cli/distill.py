@@ -79,9 +79,9 @@ def distill(
     resume: ResumeOption = False,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Train a small model on labelled rows and on what a larger one says of unlabelled text.
+    """Train a small model on what a larger one says.
 
-    The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after an
+    It learns from the labelled rows and from the teacher's probabilities for them and for unlabelled text. The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after an
     interruption, asks only for what is not there.
     """
     from mixling.cli.train import read_seconds, run_training
