@@ -12,24 +12,35 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mixling.config import merge, parse
-from mixling.data.examples import Example, Target, slots_fault, words_fault
+from mixling.data.in_memory import (
+    COLLECTIONS,
+    Rows,
+    checked_weights,
+    label_name,
+    labelled_rows,
+    listed,
+    plain,
+    score_weights,
+    store_rows,
+    tagged_rows,
+    unpacked,
+)
 from mixling.data.splits import check_labels, split_dev
 from mixling.data.store import ExampleStore
 from mixling.errors import DataError, ModelFileError, NotFittedError
 from mixling.models.presets import DEFAULT_PRESET, model_config
-from mixling.runs import RunConfig, fit
-from mixling.runtime.predictor import Predictor, check_many
+from mixling.runs import RunConfig, choose_model, fit
+from mixling.runs.distill import DistillConfig
+from mixling.runtime.predictor import Predictor
 from mixling.runtime.session import FILE_NAME
 from mixling.storage import write_atomic
 from mixling.tasks.base import TaskName
+from mixling.teachers.base import FunctionTeacher, Teacher
 from mixling.text.encoder import Text
 from mixling.text.labels import Prediction
 
-_Rows = tuple[list[Any], list[Target]]  # texts and their targets
-
 # What stands for the file in messages about rows that were given in memory; rows count from 0, as the items of a list.
 _FIT, _DEV, _SCORE = "<fit>", "<dev>", "<score>"
-_COLLECTIONS = list | tuple | set | frozenset
 
 
 class _Estimator(BaseEstimator, ABC):
@@ -41,7 +52,7 @@ class _Estimator(BaseEstimator, ABC):
 
     def __init__(
         self,
-        model: str = DEFAULT_PRESET,
+        model: str | None = None,
         *,
         epochs: int | None = None,
         time_budget: float | None = None,
@@ -60,29 +71,46 @@ class _Estimator(BaseEstimator, ABC):
         self.seed = seed
         self.config = config
 
-    def _fit(self, task: TaskName, rows: _Rows, dev_rows: _Rows | None, sample_weight: Any) -> None:
-        config, weights = self._run_config(task), _weights(sample_weight, len(rows[0]))
+    def _fit(
+        self,
+        task: TaskName,
+        rows: Rows,
+        dev_rows: Rows | None,
+        sample_weight: Any,
+        teacher: Any = None,
+        unlabelled: Iterable[Any] = (),
+    ) -> None:
+        weights = checked_weights(sample_weight, len(rows[0]))
         pairs = bool(rows[0]) and isinstance(rows[0][0], tuple)
-        train = _store(rows, _FIT, pairs)
+        train = store_rows(rows, _FIT, pairs)
         if dev_rows is None:
             train, dev = split_dev(train, fraction=self.dev_fraction, seed=self.seed)
             weights = None if weights is None else weights[train.indices()]
         else:
-            dev = _store(dev_rows, _DEV, pairs)
+            dev = store_rows(dev_rows, _DEV, pairs)
         check_labels(train, dev)
+        config = self._run_config(task, train)
+        if teacher is not None or config.distill is not None:
+            config, teacher = _taught(config, teacher)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
-            run = fit(config, train, dev, folder=Path(folder), weights=weights)
+            run = fit(
+                config, train, dev, folder=Path(folder), weights=weights, teacher=teacher, unlabelled=list(unlabelled)
+            )
             assert run is not None
-            self.files_ = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+            self.files_ = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}
         self.metrics_, self.history_ = run.metrics, run.history
         self._predictor_: Predictor | None = None
 
-    def _run_config(self, task: TaskName) -> RunConfig:
+    def _run_config(self, task: TaskName, rows: ExampleStore) -> RunConfig:
         optim = {} if self.lr is None else {"lr": self.lr}
         train = {"epochs": self.epochs, "time_budget": self.time_budget, "seed": self.seed, "optim": optim}
         if self.batch_size is not None:
             train["batch_size"] = self.batch_size
-        values = {"task": task, "model": model_config(self.model).to_dict(), "train": train}
+        values = {"task": task, "model": model_config(self.model or DEFAULT_PRESET).to_dict(), "train": train}
+        config = parse(RunConfig, merge(values, self.config or {}), where=type(self).__name__)
+        if self.model is not None:
+            return config
+        values["model"] = model_config(choose_model(rows, config).name).to_dict()
         return parse(RunConfig, merge(values, self.config or {}), where=type(self).__name__)
 
     @property
@@ -149,7 +177,7 @@ class TextClassifier(ClassifierMixin, _Estimator):
     Targets are strings, integers or booleans, one each; or a collection of strings each, which makes it multi-label.
 
     Args:
-        model: a preset's name, or a TOML file.
+        model: a preset's name, or a TOML file; None: chosen by the size and kind of the data.
         epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the recipe's.
         dev_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `dev`.
         config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.
@@ -166,23 +194,28 @@ class TextClassifier(ClassifierMixin, _Estimator):
         sample_weight: Any = None,
         *,
         dev: tuple[Iterable[Text], Iterable[Any]] | None = None,
+        teacher: Any = None,
+        unlabelled: Iterable[Text] = (),
     ) -> Self:
         """Train.
 
         Args:
             sample_weight: (n,) numbers >= 0.
             dev: texts and labels to choose the best epoch on; by default a stratified share of the examples.
+            teacher: learn from it, too: a saved model's folder, a `Teacher`, a fitted estimator with `predict_proba`
+                and `classes_`, or a function from texts to probabilities (see `mixling.teachers.base`).
+            unlabelled: texts for the teacher to label; those that stand in `dev` are left out.
 
         Raises:
             DataError: texts and labels that cannot be used.
         """
-        targets = _listed(y, "targets")
-        many = bool(targets) and isinstance(targets[0], _COLLECTIONS)
-        rows = _labelled(X, targets, _FIT, many=many)
-        dev_rows = None if dev is None else _labelled(*dev, _DEV, many=many)
-        self._fit("multi_label" if many else "classification", rows, dev_rows, sample_weight)
+        targets = listed(y, "targets")
+        many = bool(targets) and isinstance(targets[0], COLLECTIONS)
+        rows = labelled_rows(X, targets, _FIT, many=many)
+        dev_rows = None if dev is None else labelled_rows(*dev, _DEV, many=many)
+        self._fit("multi_label" if many else "classification", rows, dev_rows, sample_weight, teacher, unlabelled)
         flat = [item for target in targets for item in target] if many else targets
-        self._set_classes({_name(item): _plain(item) for item in flat})
+        self._set_classes({label_name(item): plain(item) for item in flat})
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:
@@ -203,8 +236,8 @@ class TextClassifier(ClassifierMixin, _Estimator):
             DataError: texts, targets and weights that cannot be used, or none.
         """
         many = self.predictor_.labels.kind == "multi"
-        texts, targets = _labelled(X, y, _SCORE, many=many)
-        weights = _score_weights(sample_weight, len(texts))
+        texts, targets = labelled_rows(X, y, _SCORE, many=many)
+        weights = score_weights(sample_weight, len(texts))
         found = self.predictor_.predict_stream(texts)
         names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]
         return float(np.average([name == target for name, target in zip(names, targets, strict=True)], weights=weights))
@@ -234,19 +267,21 @@ class TokenLabeller(_Estimator):
         sample_weight: Any = None,
         *,
         dev: tuple[Iterable[list[str]], Iterable[Sequence[str]]] | None = None,
+        teacher: Any = None,
+        unlabelled: Iterable[list[str]] = (),
     ) -> Self:
-        """Train on words and their IOB2 tags.
+        """Train on words and their IOB2 tags; a teacher gives each word probabilities.
 
         Raises:
             DataError: words and tags of different numbers, or tags that are not IOB2.
         """
-        dev_rows = None if dev is None else _tagged(*dev, _DEV)
-        self._fit("tagging", _tagged(X, y, _FIT), dev_rows, sample_weight)
+        dev_rows = None if dev is None else tagged_rows(*dev, _DEV)
+        self._fit("tagging", tagged_rows(X, y, _FIT), dev_rows, sample_weight, teacher, map(unpacked, unlabelled))
         return self
 
     def predict(self, X: Iterable[list[str]]) -> list[list[str]]:
         """The tags of each sentence's words; words beyond the model's length are tagged O."""
-        sentences = [_unpacked(words) for words in _listed(X, "sentences")]
+        sentences = [unpacked(words) for words in listed(X, "sentences")]
         for number, words in enumerate(sentences):
             if not isinstance(words, list):
                 got = f"item {number} is of type {type(words).__name__}"
@@ -267,8 +302,8 @@ class TokenLabeller(_Estimator):
         Raises:
             DataError: words, tags and weights that cannot be used, or none.
         """
-        sentences, gold = _tagged(X, y, _SCORE)
-        weights = _score_weights(sample_weight, len(sentences))
+        sentences, gold = tagged_rows(X, y, _SCORE)
+        weights = score_weights(sample_weight, len(sentences))
         lengths = [len(words) for words in sentences]
         pairs = zip(self.predict(sentences), gold, strict=True)
         right = [sum(a == b for a, b in zip(found, tags or (), strict=True)) for found, tags in pairs]
@@ -279,129 +314,21 @@ class TokenLabeller(_Estimator):
             raise ModelFileError(f"{folder}: holds a classifier; read it with TextClassifier.load")
 
 
-def _labelled(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool) -> _Rows:
-    """Texts, and the names of their labels.
-
-    Args:
-        many: each target is a collection of labels.
+def _taught(config: RunConfig, teacher: Any) -> tuple[RunConfig, Teacher | None]:
+    """A configuration that learns from a teacher, and the teacher, where it is an object and no saved model.
 
     Raises:
-        DataError: a text or a target that is none, or another number of these than of those.
+        DataError: it is neither.
     """
-    texts, targets = _beside(X, y, where)
-    names: list[Target] = []
-    for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
-        try:
-            names.append(_names(target, many=many))
-            fault = _fault(text)
-        except DataError as error:
-            fault = str(error)
-        if fault:
-            raise DataError(fault, path=where, line=number)
-    return texts, names
-
-
-def _tagged(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> _Rows:
-    """Sentences of words, and their tags.
-
-    Raises:
-        DataError: a sentence or tags that cannot be used, or another number of these than of those.
-    """
-    sentences, tags = (list(map(_unpacked, items)) for items in _beside(X, y, where))
-    for number, (words, slots) in enumerate(zip(sentences, tags, strict=True)):
-        fault = words_fault(words, "the sentence") or slots_fault(words, slots, "its tags")
-        if fault:
-            raise DataError(fault, path=where, line=number)
-    return sentences, [tuple(slots) for slots in tags]
-
-
-def _beside(X: Any, y: Any, where: str) -> tuple[list[Any], list[Any]]:
-    texts, targets = _listed(X, "texts"), _listed(y, "targets")
-    if len(texts) != len(targets):
-        raise DataError(f"{len(texts)} texts but {len(targets)} targets; give each text one", path=where)
-    return texts, targets
-
-
-def _listed(items: Any, what: str) -> list[Any]:
-    check_many(items, what)
-    return list(items)
-
-
-def _unpacked(words: Any) -> Any:
-    """A sentence as a list; what is none stays as it is."""
-    return list(words) if isinstance(words, tuple | np.ndarray) else words
-
-
-def _store(rows: _Rows, where: str, pairs: bool) -> ExampleStore:
-    """Rows as training reads them; a model reads pairs of texts or single ones, never both."""
-    texts, targets = rows
-    odd = next((i for i, text in enumerate(texts) if isinstance(text, tuple) != pairs), None)
-    if odd is not None:
-        got, first = ("one text", "a pair") if pairs else ("a pair of texts", "one text")
-        raise DataError(f"got {got}, but the first is {first}; give pairs only or none", path=where, line=odd)
-    examples = (Example(text, target, where, i) for i, (text, target) in enumerate(zip(texts, targets, strict=True)))
-    return ExampleStore.from_examples(examples)
-
-
-def _fault(text: Any) -> str:
-    """What is wrong with a text, or nothing."""
-    if isinstance(text, tuple) and len(text) != 2:
-        return f"a tuple is a pair of texts; got {len(text)} items"
-    parts = text if isinstance(text, tuple | list) else [text]
-    wrong = next((part for part in parts if not isinstance(part, str)), None)
-    return (
-        ""
-        if wrong is None
-        else f"got {wrong!r} where a text is needed; a text is a str, a pair of str or a list of str"
-    )
-
-
-def _weights(sample_weight: Any, count: int) -> np.ndarray | None:
-    if sample_weight is None:
-        return None
-    needed = f"{count} finite numbers >= 0, not all zero, are needed"
-    try:
-        weights = np.asarray(sample_weight, np.float32)
-    except (TypeError, ValueError):  # words, or rows of several lengths
-        raise DataError(f"sample_weight: got {str(sample_weight)[:80]}; {needed}") from None
-    if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise DataError(f"sample_weight: got shape {weights.shape}; {needed}")
-    return weights
-
-
-def _score_weights(sample_weight: Any, count: int) -> np.ndarray:
-    if not count:
-        raise DataError("there is nothing to score; give at least one text and its target")
-    weights = _weights(sample_weight, count)
-    return np.ones(count) if weights is None else weights
-
-
-def _plain(label: Any) -> Any:
-    """A NumPy scalar as the Python value that it is."""
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _names(target: Any, *, many: bool) -> Target:
-    """The name of a label, or the names of a collection of labels.
-
-    Raises:
-        DataError: the one where the other is needed, or what `_name` refuses.
-    """
-    if isinstance(target, _COLLECTIONS) != many:
-        got = f"got {str(target)[:80]!r} where {'a collection of labels' if many else 'one label'} is needed"
-        raise DataError(f"{got}; targets are single labels, or collections of labels, never both")
-    return tuple(sorted(set(map(_name, target)))) if many else _name(target)
-
-
-def _name(label: Any) -> str:
-    """The name under which a label is saved.
-
-    Raises:
-        DataError: the label is neither a string, an integer nor a boolean.
-    """
-    label = _plain(label)
-    if isinstance(label, bool):
-        return "true" if label else "false"
-    if isinstance(label, int | str):
-        return str(label)
-    raise DataError(f"label {label!r} is of type {type(label).__name__}; a string, an integer or a boolean is allowed")
+    settled = config.distill or DistillConfig(teacher=str(teacher))
+    if isinstance(teacher, str | Path):
+        return config.model_copy(update={"distill": settled.model_copy(update={"teacher": str(teacher)})}), None
+    if hasattr(teacher, "predict_proba"):
+        teacher = FunctionTeacher(teacher.predict_proba, names=[label_name(item) for item in teacher.classes_])
+    elif callable(teacher):
+        teacher = FunctionTeacher(teacher)
+    elif not isinstance(teacher, Teacher | None):
+        raise DataError(
+            f"teacher: got {type(teacher).__name__}; a model's folder, an estimator or a function is allowed"
+        )
+    return config.model_copy(update={"distill": settled}), teacher

@@ -81,8 +81,9 @@ def distill(
 ) -> None:
     """Train a small model on what a larger one says.
 
-    It learns from the labelled rows and from the teacher's probabilities for them and for unlabelled text. The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after an
-    interruption, asks only for what is not there.
+    It learns from the labelled rows and from the teacher's probabilities for them and for unlabelled text.
+    The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after
+    an interruption, asks only for what is not there.
     """
     from mixling.cli.train import read_seconds, run_training
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
 from mixling.runtime.session import Float32, Metadata, OpenModel, open_model
-from mixling.text.encoder import Encoded, Text, TextConfig, TextEncoder
+from mixling.text.encoder import Encoded, Text, TextConfig, TextEncoder, check_many
 from mixling.text.labels import LabelSet, Prediction
 
 # One batch: more texts are no faster on a core, and their activations leave its cache.
@@ -257,18 +257,6 @@ class Predictor:
             tokens = text[: len(offsets)]
         # An empty text is read as one special word, which is no token of it.
         return self.labels.decode_tokens(logits[: len(tokens)], tokens, offsets, encoded.truncated)
-
-
-def check_many(items: object, what: str) -> None:
-    """Refuse what would be taken apart into other things than items: a string, a dictionary, a table.
-
-    Raises:
-        DataError: `items` is one of these, or nothing that has items.
-    """
-    dimensions = getattr(items, "ndim", 1)
-    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable) or dimensions != 1:
-        shape = "" if dimensions == 1 else f" of {dimensions} dimensions"
-        raise DataError(f"got one {type(items).__name__}{shape}, not a list of {what}")
 
 
 def _size(text: object, number: int) -> int:
