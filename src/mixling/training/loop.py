@@ -158,7 +158,7 @@ class Trainer:
         indices = self._batch(state.step)
         rate = learning_rate(config.optim, state.step, state.total_steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["share"]
         sums = self._backward(indices, state.step, signum=interrupts.received)
         loss = float(sums[0] / sums[1]) if sums[1] > 0 else 0.0
         norm = self._norm()

@@ -11,10 +11,16 @@ from torch import nn
 from mixling.config import Config
 
 
+_TABLE = "frontend.weight"
+
+
 class OptimConfig(Config):
     """AdamW with warm-up and cosine decay; defaults chosen on the dev splits of CLINC150 and MTOP (English)."""
 
     lr: float = Field(2e-3, gt=0, le=1)
+    table_lr: float = Field(
+        1.0, ge=0, le=10, description="rate of the front end's table as a share of lr; 0 leaves it as it began"
+    )
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
     eps: float = Field(1e-8, gt=0)
@@ -25,13 +31,18 @@ class OptimConfig(Config):
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
-    """AdamW with two groups of parameters: decayed matrices and the rest."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    """AdamW with groups of parameters: the front end's table, the other matrices, which are decayed too, the rest.
+
+    A group's `share` is that of its rate in the schedule's.
+    """
+    trained = [(name, item) for name, item in model.named_parameters() if item.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+        {"params": [p for name, p in trained if name == _TABLE], "share": config.table_lr},
+        {"params": [p for name, p in trained if name != _TABLE and p.ndim >= 2], "share": 1.0},
+        {"params": [p for _, p in trained if p.ndim < 2], "share": 1.0, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2), eps=config.eps, fused=True)
+    options = {"lr": config.lr, "betas": (config.beta1, config.beta2), "eps": config.eps}
+    return torch.optim.AdamW(groups, **options, weight_decay=config.weight_decay, fused=True)
 
 
 def learning_rate(config: OptimConfig, step: int, total_steps: int) -> float:
