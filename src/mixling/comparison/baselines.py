@@ -1,0 +1,190 @@
+"""The baselines' common face, and the first of them: TF-IDF and logistic regression, tuned on dev."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix, hstack
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion
+from sklearn.preprocessing import MultiLabelBinarizer
+
+from mixling.data.examples import Target
+from mixling.errors import DataError
+from mixling.text.encoder import Text
+
+FEATURES = ("word", "word+char")
+STRENGTHS = (1.0, 3.0, 10.0, 30.0)
+
+
+class Baseline(ABC):
+    """A fitted baseline.
+
+    Attributes:
+        options: the values that it was fitted with, of those tried.
+        parameters: numbers that were learnt.
+        seconds: of fitting.
+    """
+
+    options: dict[str, Any]
+    parameters: int
+    seconds: float
+
+    @abstractmethod
+    def predict(self, texts: Sequence[Text]) -> list[Target]:
+        """The answers, in the form of the targets that were learnt."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of the smallest file that could answer: what is learnt in float32, and the vocabulary as text."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A choice of options and its measure on dev."""
+
+    options: dict[str, Any]
+    dev: float
+    seconds: float
+
+
+def choose(fitted: Iterable[Baseline], measure: Callable[[Baseline], float]) -> tuple[Baseline, tuple[Tried, ...]]:
+    """The first of those with the highest measure on dev, and all that were tried."""
+    best: Baseline | None = None
+    tried: list[Tried] = []
+    highest = -1.0
+    for baseline in fitted:
+        value = measure(baseline)
+        tried.append(Tried(baseline.options, value, baseline.seconds))
+        if value > highest:
+            best, highest = baseline, value
+    assert best is not None, "no options"
+    return best, tuple(tried)
+
+
+def flat(text: Text) -> tuple[str, ...]:
+    """A text as one string, a pair as two; words that were split before are joined by spaces."""
+    return text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
+
+
+def weight_bytes(weights: npt.NDArray[np.floating]) -> int:
+    """Bytes of a matrix in float32: dense, or a number and its place for each that is not zero, if that is less."""
+    return min(4 * weights.size, 8 * int(np.count_nonzero(weights)))
+
+
+class TfidfFeatures:
+    """TF-IDF of word 1-2-grams, alone or with character 2-5-grams inside words; a pair has the features of each text.
+
+    Args:
+        features: of FEATURES.
+    """
+
+    def __init__(self, features: str) -> None:
+        self._features = features
+        self._sides: list[FeatureUnion] = []
+
+    def fit_transform(self, texts: Sequence[Text]) -> csr_matrix:
+        """Learn the terms; the features (R, F).
+
+        Raises:
+            DataError: no text has a term.
+        """
+        sides = list(zip(*map(flat, texts), strict=True))
+        self._sides = [_vectorizer(self._features) for _ in sides]
+        try:
+            parts = [union.fit_transform(side) for union, side in zip(self._sides, sides, strict=True)]
+        except ValueError as error:  # an empty vocabulary
+            raise DataError(
+                f"TF-IDF finds no words in the training texts ({error}); give texts that have some"
+            ) from None
+        return hstack(parts, format="csr")
+
+    def transform(self, texts: Sequence[Text]) -> csr_matrix:
+        """The features (R, F) of other texts."""
+        sides = zip(*map(flat, texts), strict=True)
+        parts = [union.transform(side) for union, side in zip(self._sides, sides, strict=True)]
+        return hstack(parts, format="csr")
+
+    def size(self) -> int:
+        """Bytes of the terms as lines of text, and of their weights in float32."""
+        vectorizers = [part for union in self._sides for _, part in union.transformer_list]
+        return sum(
+            len(term.encode("utf-8", "surrogatepass")) + 1 + 4 for part in vectorizers for term in part.vocabulary_
+        )
+
+
+def _vectorizer(features: str) -> FeatureUnion:
+    words = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+", sublinear_tf=True, dtype=np.float32)
+    parts = [("word", words)]
+    if features == "word+char":
+        letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, dtype=np.float32)
+        parts.append(("char", letters))
+    return FeatureUnion(parts)
+
+
+class TfidfRegression(Baseline):
+    """Logistic regression over TF-IDF; with several labels a text, one regression for each label."""
+
+    def __init__(
+        self, encode: TfidfFeatures, features: csr_matrix, targets: Sequence[Target], options: dict[str, Any], seed: int
+    ) -> None:
+        begin = time.perf_counter()
+        self.options = options
+        self._encode = encode
+        self._binarizer: MultiLabelBinarizer | None = None
+        model = LogisticRegression(C=options["C"], max_iter=1000, random_state=seed)
+        wanted: Any = targets
+        if not isinstance(targets[0], str):
+            self._binarizer = MultiLabelBinarizer()
+            wanted = self._binarizer.fit_transform(targets)
+            model = OneVsRestClassifier(model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of an option that is not chosen unless it is good
+            warnings.filterwarnings("ignore", "Label .* is present in all training examples", UserWarning)
+            self._model = model.fit(features, wanted)
+        weights = [part for one in self._regressions() for part in (one.coef_, one.intercept_)]
+        self.parameters = sum(part.size for part in weights)
+        self._bytes = sum(weight_bytes(part) for part in weights)
+        self.seconds = time.perf_counter() - begin
+
+    def _regressions(self) -> list[LogisticRegression]:
+        """Those fitted; a label that all training texts have, or none, needs none."""
+        found = self._model.estimators_ if self._binarizer is not None else [self._model]
+        return [one for one in found if hasattr(one, "coef_")]
+
+    def predict(self, texts: Sequence[Text]) -> list[Target]:
+        answers = self._model.predict(self._encode.transform(texts))
+        if self._binarizer is None:
+            return [str(answer) for answer in answers]
+        return [tuple(map(str, names)) for names in self._binarizer.inverse_transform(answers)]
+
+    def size(self) -> int:
+        return self._bytes + self._encode.size()
+
+
+def fit_tfidf(texts: Sequence[Text], targets: Sequence[Target], *, seed: int) -> Iterator[TfidfRegression]:
+    """One fit for each choice of features and C, the smaller first; the seconds of one include those of its features.
+
+    Raises:
+        DataError: no text has a word.
+    """
+    for features in FEATURES:
+        begin = time.perf_counter()
+        encode = TfidfFeatures(features)
+        encoded = encode.fit_transform(texts)
+        seconds = time.perf_counter() - begin
+        for strength in STRENGTHS:
+            options = {"features": features, "C": strength, "columns": encoded.shape[1]}
+            baseline = TfidfRegression(encode, encoded, targets, options, seed)
+            baseline.seconds += seconds
+            yield baseline
