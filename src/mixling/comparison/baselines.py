@@ -15,9 +15,7 @@ from scipy.sparse import csr_matrix, hstack
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion
-from sklearn.preprocessing import MultiLabelBinarizer
 
 from mixling.data.examples import Target
 from mixling.errors import DataError
@@ -133,7 +131,10 @@ def _vectorizer(features: str) -> FeatureUnion:
 
 
 class TfidfRegression(Baseline):
-    """Logistic regression over TF-IDF; with several labels a text, one regression for each label."""
+    """Logistic regression over TF-IDF; with several labels a text, one regression for each label.
+
+    A label that all training texts have needs no regression.
+    """
 
     def __init__(
         self, encode: TfidfFeatures, features: csr_matrix, targets: Sequence[Target], options: dict[str, Any], seed: int
@@ -141,32 +142,36 @@ class TfidfRegression(Baseline):
         begin = time.perf_counter()
         self.options = options
         self._encode = encode
-        self._binarizer: MultiLabelBinarizer | None = None
-        model = LogisticRegression(C=options["C"], max_iter=1000, random_state=seed)
-        wanted: Any = targets
-        if not isinstance(targets[0], str):
-            self._binarizer = MultiLabelBinarizer()
-            wanted = self._binarizer.fit_transform(targets)
-            model = OneVsRestClassifier(model)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of an option that is not chosen unless it is good
-            warnings.filterwarnings("ignore", "Label .* is present in all training examples", UserWarning)
-            self._model = model.fit(features, wanted)
-        weights = [part for one in self._regressions() for part in (one.coef_, one.intercept_)]
+        self._single: LogisticRegression | None = None
+        self._several: dict[str, LogisticRegression | bool] = {}
+
+        def fit(wanted: Sequence[Any]) -> LogisticRegression:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # dev says whether it is good
+                return LogisticRegression(C=options["C"], max_iter=1000, random_state=seed).fit(features, wanted)
+
+        if isinstance(targets[0], str):
+            self._single = fit(targets)
+        else:
+            # Not scikit-learn's OneVsRestClassifier: its threshold is wrong for all labels where the first is constant.
+            for name in sorted({name for target in targets for name in target or ()}):
+                marks = [name in (target or ()) for target in targets]
+                self._several[name] = True if all(marks) else fit(marks)
+        fitted = [one for one in (self._single, *self._several.values()) if isinstance(one, LogisticRegression)]
+        weights = [part for one in fitted for part in (one.coef_, one.intercept_)]
         self.parameters = sum(part.size for part in weights)
         self._bytes = sum(weight_bytes(part) for part in weights)
         self.seconds = time.perf_counter() - begin
 
-    def _regressions(self) -> list[LogisticRegression]:
-        """Those fitted; a label that all training texts have, or none, needs none."""
-        found = self._model.estimators_ if self._binarizer is not None else [self._model]
-        return [one for one in found if hasattr(one, "coef_")]
-
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        answers = self._model.predict(self._encode.transform(texts))
-        if self._binarizer is None:
-            return [str(answer) for answer in answers]
-        return [tuple(map(str, names)) for names in self._binarizer.inverse_transform(answers)]
+        features = self._encode.transform(texts)
+        if self._single is not None:
+            return [str(answer) for answer in self._single.predict(features)]
+        given = {
+            name: np.ones(len(texts), bool) if isinstance(one, bool) else one.predict(features)
+            for name, one in self._several.items()
+        }
+        return [tuple(name for name, marks in given.items() if marks[i]) for i in range(len(texts))]
 
     def size(self) -> int:
         return self._bytes + self._encode.size()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+import numpy as np
+from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import SGDClassifier
@@ -30,13 +31,37 @@ def word_features(words: Sequence[str], place: int) -> dict[str, float]:
     return dict.fromkeys(names, 1.0)
 
 
+class WordFeatures:
+    """`word_features` as columns."""
+
+    def __init__(self, sentences: Sequence[Text]) -> None:
+        self._encode = DictVectorizer(dtype=np.float32)
+        self._encode.fit(_rows(sentences))
+
+    def transform(self, sentences: Sequence[Text]) -> csr_matrix:
+        """One row for each word of each sentence; features that were never seen are left out."""
+        out = self._encode.transform(_rows(sentences))
+        # DictVectorizer makes places of 64 bits, which SGDClassifier refuses.
+        return csr_matrix((out.data, out.indices.astype(np.int32), out.indptr.astype(np.int32)), out.shape)
+
+    def size(self) -> int:
+        """Bytes of the names as lines of text."""
+        return sum(len(name.encode("utf-8", "surrogatepass")) + 1 for name in self._encode.feature_names_)
+
+
+def _rows(sentences: Sequence[Text]) -> Iterator[dict[str, float]]:
+    return (word_features(words, place) for words in sentences for place in range(len(words)))
+
+
 class WordRegression(Baseline):
     """A tag for each word by itself; tags that were given to its neighbours play no part.
 
     One regression for each tag, fitted by averaged stochastic gradient descent.
     """
 
-    def __init__(self, encode: DictVectorizer, features: Any, tags: Sequence[str], alpha: float, seed: int) -> None:
+    def __init__(
+        self, encode: WordFeatures, features: csr_matrix, tags: Sequence[str], alpha: float, seed: int
+    ) -> None:
         begin = time.perf_counter()
         self.options = {"alpha": alpha, "columns": features.shape[1]}
         self._encode = encode
@@ -50,20 +75,18 @@ class WordRegression(Baseline):
         self.seconds = time.perf_counter() - begin
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        rows = [word_features(words, place) for words in texts for place in range(len(words))]
-        tags = iter(self._model.predict(self._encode.transform(rows)))
+        tags = iter(self._model.predict(self._encode.transform(texts)))
         return [tuple(str(next(tags)) for _ in words) for words in texts]
 
     def size(self) -> int:
-        names = sum(len(name.encode("utf-8", "surrogatepass")) + 1 for name in self._encode.feature_names_)
-        return weight_bytes(self._model.coef_) + weight_bytes(self._model.intercept_) + names
+        return weight_bytes(self._model.coef_) + weight_bytes(self._model.intercept_) + self._encode.size()
 
 
 def fit_word_tags(texts: Sequence[Text], targets: Sequence[Target], *, seed: int) -> Iterator[WordRegression]:
     """One fit for each penalty; the seconds of one include those of its features."""
     begin = time.perf_counter()
-    encode = DictVectorizer()
-    encoded = encode.fit_transform([word_features(words, place) for words in texts for place in range(len(words))])
+    encode = WordFeatures(texts)
+    encoded = encode.transform(texts)
     tags = [tag for target in targets for tag in target or ()]
     seconds = time.perf_counter() - begin
     for alpha in PENALTIES:
