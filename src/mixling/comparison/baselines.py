@@ -143,7 +143,8 @@ class TfidfRegression(Baseline):
         self.options = options
         self._encode = encode
         self._single: LogisticRegression | None = None
-        self._several: dict[str, LogisticRegression | bool] = {}
+        self._names: list[str] = []
+        fitted: list[LogisticRegression] = []
 
         def fit(wanted: Sequence[Any]) -> LogisticRegression:
             with warnings.catch_warnings():
@@ -152,12 +153,17 @@ class TfidfRegression(Baseline):
 
         if isinstance(targets[0], str):
             self._single = fit(targets)
+            fitted = [self._single]
         else:
             # Not scikit-learn's OneVsRestClassifier: its threshold is wrong for all labels where the first is constant.
-            for name in sorted({name for target in targets for name in target or ()}):
+            self._names = sorted({name for target in targets for name in target or ()})
+            self._weights = np.zeros((features.shape[1], len(self._names)))
+            self._bias = np.full(len(self._names), np.inf)
+            for column, name in enumerate(self._names):
                 marks = [name in (target or ()) for target in targets]
-                self._several[name] = True if all(marks) else fit(marks)
-        fitted = [one for one in (self._single, *self._several.values()) if isinstance(one, LogisticRegression)]
+                if not all(marks):
+                    fitted.append(fit(marks))
+                    self._weights[:, column], self._bias[column] = fitted[-1].coef_[0], fitted[-1].intercept_[0]
         weights = [part for one in fitted for part in (one.coef_, one.intercept_)]
         self.parameters = sum(part.size for part in weights)
         self._bytes = sum(weight_bytes(part) for part in weights)
@@ -167,11 +173,8 @@ class TfidfRegression(Baseline):
         features = self._encode.transform(texts)
         if self._single is not None:
             return [str(answer) for answer in self._single.predict(features)]
-        given = {
-            name: np.ones(len(texts), bool) if isinstance(one, bool) else one.predict(features)
-            for name, one in self._several.items()
-        }
-        return [tuple(name for name, marks in given.items() if marks[i]) for i in range(len(texts))]
+        marks = features @ self._weights + self._bias > 0
+        return [tuple(self._names[column] for column in np.flatnonzero(row)) for row in marks]
 
     def size(self) -> int:
         return self._bytes + self._encode.size()
