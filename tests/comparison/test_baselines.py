@@ -102,6 +102,13 @@ def test_several_labels_have_a_regression_each() -> None:
     assert found.parameters == 3 * (features.shape[1] + 1)  # none for the label that all have
 
 
+def test_labels_that_all_texts_have_are_always_given() -> None:
+    texts, _ = rows(10)
+    found = next(fit_tfidf(texts, [("a", "b")] * 10, seed=0))
+    assert found.predict(["other"]) == [("a", "b")]
+    assert found.parameters == 0
+
+
 def test_texts_without_words_are_refused() -> None:
     with pytest.raises(DataError, match="TF-IDF finds no words in the training texts"):
         next(fit_tfidf(["?", "!"], ["a", "b"], seed=0))
@@ -115,7 +122,7 @@ def test_a_word_is_tagged_by_itself_its_affixes_and_its_neighbours() -> None:
         sentences.append(["fly", side, chance.choice(cities), f"at{number}"])
         tags.append(("O", "O", f"B-{side}", "B-time"))
     best, tried = choose(fit_word_tags(sentences, tags, seed=0), lambda one: float(one.predict(sentences) == tags))
-    assert len(tried) == 2
+    assert len(tried) == 3
     # The city was never seen, and only the prefix of the time.
     assert best.predict([["fly", "from", "paris", "at999"], ["oslo"]])[0] == ("O", "O", "B-from", "B-time")
     assert [len(row or ()) for row in best.predict([["a"], ["b", "c"]])] == [1, 2]

@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import SGDClassifier
 
-from mixling.comparison.baselines import Baseline, weight_bytes
+from mixling.comparison.baselines import Baseline, Linear
 from mixling.data.examples import Target
 from mixling.text.encoder import Text
 
-PENALTIES = (1e-5, 1e-6)
+PENALTIES = (1e-5, 1e-6, 1e-7)
 _MAX_EPOCHS = 30
 
 
@@ -70,16 +70,18 @@ class WordRegression(Baseline):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # dev says whether it is good
-            self._model = model.fit(features, tags)
-        self.parameters = self._model.coef_.size + self._model.intercept_.size
+            model.fit(features, tags)
+        self._names = [str(name) for name in model.classes_]
+        self._linear = Linear([model], features.shape[1])
+        self.parameters = self._linear.parameters
         self.seconds = time.perf_counter() - begin
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        tags = iter(self._model.predict(self._encode.transform(texts)))
-        return [tuple(str(next(tags)) for _ in words) for words in texts]
+        tags = iter(self._linear.classes(self._encode.transform(texts)))
+        return [tuple(self._names[next(tags)] for _ in words) for words in texts]
 
     def size(self) -> int:
-        return weight_bytes(self._model.coef_) + weight_bytes(self._model.intercept_) + self._encode.size()
+        return self._linear.bytes + self._encode.size()
 
 
 def fit_word_tags(texts: Sequence[Text], targets: Sequence[Target], *, seed: int) -> Iterator[WordRegression]:
