@@ -36,6 +36,7 @@ def test_the_transformer_has_the_models_size_and_front_end(name: str, changes: d
     assert abs(ours - theirs) <= step / 2
     assert (matched.text, matched.head, matched.dim) == (model.text, model.head, model.dim)
     assert matched.frontend == model.frontend.model_copy(update={"positions": "sinusoidal"})
+    assert matched.final_norm  # as pre-norm Transformers have
     assert {mixer.type for block in matched.blocks for mixer in block.mixers} == {"attention"}
 
 

@@ -96,7 +96,7 @@ def compare(
         dev=standings(contestants, labels, dev),
         test={} if test_rows is None else standings(contestants, labels, last),
         speeds=speeds(contestants, last),
-        remarks=tuple(_remarks(config, contestants, train_rows, dev_rows, test_rows)),
+        remarks=tuple(_remarks(config, seeds, contestants, train_rows, dev_rows, test_rows)),
     )
 
 
@@ -114,6 +114,7 @@ def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> ExampleStor
 
 def _remarks(
     config: RunConfig,
+    seeds: Sequence[int],
     contestants: Sequence[Contestant],
     train: ExampleStore,
     dev: ExampleStore,
@@ -132,8 +133,11 @@ def _remarks(
     if config.start.vectors is not None or config.start.texts:
         out.append("Our models and the Transformer begin with word vectors; the baselines read the rows only.")
     for one in contestants:
-        if "float32" in one.options.get("precision", ()):
-            out.append(f"{one.name}: its model.onnx holds float32 weights, since 8 bits changed too many answers.")
+        kept = [
+            str(seed) for seed, kind in zip(seeds, one.options.get("precision", ()), strict=False) if kind != "int8"
+        ]
+        if kept:
+            out.append(f"{one.name}, seed {', '.join(kept)}: float32 weights, since 8 bits changed too many answers.")
     if config.task == "tagging":
         out.append("fasttext does not tag words, and was left out.")
     elif not fast_text.is_installed():
