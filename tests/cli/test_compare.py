@@ -84,9 +84,11 @@ MISTAKES = [
     (["compare", "x.csv", "--seeds", "4294967296"], ["--seeds: got"]),
     (["compare", "x.csv", "--time-budget", "soon"], ["--time-budget", "90s"]),
     (["compare", "x.csv", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
-    (["compare", "x.csv", "--model", "gmlp-18", "--start", "vectors"], ["--model gmlp-18", "needs hashed features"]),
+    (["compare", "x.csv", "--model", "gmlp-18", "--unlabelled", "z.txt"], ["--model gmlp-18", "needs hashed"]),
+    (["compare", "x.csv", "--start", "no-vectors"], ["error: no-vectors"]),
+    (["compare", "x.csv", "--unlabelled", "y.csv"], ["y.csv: no column 'text'"]),
     (["compare", "x.csv", "--label", "lable"], ["no column 'lable'", "--label"]),
-    (["compare", "x.csv", "--test", "y.csv"], ["y.csv", "no column 'label'"]),
+    (["compare", "x.csv", "--test", "y.csv"], ["y.csv: no column 'text'"]),
     (["compare", "x.csv", "--keep", "full"], ["--keep full: is not empty"]),
     (["compare", "x.csv", "--keep", "x.csv"], ["--keep x.csv: is a file"]),
     (["compare", "x.csv", "-o", "full"], ["full: is a folder"]),
@@ -103,14 +105,15 @@ def test_mistakes_end_with_exit_code_2_before_training(
     (tmp_path / "full" / "file").touch()
     rows = [f"a word {i},{'ab'[i % 2]}" for i in range(40)]
     (tmp_path / "x.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    (tmp_path / "y.csv").write_text("text,class\na,b\n")
+    (tmp_path / "y.csv").write_text("words,class\na,b\n")
+    (tmp_path / "z.txt").write_text("some text\n")
     done = call(*args)
     assert done.code == 2
     for word in words:
         assert word in done.err
     assert done.out == ""
     assert "Traceback" not in done.err
-    assert "epoch" not in done.err
+    assert "==" not in done.err  # the first of them has begun
 
 
 def test_an_interruption_says_what_is_kept(call: Call, reviews: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,8 +66,9 @@ def entrants(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list
     out = [Entrant(name=OWN, about=about, config=chosen)]
     for name in dict.fromkeys((*ALWAYS, *names)):
         named = config.model_copy(update={"model": model_config(name)})
+        source = PRESETS[name].source if name in PRESETS else "read from its file"
         if named not in [entrant.config for entrant in out]:
-            out.append(Entrant(name=name, about=f"named {name}", config=named))
+            out.append(Entrant(name=name, about=source, config=named))
     out.append(_matched(chosen))
     folders = [entrant.folder for entrant in out]
     for entrant in out:

@@ -19,6 +19,7 @@ from mixling.comparison.contest import (
     train_all,
 )
 from mixling.comparison.speed import Speed
+from mixling.data.corpora import read_texts
 from mixling.data.examples import read_examples
 from mixling.data.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
@@ -26,6 +27,7 @@ from mixling.data.store import ExampleStore
 from mixling.runs import TASKS, RunConfig, read_data
 from mixling.runs.fit import label_set
 from mixling.text.labels import LabelKind
+from mixling.text.vectors import WordVectors
 from mixling.training.loop import Observer
 
 
@@ -74,6 +76,7 @@ def compare(
         UserError: of the kind that fits, for rows, models and trainings that cannot be used.
     """
     kind = TASKS[config.task][1]
+    _check_start(config)
     train_rows, dev_rows = read_data(config, spool_dir=None, say=say)
     test_rows = _read_test(config, test, say) if test else None
     contestants = train_all(
@@ -98,6 +101,14 @@ def compare(
         speeds=speeds(contestants, last),
         remarks=tuple(_remarks(config, seeds, contestants, train_rows, dev_rows, test_rows)),
     )
+
+
+def _check_start(config: RunConfig) -> None:
+    """Open what our models begin with: a training would find a mistake in it only after the baselines."""
+    if config.start.vectors is not None:
+        WordVectors.load(config.start.vectors)
+    for source in config.start.texts:
+        next(iter(read_texts([source], text=config.start.text_column)), None)
 
 
 def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> ExampleStore:
