@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mixling.comparison import contest, entrants, outcome
-from mixling.comparison.contest import TFIDF, Contestant, ExportedModel, Rows, standings, train_all
+from mixling.comparison.contest import TFIDF, Contestant, Rows, standings, train_all
 from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.speed import measure_speed
 from mixling.config import merge, parse
@@ -217,7 +217,6 @@ def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: p
 def test_words_that_a_tagger_does_not_reach_are_outside() -> None:
     answer = Prediction(truncated=True, tokens=("oslo",), tags=("B-city",), spans=())
     assert contest._target(answer, ["oslo", "to", "rome"]) == ("B-city", "O", "O")
-    assert ExportedModel.predict.__doc__ is None  # its contract is the protocol's
 
 
 def test_all_systems_get_the_same_texts_in_turn() -> None:
