@@ -45,6 +45,11 @@ FLAGS = {
         "--vocabulary", "--start", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite",
     },
+    "compare": {
+        "files", "--dev", "--dev-fraction", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots",
+        "--task", "--model", "--start", "--unlabelled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
+        "--keep", "--out", "-o", "--markdown",
+    },
 }  # fmt: skip
 
 
@@ -108,7 +113,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 
 
 def test_prediction_modules_never_load_torch() -> None:
-    names = ("rows", "answers", "predict", "evaluate", "show", "export", "demo", "train")
+    names = ("rows", "answers", "predict", "evaluate", "show", "export", "demo", "train", "compare")
     code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runtime.predictor"
     assert "torch" not in modules_after(code)
 

@@ -124,7 +124,7 @@ def run_training(
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
     _refuse_file(out)
-    given = _present(options)
+    given = present(options)
     with processes() as ranks:
         terminal = TrainingProgress(silent=not ranks.is_main)
         if resume:
@@ -275,9 +275,9 @@ def read_seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+def present(values: Mapping[str, Any]) -> dict[str, Any]:
     """Without the options that were not given."""
-    out = {key: _present(value) if isinstance(value, dict) else value for key, value in values.items()}
+    out = {key: present(value) if isinstance(value, dict) else value for key, value in values.items()}
     return {key: value for key, value in out.items() if value is not None and value != {} and value != []}
 
 

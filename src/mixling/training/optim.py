@@ -10,7 +10,6 @@ from torch import nn
 
 from mixling.config import Config
 
-
 _TABLE = "frontend.weight"
 
 
@@ -41,8 +40,14 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
         {"params": [p for name, p in trained if name != _TABLE and p.ndim >= 2], "share": 1.0},
         {"params": [p for _, p in trained if p.ndim < 2], "share": 1.0, "weight_decay": 0.0},
     ]
-    options = {"lr": config.lr, "betas": (config.beta1, config.beta2), "eps": config.eps}
-    return torch.optim.AdamW(groups, **options, weight_decay=config.weight_decay, fused=True)
+    return torch.optim.AdamW(
+        groups,
+        lr=config.lr,
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
 
 
 def learning_rate(config: OptimConfig, step: int, total_steps: int) -> float:

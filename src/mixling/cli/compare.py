@@ -1,0 +1,155 @@
+"""`mixling compare`: our models beside the baselines that a sceptic would ask for."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mixling.cli.options import LabelOption, SlotsOption, TextOption, TextPairOption, TokensOption
+from mixling.cli.output import put
+from mixling.errors import ConfigError, Interrupted
+
+
+def compare(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILES...", help="Labelled rows to train on, in any format of `train`.")
+    ],
+    dev: Annotated[
+        list[str] | None, typer.Option("--dev", metavar="FILE", help="Rows that all choices are made on; repeatable.")
+    ] = None,
+    dev_fraction: Annotated[
+        float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option("--test", metavar="FILE", help="Rows that are read once, after all choices; repeatable."),
+    ] = None,
+    text: TextOption = None,
+    text_pair: TextPairOption = None,
+    label: LabelOption = None,
+    tokens: TokensOption = None,
+    slots: SlotsOption = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", metavar="NAME|FILE.toml", help="One more model, by name or a file of one; may be repeated."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--start", metavar="DIR", help="Our models begin with the word vectors of `mixling vectors`."),
+    ] = None,
+    unlabelled: Annotated[
+        list[str] | None,
+        typer.Option("--unlabelled", metavar="FILE", help="They begin with word vectors of this text; repeatable."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", help="Of our models and the Transformer; by default from the rows.")
+    ] = None,
+    time_budget: Annotated[
+        str | None,
+        typer.Option("--time-budget", metavar="90s|3m|1h", help="Of one training; fewer epochs where needed."),
+    ] = None,
+    seeds: Annotated[str, typer.Option("--seeds", metavar="N,N,...", help="Train our models once with each.")] = "0",
+    on_bad_row: Annotated[
+        str | None, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or count it.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", metavar="DIR", help="Leave the run folders there; it must be empty.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all numbers there.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE.md", help="Write the table there as a document.")
+    ] = None,
+) -> None:
+    """Compare our models with baselines on your rows.
+
+    The model that `mixling train` chooses, pNLP-Mixer X-SMALL and --model, beside a Transformer of the same size,
+    TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
+    """
+    from mixling.cli.progress import TrainingProgress
+    from mixling.cli.train import configure, present, read_seconds
+    from mixling.comparison.contest import check_folder
+    from mixling.comparison.outcome import compare as hold
+    from mixling.comparison.report import as_markdown, as_text, to_dict
+    from mixling.cost.provenance import provenance
+    from mixling.runs import TASKS
+    from mixling.storage import write_atomic, write_json
+
+    numbers = read_seeds(seeds)
+    for path in (out, markdown):
+        if path is not None and path.is_dir():
+            raise ConfigError(f"{path}: is a folder; name a file to write the report to")
+    if keep is not None:
+        check_folder(keep)
+    options: dict[str, Any] = {
+        "task": task,
+        "data": {
+            "train": files,
+            "dev": dev,
+            "dev_fraction": dev_fraction,
+            "columns": {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots},
+            "on_bad_row": on_bad_row,
+        },
+        "start": {"vectors": start, "texts": unlabelled},
+        "train": {
+            "epochs": epochs,
+            "time_budget": None if time_budget is None else read_seconds(time_budget),
+            "seed": numbers[0],
+        },
+    }
+    config, remark = configure(present(options), toml=None, vocabulary=None, overrides=())
+    terminal = TrainingProgress()
+    if remark:
+        terminal.say(remark)
+
+    def observer() -> TrainingProgress:
+        each = TrainingProgress()
+        each.metric = TASKS[config.task][0].metric
+        return each
+
+    with tempfile.TemporaryDirectory(prefix="mixling-") as temporary:
+        folder = keep if keep is not None else Path(temporary)
+        origin = provenance(seed=numbers[0], packages=("onnxruntime", "tokenizers", "scipy", "scikit-learn"))
+        try:
+            found = hold(
+                config,
+                test=test or (),
+                models=model or (),
+                seeds=numbers,
+                folder=folder,
+                say=terminal.say,
+                observer=observer,
+            )
+        except Interrupted as error:
+            kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"
+            raise Interrupted(f"interrupted{kept}", signum=error.exit_code - 128) from None
+    put(as_text(found) + "\n")
+    if out is not None:
+        write_json(out, to_dict(found, origin))
+    if markdown is not None:
+        write_atomic(markdown, as_markdown(found, shlex.join(["mixling", *sys.argv[1:]])))
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """Seeds of "0,1,2".
+
+    Raises:
+        ConfigError: it is something else, or one stands twice.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    seeds = tuple(int(part) for part in parts if part.isascii() and part.isdigit())
+    if len(seeds) != len(parts) or len(set(seeds)) != len(seeds) or max(seeds) >= 2**32:
+        raise ConfigError(f"--seeds: got {text!r}; allowed: different whole numbers from 0, such as 0,1,2")
+    return seeds

@@ -1,0 +1,288 @@
+"""The contest: everyone is trained on train, chosen on dev, and only then asked about test and timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from mixling.comparison import fast_text
+from mixling.comparison.baselines import Baseline, Tried, choose, fit_tfidf
+from mixling.comparison.entrants import Entrant, entrants, own_choice
+from mixling.comparison.scores import HEADLINE, Interval, rate_interval, resampled, score
+from mixling.comparison.speed import Answerer, Speed, measure_speed
+from mixling.comparison.word_tags import fit_word_tags
+from mixling.data.examples import Target
+from mixling.data.store import ExampleStore
+from mixling.errors import ConfigError
+from mixling.runs import TASKS, Run, RunConfig, fit
+from mixling.runs.config import ONNX_FILE
+from mixling.runs.fit import label_set
+from mixling.runtime.predictor import Predictor
+from mixling.text.encoder import Text
+from mixling.text.labels import LabelSet
+from mixling.training.loop import Observer
+
+TFIDF, WORD_TAGS, FASTTEXT = "tf-idf + lr", "words + lr", "fasttext"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Texts and their targets, in memory."""
+
+    texts: list[Text]
+    targets: list[Target]
+
+    @classmethod
+    def of(cls, store: ExampleStore) -> Rows:
+        """All examples of a store."""
+        return cls([store.text(i) for i in range(len(store))], [store.target(i) for i in range(len(store))])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """A trained model or baseline: all choices are made.
+
+    Attributes:
+        about: what it is, for the legend of the table.
+        options: what was chosen on dev.
+        tried: all that dev chose from.
+        file_bytes: of a saved model of the first seed, vocabulary included.
+        seconds: of training for each seed; those of the first include all options that were tried.
+        answerers: one for each seed; a baseline has one.
+    """
+
+    name: str
+    about: str
+    options: dict[str, Any]
+    tried: tuple[Tried, ...]
+    parameters: int
+    file_bytes: int
+    seconds: tuple[float, ...]
+    answerers: tuple[Answerer, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How right a contestant is on the rows of a split.
+
+    Attributes:
+        mean: of the headline measure over the seeds; `interval` is of this mean, over the choice of rows.
+        by_seed: all measures.
+        difference, difference_interval: of the mean to that of the reference baseline, paired by rows; None for itself.
+    """
+
+    mean: float
+    interval: Interval
+    by_seed: tuple[dict[str, float], ...]
+    difference: float | None = None
+    difference_interval: Interval | None = None
+
+
+class ExportedModel:
+    """Answers with a run's model.onnx, as a user gets them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._predictor = Predictor(folder / ONNX_FILE, num_threads=1)
+
+    def predict(self, texts: Sequence[Text]) -> list[Target]:
+        return [
+            _target(answer, text) for answer, text in zip(self._predictor.predict_stream(texts), texts, strict=True)
+        ]
+
+    def predict_one(self, text: Text) -> Target:
+        return _target(self._predictor.predict_one(text), text)
+
+    def fresh(self) -> ExportedModel:
+        return ExportedModel(self._folder)
+
+
+def _target(answer: Any, text: Text) -> Target:
+    if answer.tags is not None:  # words beyond the model's length are tagged O
+        return (*answer.tags, *("O" for _ in range(len(text) - len(answer.tags))))
+    return cast(Target, answer.label if answer.labels is None else answer.labels)
+
+
+class _Fitted:
+    def __init__(self, baseline: Baseline) -> None:
+        self.predict = baseline.predict
+
+    def predict_one(self, text: Text) -> Target:
+        return self.predict([text])[0]
+
+    def fresh(self) -> _Fitted:
+        return self
+
+
+def train_all(
+    config: RunConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    *,
+    models: Sequence[str],
+    seeds: Sequence[int],
+    folder: Path,
+    say: Say,
+    observer: Callable[[], Observer],
+) -> list[Contestant]:
+    """Train the models, the reference baseline and the others, in the order of the table.
+
+    Raises:
+        UserError: of the kind that fits; see `entrants`, `fit_tfidf` and `mixling.runs.fit`.
+    """
+    begin = time.perf_counter()
+    chosen = own_choice(config, train, dev)
+    choosing = time.perf_counter() - begin
+    field = entrants(config, chosen, models)  # a mistake in them is told before an hour is spent
+    labels = label_set(train, TASKS[config.task][1])
+    rivals = _baselines(config, labels, Rows.of(train), Rows.of(dev), seed=seeds[0], say=say)
+    ours = []
+    for place, entrant in enumerate(field):
+        spent = choosing if place == 0 else 0.0
+        ours.append(_train(entrant, train, dev, seeds, folder, spent=spent, say=say, observer=observer))
+    return [*ours, *rivals]
+
+
+def _baselines(config: RunConfig, labels: LabelSet, train: Rows, dev: Rows, *, seed: int, say: Say) -> list[Contestant]:
+    metric = TASKS[config.task][0].metric
+
+    def tuned(name: str, about: str, fitted: Iterator[Baseline]) -> Contestant:
+        say(f"== {name}")
+        begin = time.perf_counter()
+
+        def measure(baseline: Baseline) -> float:
+            value = score(labels, dev.targets, baseline.predict(dev.texts)).numbers[metric]
+            say(f"{_shown(baseline.options)}: dev {metric.replace('_', ' ')} {value:.4f}")
+            return value
+
+        best, tried = choose(fitted, measure)
+        return Contestant(
+            name=name,
+            about=about,
+            options=best.options,
+            tried=tried,
+            parameters=best.parameters,
+            file_bytes=best.size(),
+            seconds=(time.perf_counter() - begin,),
+            answerers=(_Fitted(best),),
+        )
+
+    if config.task == "tagging":
+        about = "logistic regression over a word, its affixes and two neighbours on each side; words apart"
+        return [tuned(WORD_TAGS, about, fit_word_tags(train.texts, train.targets, seed=seed))]
+    about = "logistic regression over word 1-2-grams, or these and character 2-5-grams; features and C chosen"
+    out = [tuned(TFIDF, about, fit_tfidf(train.texts, train.targets, seed=seed))]
+    if fast_text.is_installed():
+        about = "fastText's supervised model, width 100; words alone or in pairs, epochs and rate chosen"
+        out.append(tuned(FASTTEXT, about, fast_text.fit_fasttext(train.texts, train.targets, seed=seed)))
+    return out
+
+
+def _train(
+    entrant: Entrant,
+    train: ExampleStore,
+    dev: ExampleStore,
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    spent: float,
+    say: Say,
+    observer: Callable[[], Observer],
+) -> Contestant:
+    """Train one of our models with every seed; of several rates dev chooses one with the first seed."""
+    metric = TASKS[entrant.config.task][0].metric
+    best_rate, tried = entrant.rates[0], []
+    finished: list[Run] = []
+    seconds = []
+    for seed in seeds:
+        rates = (best_rate,) if finished else entrant.rates
+        begin = time.perf_counter()
+        made: dict[float, Run] = {}
+        for rate in rates:
+            config = _with_rate(entrant.config, seed, rate)
+            lr = config.train.optim.lr
+            place = folder / entrant.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
+            say(f"== {entrant.name}, seed {seed}" + (f", rate {lr:g}" if len(entrant.rates) > 1 else ""))
+            run_begin = time.perf_counter()
+            run = fit(config, train, dev, folder=place, observer=observer(), say=say)
+            assert run is not None, "one process"
+            made[rate] = run
+            if len(rates) > 1:
+                value = run.metrics.numbers()[metric]
+                tried.append(Tried({"lr": lr}, value, time.perf_counter() - run_begin))
+        best_rate = max(made, key=lambda rate: made[rate].metrics.numbers()[metric])
+        finished.append(made[best_rate])
+        seconds.append(time.perf_counter() - begin)
+    seconds[0] += spent
+    options = {
+        "lr": entrant.config.train.optim.lr * best_rate,
+        "best_epochs": [next(r["epoch"] for r in reversed(run.history) if r["best"]) for run in finished],
+        "precision": [run.precision for run in finished],
+    }
+    return Contestant(
+        name=entrant.name,
+        about=entrant.about,
+        options=options,
+        tried=tuple(tried),
+        parameters=finished[0].parameters,
+        file_bytes=(finished[0].folder / ONNX_FILE).stat().st_size,
+        seconds=tuple(seconds),
+        answerers=tuple(ExportedModel(run.folder) for run in finished),
+    )
+
+
+def _with_rate(config: RunConfig, seed: int, rate: float) -> RunConfig:
+    optim = config.train.optim.model_copy(update={"lr": config.train.optim.lr * rate})
+    return config.model_copy(update={"train": config.train.model_copy(update={"seed": seed, "optim": optim})})
+
+
+def standings(contestants: Sequence[Contestant], labels: LabelSet, rows: Rows) -> dict[str, Standing]:
+    """How right everyone is on the rows, and how far from the reference baseline."""
+    headline = HEADLINE[labels.kind]
+    scores = {
+        one.name: [score(labels, rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
+        for one in contestants
+    }
+    hits = {name: np.mean([one.hits for one in found], axis=0) for name, found in scores.items()}
+    sizes = next(iter(scores.values()))[0].sizes
+    reference = WORD_TAGS if labels.kind == "iob" else TFIDF
+    out = {}
+    for name, found in scores.items():
+        by_seed = tuple(one.numbers for one in found)
+        mean = float(np.mean([numbers[headline] for numbers in by_seed]))
+        ahead = hits[name] - hits[reference]
+        out[name] = Standing(
+            mean=mean,
+            interval=rate_interval(hits[name], sizes),
+            by_seed=by_seed,
+            difference=None if name == reference else float(ahead.sum() / sizes.sum()),
+            difference_interval=None if name == reference else resampled(ahead, sizes),
+        )
+    return out
+
+
+def speeds(contestants: Sequence[Contestant], rows: Rows) -> dict[str, Speed]:
+    """How fast everyone answers these texts, models with their first seed."""
+    return measure_speed({one.name: one.answerers[0] for one in contestants}, rows.texts)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse what trained models cannot be kept in.
+
+    Raises:
+        ConfigError: it is a file, or holds something.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--keep {folder}: is a file; a folder is needed")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise ConfigError(f"--keep {folder}: is not empty; give a new folder, or delete what is there")
+
+
+def _shown(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in options.items())

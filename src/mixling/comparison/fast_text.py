@@ -1,0 +1,96 @@
+"""The baseline fastText, where its package is installed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixling.comparison.baselines import Baseline, flat
+from mixling.data.examples import Target
+from mixling.text.encoder import Text
+
+MISSING = "fasttext was left out: its package is not installed (pip install fasttext-wheel)"
+GRID = {"wordNgrams": (1, 2), "epoch": (5, 25), "lr": (0.1, 0.5, 1.0)}
+BUCKETS = 1 << 18  # places of word pairs; its default, two million, only makes a file of 0.8 GB here
+_WORD = re.compile(r"\w+|[^\w\s]")
+_LABEL = "__label__"
+
+
+def is_installed() -> bool:
+    """Whether fastText can be imported."""
+    return find_spec("fasttext") is not None
+
+
+def as_line(text: Text) -> str:
+    """A text as fastText reads it: lower case, punctuation apart; words of a pair's second text are words apart."""
+    first, *second = (_WORD.findall(part.lower()) for part in flat(text))
+    line = " ".join([*first, *(f"2:{word}" for words in second for word in words)])
+    return line.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be written
+
+
+class FastText(Baseline):
+    """fastText's supervised model, one thread; with several labels a text, one-vs-all losses.
+
+    Labels stand in its file by their numbers, since names may have spaces.
+    """
+
+    def __init__(self, file: Path, names: Sequence[str], options: dict[str, Any], *, many: bool, seed: int) -> None:
+        import fasttext
+
+        begin = time.perf_counter()
+        self.options, self._names, self._many = options, names, many
+        self._model = fasttext.train_supervised(
+            str(file),
+            **options,
+            dim=100,
+            bucket=BUCKETS if options["wordNgrams"] > 1 else 0,
+            loss="ova" if many else "softmax",
+            thread=1,
+            seed=seed,
+            verbose=0,
+        )
+        matrices = self._model.f.getInputMatrix(), self._model.f.getOutputMatrix()
+        self.parameters = sum(np.asarray(matrix).size for matrix in matrices)
+        self.seconds = time.perf_counter() - begin
+
+    def predict(self, texts: Sequence[Text]) -> list[Target]:
+        # Not `predict`, which breaks with NumPy 2.
+        ask = self._model.f.predict
+        if self._many:
+            answers = (ask(f"{as_line(text)}\n", -1, 0.5, "strict") for text in texts)
+            return [tuple(sorted(self._name(label) for _, label in found)) for found in answers]
+        return [self._name(ask(f"{as_line(text)}\n", 1, 0.0, "strict")[0][1]) for text in texts]
+
+    def _name(self, label: str) -> str:
+        return self._names[int(label.removeprefix(_LABEL))]
+
+    def size(self) -> int:
+        with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
+            file = Path(folder) / "model.bin"
+            self._model.save_model(str(file))
+            return file.stat().st_size
+
+
+def fit_fasttext(texts: Sequence[Text], targets: Sequence[Target], *, seed: int) -> Iterator[FastText]:
+    """One fit for each choice of the grid."""
+    many = not isinstance(targets[0], str)
+    rows = [(target,) if isinstance(target, str) else target or () for target in targets]
+    names = sorted({name for row in rows for name in row})
+    numbers = {name: number for number, name in enumerate(names)}
+    lines = [
+        " ".join([*(f"{_LABEL}{numbers[name]}" for name in row), as_line(text)])
+        for text, row in zip(texts, rows, strict=True)
+    ]
+    with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
+        file = Path(folder) / "train.txt"
+        file.write_text("\n".join(lines) + "\n", "utf-8")
+        for values in itertools.product(*GRID.values()):
+            yield FastText(file, names, dict(zip(GRID, values, strict=True)), many=many, seed=seed)

@@ -1,0 +1,156 @@
+"""From files to the outcome of a contest: data, training, and then the test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mixling.comparison import fast_text
+from mixling.comparison.contest import (
+    TFIDF,
+    WORD_TAGS,
+    Contestant,
+    Rows,
+    Say,
+    Standing,
+    speeds,
+    standings,
+    train_all,
+)
+from mixling.comparison.speed import Speed
+from mixling.data.corpora import read_texts
+from mixling.data.examples import read_examples
+from mixling.data.rows import OnBadRow
+from mixling.data.splits import report_duplicates, unseen
+from mixling.data.store import ExampleStore
+from mixling.runs import TASKS, RunConfig, read_data
+from mixling.runs.fit import label_set
+from mixling.text.labels import LabelKind
+from mixling.text.vectors import WordVectors
+from mixling.training.loop import Observer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """All that was measured; contestants are in the order of the table.
+
+    Attributes:
+        reference: the name of the baseline that differences are to.
+        rows: how many each split has.
+        test: by name, as `dev` and `speeds`; empty where there were no test rows.
+        remarks: what a reader must know of these data and this machine.
+    """
+
+    kind: LabelKind
+    reference: str
+    rows: dict[str, int]
+    seeds: tuple[int, ...]
+    contestants: tuple[Contestant, ...]
+    dev: dict[str, Standing]
+    test: dict[str, Standing]
+    speeds: dict[str, Speed]
+    remarks: tuple[str, ...]
+
+
+def compare(
+    config: RunConfig,
+    *,
+    test: Sequence[str],
+    models: Sequence[str],
+    seeds: Sequence[int],
+    folder: Path,
+    say: Say,
+    observer: Callable[[], Observer],
+) -> Comparison:
+    """Train everyone, and measure.
+
+    Args:
+        config: data and training of all; its model is not read, its seed splits the rows where there are no dev rows.
+        test: files; they are looked at first, so that a bad row is told early, and asked about last.
+        models: names or TOML files, beside those that always take part.
+        folder: for run folders.
+        observer: makes one for each training.
+
+    Raises:
+        UserError: of the kind that fits, for rows, models and trainings that cannot be used.
+    """
+    kind = TASKS[config.task][1]
+    _check_start(config)
+    train_rows, dev_rows = read_data(config, spool_dir=None, say=say)
+    test_rows = _read_test(config, test, say) if test else None
+    contestants = train_all(
+        config, train_rows, dev_rows, models=models, seeds=seeds, folder=folder, say=say, observer=observer
+    )
+    labels = label_set(train_rows, kind)
+    dev = Rows.of(dev_rows)
+    last = dev if test_rows is None else Rows.of(test_rows)
+    say("== measuring")
+    return Comparison(
+        kind=kind,
+        reference=WORD_TAGS if kind == "iob" else TFIDF,
+        rows={
+            "training": len(train_rows),
+            "dev": len(dev_rows),
+            **({} if test_rows is None else {"test": len(test_rows)}),
+        },
+        seeds=tuple(seeds),
+        contestants=tuple(contestants),
+        dev=standings(contestants, labels, dev),
+        test={} if test_rows is None else standings(contestants, labels, last),
+        speeds=speeds(contestants, last),
+        remarks=tuple(_remarks(config, seeds, contestants, train_rows, dev_rows, test_rows)),
+    )
+
+
+def _check_start(config: RunConfig) -> None:
+    """Open what our models begin with: a training would find a mistake in it only after the baselines."""
+    if config.start.vectors is not None:
+        WordVectors.load(config.start.vectors)
+    for source in config.start.texts:
+        next(iter(read_texts([source], text=config.start.text_column)), None)
+
+
+def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> ExampleStore:
+    data = config.data
+    on_bad_row = OnBadRow(data.on_bad_row)
+    examples = read_examples(
+        files, task=config.task, columns=data.columns, on_bad_row=on_bad_row, file_format=data.file_format
+    )
+    store = ExampleStore.from_examples(examples)
+    if on_bad_row.skipped:
+        say(f"{on_bad_row.skipped} bad test rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
+    return store
+
+
+def _remarks(
+    config: RunConfig,
+    seeds: Sequence[int],
+    contestants: Sequence[Contestant],
+    train: ExampleStore,
+    dev: ExampleStore,
+    test: ExampleStore | None,
+) -> list[str]:
+    out = []
+    if repeated := report_duplicates(train, dev):
+        out.append(f"{repeated:,} of {len(dev):,} dev texts stand in the training rows too: dev looks too good.")
+    if test is not None:
+        if repeated := report_duplicates(train, test):
+            out.append(f"{repeated:,} of {len(test):,} test texts stand in the training rows too: test looks too good.")
+        if unknown := len(unseen(test, label_set(train, TASKS[config.task][1]).names)):
+            out.append(f"{unknown:,} test rows have a label that no training row has: an error for everyone.")
+    if isinstance(train.text(0), tuple):
+        out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")
+    if config.start.vectors is not None or config.start.texts:
+        out.append("Our models and the Transformer begin with word vectors; the baselines read the rows only.")
+    for one in contestants:
+        kept = [
+            str(seed) for seed, kind in zip(seeds, one.options.get("precision", ()), strict=False) if kind != "int8"
+        ]
+        if kept:
+            out.append(f"{one.name}, seed {', '.join(kept)}: float32 weights, since 8 bits changed too many answers.")
+    if config.task == "tagging":
+        out.append("fasttext does not tag words, and was left out.")
+    elif not fast_text.is_installed():
+        out.append(f"{fast_text.MISSING}.")
+    return out

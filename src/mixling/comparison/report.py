@@ -1,0 +1,156 @@
+"""The outcome of a contest: one table as text or markdown, and all numbers as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mixling.comparison.outcome import Comparison
+from mixling.comparison.scores import ASIDE, HEADLINE, RESAMPLES, Interval
+from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
+
+_PAIRED = (
+    f"of differences a paired bootstrap, {RESAMPLES:,} resamples of the rows. They speak of the choice of rows, not of "
+    "training anew."
+)
+_SEEDS = (
+    "means over them, and their range. Seconds of training are of all seeds together; file and speed are of the first. "
+    "A baseline is fitted once."
+)
+_SIZE = (
+    "MB: model.onnx; of regressions what would have to be saved: weights in float32 (as number and place, where that "
+    "is less) and the vocabulary as lines of text; fastText's as it saves itself, not quantised."
+)
+_SPEED = (
+    f"train s: all that was tried on dev included. Speed: one thread, in turn on the same texts, medians of {ROUNDS} "
+    f"rounds; texts/s of up to {BATCH_TEXTS:,} texts in one call, p50 of {SINGLE_TEXTS} texts one by one. Our models "
+    "keep what they computed for words; cold is the first call after loading, when they know none."
+)
+
+
+def as_text(found: Comparison) -> str:
+    """The table in columns, the legend and the remarks."""
+    header, *lines = _cells(found)
+    widths = [max(len(row[column]) for row in (header, *lines)) for column in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *others = (
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return "  ".join([first, *others]).rstrip()
+
+    notes = [f"{name}: {about}" for name, about in _legend(found)]
+    return "\n".join([*map(line, (header, *lines)), "", *notes, "", *_notes(found)])
+
+
+def as_markdown(found: Comparison, command: str) -> str:
+    """The same as a document."""
+    header, *lines = (" | ".join(cells) for cells in _cells(found))
+    rule = "|".join(["---", *("---:" for _ in range(header.count(" | ")))])
+    table = [f"| {header} |", f"|{rule}|", *(f"| {line} |" for line in lines)]
+    legend = [f"- *{name}*: {about}" for name, about in _legend(found)]
+    notes = [f"- {note}" for note in _notes(found)]
+    return "\n".join(["# Comparison", "", f"    {command}", "", *table, "", *legend, "", *notes]) + "\n"
+
+
+def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
+    """All numbers as JSON values."""
+    results = [
+        {
+            "name": one.name,
+            "about": one.about,
+            "chosen": one.options,
+            "tried": [asdict(tried) for tried in one.tried],
+            "parameters": one.parameters,
+            "file_bytes": one.file_bytes,
+            "train_seconds": list(one.seconds),
+            "dev": asdict(found.dev[one.name]),
+            "test": asdict(found.test[one.name]) if found.test else None,
+            "speed": asdict(found.speeds[one.name]),
+        }
+        for one in found.contestants
+    ]
+    return {
+        "provenance": origin,
+        "measure": HEADLINE[found.kind],
+        "reference": found.reference,
+        "rows": found.rows,
+        "seeds": list(found.seeds),
+        "results": results,
+        "remarks": list(_notes(found)),
+    }
+
+
+def _cells(found: Comparison) -> list[list[str]]:
+    last = found.test or found.dev
+    measure, aside = (name.replace("_", " ") for name in (HEADLINE[found.kind], ASIDE[found.kind][0]))
+    splits = ["dev", "test"] if found.test else ["dev"]
+    several = len(found.seeds) > 1
+    header = ["", *(f"{split} {measure}" for split in splits)]
+    header += [f"{splits[-1]} seeds"] * several
+    header += [f"vs {found.reference}", aside, "parameters", "MB", "train s", "texts/s", "cold", "p50 ms"]
+    out = [header]
+    for one in found.contestants:
+        standing, speed = last[one.name], found.speeds[one.name]
+        values = [numbers[HEADLINE[found.kind]] for numbers in standing.by_seed]
+        row = [one.name]
+        row += [
+            f"{part[one.name].mean:.3f} {_shown(part[one.name].interval)}" for part in (found.dev, found.test) if part
+        ]
+        if several:
+            row.append(f"{min(values):.3f}-{max(values):.3f}" if len(values) > 1 else "-")
+        difference, interval = standing.difference, standing.difference_interval
+        if difference is None or interval is None:
+            row.append("-")
+        else:
+            row.append(f"{difference:+.3f} {_shown(interval, sign=True)}")
+        beside = [numbers[ASIDE[found.kind][0]] for numbers in standing.by_seed]
+        row += [
+            f"{sum(beside) / len(beside):.3f}",
+            f"{one.parameters:,}",
+            f"{one.file_bytes / 1e6:.2f}",
+            f"{sum(one.seconds):.1f}",
+            f"{speed.texts_per_second:,.0f}",
+            f"{speed.cold_texts_per_second:,.0f}",
+            f"{1e3 * speed.p50:.3f}",
+        ]
+        out.append(row)
+    return out
+
+
+def _shown(interval: Interval, *, sign: bool = False) -> str:
+    low, high = (f"{value:+.3f}" if sign else f"{value:.3f}" for value in (interval.low, interval.high))
+    return f"[{low}, {high}]"
+
+
+def _legend(found: Comparison) -> list[tuple[str, str]]:
+    out = []
+    for one in found.contestants:
+        chosen = ", ".join(f"{key.replace('_', ' ')} {_value(value)}" for key, value in one.options.items())
+        out.append((one.name, f"{one.about} ({chosen})"))
+    return out
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return "/".join(dict.fromkeys(map(_value, value)))
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _notes(found: Comparison) -> list[str]:
+    rows = ", ".join(f"{count:,} {split}" for split, count in found.rows.items())
+    if found.test:
+        chose = "dev chose epochs and options, so its numbers are too good; test was read once, after all choices"
+    else:
+        chose = "dev chose epochs and options, so its numbers are too good for everyone; --test FILE tells more"
+    if found.kind == "iob":
+        interval = f"of {RESAMPLES:,} resamples of the sentences, since the words of a sentence are not independent"
+    else:
+        interval = "Wilson's score interval"
+    notes = [f"rows: {rows}. {chose}.", f"In brackets 95% intervals: {interval}; {_PAIRED}"]
+    if len(found.seeds) > 1:
+        notes.append(f"Seeds {', '.join(map(str, found.seeds))}: {_SEEDS}")
+    notes += [_SIZE, _SPEED]
+    return [*notes, *found.remarks]

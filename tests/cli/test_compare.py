@@ -1,0 +1,128 @@
+"""`mixling compare` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Call
+
+
+@pytest.fixture(scope="module")
+def compared(call: Call, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """The folder of the reports, standard output and standard error."""
+    folder = tmp_path_factory.mktemp("compared")
+    options = ["--text", "review", "--label", "stars", "--epochs", 1, "--keep", folder / "runs"]
+    reports = ["-o", folder / "report.json", "--markdown", folder / "report.md"]
+    done = call("compare", reviews / "train.csv", "--test", reviews / "test.csv", *options, *reports)
+    assert done.code == 0, done.err
+    return folder, done.out, done.err
+
+
+@pytest.fixture(scope="module")
+def report(compared: tuple[Path, str, str]) -> dict[str, Any]:
+    return json.loads((compared[0] / "report.json").read_text())  # type: ignore[no-any-return]
+
+
+def test_one_table_has_everyone(compared: tuple[Path, str, str], report: dict[str, Any]) -> None:
+    lines = compared[1].splitlines()
+    assert lines[0].split()[:6] == ["dev", "accuracy", "test", "accuracy", "vs", "tf-idf"]
+    names = ["mixling", "transformer-matched", "tf-idf + lr"]
+    assert [row["name"] for row in report["results"]][:3] == names
+    assert [line[: len(name)] for line, name in zip(lines[1:], names, strict=False)] == names
+    assert "fasttext" in compared[1]  # its numbers, or how to get them
+    assert "Traceback" not in compared[2]
+    assert "epoch 1 " in compared[2]
+
+
+def test_numbers_are_those_of_the_kept_models(
+    call: Call, compared: tuple[Path, str, str], report: dict[str, Any], reviews: Path, tmp_path: Path
+) -> None:
+    folder = compared[0] / "runs" / "mixling" / "seed-0"
+    done = call("evaluate", folder, reviews / "test.csv", "-o", tmp_path / "measured.json")
+    assert done.code == 0, done.err
+    measured = json.loads((tmp_path / "measured.json").read_text())
+    ours = report["results"][0]
+    assert ours["test"]["by_seed"][0]["accuracy"] == pytest.approx(measured["accuracy"])
+    assert ours["test"]["by_seed"][0]["macro_f1"] == pytest.approx(measured["macro_f1"])
+    assert ours["file_bytes"] == (folder / "model.onnx").stat().st_size
+    saved = json.loads((folder / "metrics.json").read_text())
+    assert ours["dev"]["mean"] == pytest.approx(saved["dev"]["accuracy"])
+    assert ours["parameters"] == saved["parameters"]
+
+
+def test_the_report_says_how_it_was_made(report: dict[str, Any]) -> None:
+    assert report["provenance"].keys() >= {"command", "commit", "seed", "date", "hardware", "versions"}
+    assert report["rows"] == {"training": 216, "dev": 24, "test": 40}
+    matched = report["results"][1]
+    assert [tried["options"]["lr"] for tried in matched["tried"]] == pytest.approx([0.002, 0.0006])
+    assert abs(matched["parameters"] - report["results"][0]["parameters"]) < 200
+    assert len(report["results"][2]["tried"]) == 8
+    assert (report["measure"], report["reference"]) == ("accuracy", "tf-idf + lr")
+    assert "test was read once, after all choices" in report["remarks"][0]
+
+
+def test_the_markdown_has_the_same_table(compared: tuple[Path, str, str], report: dict[str, Any]) -> None:
+    text = (compared[0] / "report.md").read_text()
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + len(report["results"])
+    assert len({line.count("|") for line in table}) == 1
+    cells = [cell.strip() for cell in table[2].split("|")]
+    assert cells[1] == "mixling"
+    assert cells[3].startswith(f"{report['results'][0]['test']['mean']:.3f} [")
+
+
+MISTAKES = [
+    (["compare"], ["Missing argument"]),
+    (["compare", "no-such.csv"], ["error: no-such.csv: no such file"]),
+    (["compare", "x.csv", "--test", "no-such.csv"], ["error: no-such.csv: no such file"]),
+    (["compare", "x.csv", "--seeds", "0,one"], ["--seeds: got '0,one'", "such as 0,1,2"]),
+    (["compare", "x.csv", "--seeds", "1,1"], ["--seeds: got '1,1'"]),
+    (["compare", "x.csv", "--seeds", "4294967296"], ["--seeds: got"]),
+    (["compare", "x.csv", "--time-budget", "soon"], ["--time-budget", "90s"]),
+    (["compare", "x.csv", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
+    (["compare", "x.csv", "--model", "gmlp-18", "--unlabelled", "z.txt"], ["--model gmlp-18", "needs hashed"]),
+    (["compare", "x.csv", "--start", "no-vectors"], ["error: no-vectors"]),
+    (["compare", "x.csv", "--unlabelled", "y.csv"], ["y.csv: no column 'text'"]),
+    (["compare", "x.csv", "--label", "lable"], ["no column 'lable'", "--label"]),
+    (["compare", "x.csv", "--test", "y.csv"], ["y.csv: no column 'text'"]),
+    (["compare", "x.csv", "--keep", "full"], ["--keep full: is not empty"]),
+    (["compare", "x.csv", "--keep", "x.csv"], ["--keep x.csv: is a file"]),
+    (["compare", "x.csv", "-o", "full"], ["full: is a folder"]),
+    (["compare", "x.csv", "--dev-fraction", "2"], ["dev_fraction"]),
+]
+
+
+@pytest.mark.parametrize(("args", "words"), MISTAKES, ids=lambda value: " ".join(value[2:]))
+def test_mistakes_end_with_exit_code_2_before_training(
+    args: list[str], words: list[str], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    rows = [f"a word {i},{'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "x.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    (tmp_path / "y.csv").write_text("words,class\na,b\n")
+    (tmp_path / "z.txt").write_text("some text\n")
+    done = call(*args)
+    assert done.code == 2
+    for word in words:
+        assert word in done.err
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert "==" not in done.err  # the first of them has begun
+
+
+def test_an_interruption_says_what_is_kept(call: Call, reviews: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mixling.errors import Interrupted
+
+    def stopped(*args: object, **kwargs: object) -> None:
+        raise Interrupted("interrupted at step 3; go on with: mixling train --resume -o /tmp/gone", signum=15)
+
+    monkeypatch.setattr("mixling.comparison.contest.fit", stopped)
+    done = call("compare", reviews / "train.csv", "--text", "review", "--label", "stars")
+    assert done.code == 128 + 15
+    assert done.err.splitlines()[-1] == "interrupted; nothing was kept"

@@ -1,0 +1,187 @@
+"""The baselines beside directly written scikit-learn; fastText's package is played by a stand-in."""
+
+from __future__ import annotations
+
+import random
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from scipy.sparse import hstack
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import FeatureUnion, make_pipeline
+
+from mixling.comparison import fast_text
+from mixling.comparison.baselines import choose, fit_tfidf
+from mixling.comparison.word_tags import fit_word_tags
+from mixling.errors import DataError
+
+WORDS = {"good": ["great", "lovely", "fine", "superb", "nice"], "bad": ["awful", "boring", "poor", "dull", "weak"]}
+
+
+def rows(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Texts, and labels that mostly follow from a word."""
+    chance = random.Random(seed)
+    labels = [chance.choice(["good", "bad"]) for _ in range(count)]
+    names = [label if chance.random() < 0.8 else chance.choice(["good", "bad"]) for label in labels]
+    nouns = ["film", "plot", "cast", "music", "scene"]
+    return [f"What a {chance.choice(WORDS[name])} {chance.choice(nouns)}!" for name in names], labels
+
+
+def words() -> TfidfVectorizer:
+    return TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+", sublinear_tf=True, dtype=np.float32)
+
+
+def letters() -> TfidfVectorizer:
+    return TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, dtype=np.float32)
+
+
+def test_tfidf_is_scikit_learns_pipeline_with_each_option() -> None:
+    texts, labels = rows(120)
+    others, _ = rows(60, seed=1)
+    seen = set()
+    for found in fit_tfidf(texts, labels, seed=0):
+        parts: list[tuple[str, Any]] = [("word", words())]
+        parts += [("char", letters())] * (found.options["features"] == "word+char")
+        direct = make_pipeline(FeatureUnion(parts), LogisticRegression(C=found.options["C"], max_iter=1000))
+        direct.fit(texts, labels)
+        assert found.predict(others) == direct.predict(others).tolist()
+        terms = [term for _, part in direct[0].transformer_list for term in part.vocabulary_]
+        weights = np.float32(np.concatenate([direct[1].coef_.ravel(), direct[1].intercept_]))
+        assert found.parameters == len(weights) == len(terms) + 1
+        idf = [part.idf_.astype(np.float32) for _, part in direct[0].transformer_list]
+        text = "".join(f"{term}\n" for term in terms)
+        assert found.size() == len(text.encode()) + weights.nbytes + sum(part.nbytes for part in idf)
+        seen.add((found.options["features"], found.options["C"]))
+    assert seen == {(features, c) for features in ("word", "word+char") for c in (1.0, 3.0, 10.0, 30.0)}
+
+
+def test_of_equal_measures_the_first_and_smallest_wins() -> None:
+    fits = [SimpleNamespace(options={"C": c}, seconds=0.0) for c in (1, 3, 10, 30)]
+    best, tried = choose(fits, lambda fit: {1: 0.5, 3: 0.7, 10: 0.7, 30: 0.6}[fit.options["C"]])  # type: ignore[arg-type, attr-defined]
+    assert best.options == {"C": 3}
+    assert [row.dev for row in tried] == [0.5, 0.7, 0.7, 0.6]
+
+
+def test_a_pair_has_the_features_of_each_text() -> None:
+    firsts, labels = rows(80)
+    seconds, _ = rows(80, seed=2)
+    pairs = list(zip(firsts, seconds, strict=True))
+    found = next(fit_tfidf(pairs, labels, seed=0))
+    sides = words().fit(firsts), words().fit(seconds)
+    blocks = hstack([sides[0].transform(firsts), sides[1].transform(seconds)])
+    direct = LogisticRegression(C=1.0, max_iter=1000).fit(blocks, labels)
+    assert found.predict(pairs) == direct.predict(blocks).tolist()
+    assert found.options["columns"] == blocks.shape[1]
+    swapped = [(second, first) for first, second in pairs]
+    assert found.predict(swapped) != found.predict(pairs)
+
+
+def test_words_that_were_split_before_are_joined() -> None:
+    texts, labels = rows(40)
+    whole, split = (next(fit_tfidf(given, labels, seed=0)) for given in (texts, [text.split() for text in texts]))
+    assert whole.predict(texts) == split.predict([text.split() for text in texts])
+
+
+def test_several_labels_have_a_regression_each() -> None:
+    texts, labels = rows(80)
+    targets = [
+        ("all", label, "film") if "film" in text else ("all", label) for text, label in zip(texts, labels, strict=True)
+    ]
+    found = next(fit_tfidf(texts, targets, seed=0))
+    features = words().fit_transform(texts)
+    asked = {}
+    for name in ("good", "bad", "film"):
+        asked[name] = LogisticRegression(C=1.0, max_iter=1000).fit(features, [name in target for target in targets])
+    expected = [("all", *sorted(name for name, one in asked.items() if one.predict(row)[0])) for row in features]
+    assert [tuple(sorted(answer or ())) for answer in found.predict(texts)] == [tuple(sorted(row)) for row in expected]
+    assert found.parameters == 3 * (features.shape[1] + 1)  # none for the label that all have
+
+
+def test_labels_that_all_texts_have_are_always_given() -> None:
+    texts, _ = rows(10)
+    found = next(fit_tfidf(texts, [("a", "b")] * 10, seed=0))
+    assert found.predict(["other"]) == [("a", "b")]
+    assert found.parameters == 0
+
+
+def test_texts_without_words_are_refused() -> None:
+    with pytest.raises(DataError, match="TF-IDF finds no words in the training texts"):
+        next(fit_tfidf(["?", "!"], ["a", "b"], seed=0))
+
+
+def test_a_word_is_tagged_by_itself_its_affixes_and_its_neighbours() -> None:
+    chance = random.Random(0)
+    cities, sentences, tags = ["oslo", "rome", "lima"], [], []
+    for number in range(200):
+        side = chance.choice(["to", "from"])
+        sentences.append(["fly", side, chance.choice(cities), f"at{number}"])
+        tags.append(("O", "O", f"B-{side}", "B-time"))
+    best, tried = choose(fit_word_tags(sentences, tags, seed=0), lambda one: float(one.predict(sentences) == tags))
+    assert len(tried) == 3
+    # The city was never seen, and only the prefix of the time.
+    assert best.predict([["fly", "from", "paris", "at999"], ["oslo"]])[0] == ("O", "O", "B-from", "B-time")
+    assert [len(row or ()) for row in best.predict([["a"], ["b", "c"]])] == [1, 2]
+    assert 0 < best.size() < 4 * best.parameters + 1_000_000
+
+
+class StandIn:
+    """A fastText that counts words of each label, whatever its options."""
+
+    calls: ClassVar[list[dict[str, Any]]] = []
+    lines: ClassVar[list[str]] = []
+
+    def __init__(self, file: str, **options: Any) -> None:
+        with open(file, encoding="utf-8") as lines:
+            type(self).lines = lines.read().splitlines()
+        self.calls.append(options)
+        self.f = self
+        self.counts: dict[str, list[str]] = {}
+        for line in self.lines:
+            label, *words = line.split()
+            self.counts.setdefault(label, []).extend(words)
+
+    def predict(self, line: str, k: int, threshold: float, on_unicode_error: str) -> list[tuple[float, str]]:
+        known = {
+            label: sum(found.count(word) / len(found) for word in line.split()) for label, found in self.counts.items()
+        }
+        return [(1.0, max(known, key=lambda label: known[label]))]
+
+    def getInputMatrix(self) -> np.ndarray:
+        return np.zeros((7, 100), np.float32)
+
+    def getOutputMatrix(self) -> np.ndarray:
+        return np.zeros((2, 100), np.float32)
+
+    def save_model(self, path: str) -> None:
+        with open(path, "wb") as file:
+            file.write(b"0" * 123)
+
+
+def test_fasttext_is_tuned_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("fasttext")
+    module.__spec__ = ModuleSpec("fasttext", None)
+    module.train_supervised = StandIn  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fasttext", module)
+    monkeypatch.setattr(StandIn, "calls", [])
+    assert fast_text.is_installed()
+    texts, labels = rows(60)
+    named = [f"very {label}" for label in labels]
+    best, tried = choose(fast_text.fit_fasttext(texts, named, seed=3), lambda one: float(np.mean(
+        [a == b for a, b in zip(one.predict(texts), named, strict=True)]
+    )))  # fmt: skip
+    assert len(tried) == 12
+    assert {(call["thread"], call["seed"], call["loss"]) for call in StandIn.calls} == {(1, 3, "softmax")}
+    assert {call["bucket"] > 0 for call in StandIn.calls if call["wordNgrams"] == 1} == {False}
+    assert StandIn.lines[0].split()[1:] == fast_text.as_line(texts[0]).split()
+    assert set(best.predict(texts)) == {"very good", "very bad"}
+    assert (best.parameters, best.size()) == (900, 123)
+
+
+def test_fasttext_reads_pairs_as_words_apart() -> None:
+    assert fast_text.as_line(("It's A film", "a Film\n\ud800")) == "it ' s a film 2:a 2:film 2:?"
+    assert fast_text.as_line(["Two", "words"]) == "two words"

@@ -1,0 +1,227 @@
+"""The contest: who chooses on what, what counts as an error, and what is told."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mixling.comparison import contest, entrants, outcome
+from mixling.comparison.contest import TFIDF, Contestant, Rows, standings, train_all
+from mixling.comparison.outcome import Comparison, compare
+from mixling.comparison.speed import measure_speed
+from mixling.config import merge, parse
+from mixling.data.examples import Example, Target
+from mixling.data.store import ExampleStore
+from mixling.models.presets import model_config
+from mixling.runs import RunConfig
+from mixling.text.encoder import Text
+from mixling.text.labels import LabelSet, Prediction
+from mixling.training.loop import Observer
+
+TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}
+
+
+def write(path: Path, rows: Sequence[tuple[str, ...]]) -> str:
+    path.write_text("\n".join(",".join(row) for row in [("text", "text_pair", "label"), *rows]) + "\n", "utf-8")
+    return str(path)
+
+
+def rows(count: int, seed: int) -> list[tuple[str, ...]]:
+    """Pairs whose second text has the word that decides."""
+    chance = random.Random(seed)
+    return [
+        (f"a film {seed}-{i}", f"so {chance.choice(['fine', 'great'] if i % 2 else ['awful', 'poor'])}", f"is{i % 2}")
+        for i in range(count)
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_small_model() -> Iterator[None]:
+    """The library's choice is tiny, and of our models alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        tiny = model_config("pnlp-mixer-x-small", TINY)
+        patch.setattr(contest, "own_choice", lambda config, train, dev: config.model_copy(update={"model": tiny}))
+        patch.setattr(entrants, "ALWAYS", ())
+        patch.setattr(entrants, "_matched", lambda chosen: entrants.Entrant(name="t", about="", config=chosen))
+        patch.setattr(contest, "entrants", lambda *args: entrants.entrants(*args)[:1])
+        yield
+
+
+def config_of(folder: Path, **changes: Any) -> RunConfig:
+    columns = {"text_pair": "text_pair"}
+    values = {"data": {"train": [str(folder / "train.csv")], "dev": [str(folder / "dev.csv")], "columns": columns}}
+    return parse(RunConfig, merge(merge(values, {"train": {"epochs": 2}}), changes), where="test")
+
+
+def hold(folder: Path, test: list[str], out: Path) -> Comparison:
+    said: list[str] = []
+    return compare(config_of(folder), test=test, models=(), seeds=(0,), folder=out, say=said.append, observer=Observer)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.csv, dev.csv and test.csv; 3 of the 40 test rows stand in train, 2 have a label of their own."""
+    folder = tmp_path_factory.mktemp("pairs")
+    training = rows(60, 0)
+    write(folder / "train.csv", training)
+    write(folder / "dev.csv", rows(20, 1))
+    odd = [(first, second, "never seen") for first, second, _ in rows(2, 3)]
+    write(folder / "test.csv", [*rows(35, 2), *odd, *training[:3]])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def held(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return hold(folder, [str(folder / "test.csv")], tmp_path_factory.mktemp("held"))
+
+
+class Sealed(ExampleStore):
+    """Test rows that cannot be read until all choices are made."""
+
+    sealed = True
+
+    def text(self, index: int) -> Text:
+        assert not self.sealed, "a test row was read before all choices were made"
+        return super().text(index)
+
+    def target(self, index: int) -> Target:
+        assert not self.sealed, "a test label was read before all choices were made"
+        return super().target(index)
+
+
+def test_test_rows_choose_nothing(
+    held: Comparison, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every test label turned round all choices, all that was tried and all answers on dev are the same."""
+    read_test, train = outcome._read_test, outcome.train_all
+    stores: list[Sealed] = []
+
+    def sealed(*args: Any) -> Sealed:
+        stores.append(Sealed(read_test(*args)._storage))
+        return stores[0]
+
+    def trained(*args: Any, **kwargs: Any) -> list[Contestant]:
+        found = train(*args, **kwargs)
+        stores[0].sealed = False
+        return found
+
+    monkeypatch.setattr(outcome, "_read_test", sealed)
+    monkeypatch.setattr(outcome, "train_all", trained)
+    turned = [(first, second, "is1" if label == "is0" else "is0") for first, second, label in rows(40, 2)]
+    other = hold(folder, [write(tmp_path / "test.csv", turned)], tmp_path / "out")
+    assert [(one.name, one.options) for one in other.contestants] == [
+        (one.name, one.options) for one in held.contestants
+    ]
+    for first, second in zip(held.contestants, other.contestants, strict=True):
+        assert [(tried.options, tried.dev) for tried in first.tried] == [
+            (tried.options, tried.dev) for tried in second.tried
+        ]
+    assert other.dev == held.dev
+    assert other.test != held.test
+
+
+def test_what_a_reader_must_know_is_told(held: Comparison) -> None:
+    remarks = "\n".join(held.remarks)
+    assert "3 of 40 test texts stand in the training rows too" in remarks
+    assert "2 test rows have a label that no training row has: an error for everyone" in remarks
+    assert "Pairs: the baselines have features of each text" in remarks
+    assert held.rows == {"training": 60, "dev": 20, "test": 40}
+
+
+def test_the_pairs_second_texts_are_read(held: Comparison) -> None:
+    assert held.test[TFIDF].mean == pytest.approx(38 / 40)  # all but the labels that training has not
+
+
+def test_the_exported_model_answers(held: Comparison, tmp_path: Path) -> None:
+    ours = held.contestants[0]
+    assert ours.file_bytes > 10_000
+    texts: list[Text] = [row[:2] for row in rows(10, 2)]
+    answers = ours.answerers[0].predict(texts)
+    assert answers == [ours.answerers[0].predict_one(text) for text in texts]
+    assert set(answers) <= {"is0", "is1"}
+    for speed in held.speeds.values():
+        assert min(speed.texts_per_second, speed.cold_texts_per_second, speed.p50) > 0
+
+
+class Always:
+    """Answers the same to all."""
+
+    def __init__(self, answer: Target) -> None:
+        self.answer = answer
+        self.asked: list[Sequence[Text]] = []
+
+    def predict(self, texts: Sequence[Text]) -> list[Target]:
+        self.asked.append(texts)
+        return [self.answer for _ in texts]
+
+    def predict_one(self, text: Text) -> Target:
+        return self.predict([text])[0]
+
+    def fresh(self) -> Always:
+        return self
+
+
+def contestant(name: str, *answers: Target) -> Contestant:
+    answerers = tuple(Always(answer) for answer in answers)
+    return Contestant(
+        name=name, about="", options={}, tried=(), parameters=1, file_bytes=1, seconds=(1.0,), answerers=answerers
+    )
+
+
+def test_standings_are_means_over_seeds_and_paired_differences() -> None:
+    targets: list[Target] = ["a"] * 6 + ["b"] * 2 + ["new"] * 2
+    everyone = [contestant("ours", "a", "b"), contestant(TFIDF, "b")]
+    found = standings(everyone, LabelSet(("a", "b"), "single"), Rows([""] * 10, targets))
+    assert [numbers["accuracy"] for numbers in found["ours"].by_seed] == [0.6, 0.2]
+    assert found["ours"].mean == pytest.approx(0.4)
+    assert found["ours"].difference == pytest.approx(0.2)
+    interval = found["ours"].difference_interval
+    assert interval is not None
+    assert interval.low < 0.2 < interval.high
+    assert (found[TFIDF].difference, found[TFIDF].difference_interval) == (None, None)
+
+
+def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, float]] = []
+
+    def stub(config: RunConfig, train: object, dev: object, *, folder: Path, **kwargs: object) -> SimpleNamespace:
+        train_config = config.train
+        asked.append((train_config.seed, train_config.optim.lr))
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").write_bytes(b"12345")
+        metrics = SimpleNamespace(numbers=lambda: {"accuracy": 1 - train_config.optim.lr})
+        history = [{"best": True, "epoch": 1.0}, {"best": False, "epoch": 2.0}]
+        return SimpleNamespace(folder=folder, metrics=metrics, history=history, precision="int8", parameters=7)
+
+    monkeypatch.setattr(contest, "fit", stub)
+    monkeypatch.setattr(contest, "ExportedModel", lambda folder: Always("a"))
+    config = parse(RunConfig, {"train": {"optim": {"lr": 0.1}}}, where="test")
+    two = entrants.Entrant(name="two rates", about="", config=config, rates=(1.0, 0.3))
+    monkeypatch.setattr(contest, "entrants", lambda *args: [two])
+    store = ExampleStore.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
+    found = train_all(
+        config, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, observer=Observer
+    )[0]
+    assert asked == [(4, 0.1), (4, pytest.approx(0.03)), (5, pytest.approx(0.03))]
+    assert found.options["lr"] == pytest.approx(0.03)
+    assert [tried.dev for tried in found.tried] == pytest.approx([0.9, 0.97])
+    assert (found.file_bytes, found.parameters, len(found.seconds), len(found.answerers)) == (5, 7, 2, 2)
+    assert (tmp_path / "two-rates" / "seed-5-lr-0.03" / "model.onnx").exists()
+
+
+def test_words_that_a_tagger_does_not_reach_are_outside() -> None:
+    answer = Prediction(truncated=True, tokens=("oslo",), tags=("B-city",), spans=())
+    assert contest._target(answer, ["oslo", "to", "rome"]) == ("B-city", "O", "O")
+
+
+def test_all_systems_get_the_same_texts_in_turn() -> None:
+    systems = {"one": Always("a"), "other": Always("a")}
+    measure_speed(systems, [f"text {i}" for i in range(1500)], rounds=2)
+    assert systems["one"].asked == systems["other"].asked
+    sizes = [len(texts) for texts in systems["one"].asked]
+    assert sizes == [1000] + 2 * [1000, 1000, *(200 * [1])]

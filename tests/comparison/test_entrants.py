@@ -1,0 +1,82 @@
+"""Who takes part, and the Transformer of the same size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mixling.comparison.entrants import MATCHED, OWN, entrants, matched_transformer, own_choice
+from mixling.data.store import ExampleStore
+from mixling.errors import ConfigError
+from mixling.models.model import build_model, count_parameters
+from mixling.models.presets import DEFAULT_PRESET, model_config
+from mixling.runs import RunConfig
+from mixling.runs.config import StartConfig
+
+NOTHING = ExampleStore.from_examples([])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("pnlp-mixer-x-small", {}),
+        ("pnlp-mixer-small", {}),
+        ("pnlp-mixer-base", {"final_norm": True}),
+        ("pnlp-mixer-x-small", {"dim": 6, "num_layers": 1, "text": {"max_len": 256}}),
+        ("pnlp-lstm", {}),
+        ("pqrnn", {}),
+    ],
+)
+def test_the_transformer_has_the_models_size_and_front_end(name: str, changes: dict) -> None:
+    model = model_config(name, changes)
+    matched = matched_transformer(model)
+    ours, theirs = (count_parameters(build_model(m, num_outputs=3, output="text")) for m in (model, matched))
+    step = len(matched.blocks) * (2 * model.dim + 1)  # of one unit more in each feed-forward
+    assert abs(ours - theirs) <= step / 2
+    assert (matched.text, matched.head, matched.dim) == (model.text, model.head, model.dim)
+    assert matched.frontend == model.frontend.model_copy(update={"positions": "sinusoidal"})
+    assert matched.final_norm  # as pre-norm Transformers have
+    assert {mixer.type for block in matched.blocks for mixer in block.mixers} == {"attention"}
+
+
+def test_layers_go_where_attention_alone_would_take_their_parameters() -> None:
+    thin = model_config("pnlp-mixer-x-small", {"layers": {"0": {"feed_forward": None}}, "num_layers": 4, "dim": 128})
+    matched = matched_transformer(thin)
+    assert len(matched.blocks) == 1
+    assert len(matched_transformer(model_config("pnlp-mixer-x-small")).blocks) == 2
+
+
+def test_the_transformer_of_a_bare_projection_is_one_small_layer() -> None:
+    matched = matched_transformer(model_config("projection-only", {"dim": 8}))
+    assert len(matched.blocks) == 1
+    assert matched.blocks[0].feed_forward is not None
+
+
+def test_the_choice_is_that_of_train() -> None:
+    config = RunConfig(task="tagging")
+    assert own_choice(config, NOTHING, NOTHING) == RunConfig(task="tagging", model=model_config(DEFAULT_PRESET))
+
+
+def test_a_model_takes_part_once() -> None:
+    config = RunConfig()
+    field = entrants(config, own_choice(config, NOTHING, NOTHING), ["pnlp-mixer-small", "pnlp-mixer-x-small"])
+    assert [one.name for one in field] == [OWN, "pnlp-mixer-small", MATCHED]
+    assert field[0].about.endswith("pnlp-mixer-x-small")
+    other = config.model_copy(update={"model": model_config("pnlp-mixer-base")})
+    assert [one.name for one in entrants(config, other, [])] == [OWN, "pnlp-mixer-x-small", MATCHED]
+    assert field[2].config.train == config.train
+
+
+def test_mistakes_are_told_before_training(tmp_path: Path) -> None:
+    config = RunConfig()
+    with pytest.raises(ConfigError, match="did you mean 'pnlp-mixer-small'"):
+        entrants(config, config, ["pnlp-mixer-smal"])
+    started = config.model_copy(update={"start": StartConfig(vectors="folder")})
+    with pytest.raises(ConfigError, match=r"--model gmlp-18: .*needs hashed features"):
+        entrants(started, started, ["gmlp-18"])
+    (tmp_path / "mixling.toml").write_text('preset = "pnlp-mixer-x-small"\ndim = 8\n')
+    (tmp_path / "a b.toml").write_text('preset = "pnlp-mixer-x-small"\ndim = 8\n')
+    (tmp_path / "a-b.toml").write_text('preset = "pnlp-mixer-x-small"\ndim = 16\n')
+    with pytest.raises(ConfigError, match=r"two models are called .*a-b"):
+        entrants(config, config, [str(tmp_path / "a b.toml"), str(tmp_path / "a-b.toml")])
