@@ -30,7 +30,7 @@ from mixling.data.store import ExampleStore
 from mixling.errors import DataError, ModelFileError, NotFittedError
 from mixling.models.presets import DEFAULT_PRESET, model_config
 from mixling.runs import RunConfig, choose_model, fit
-from mixling.runs.distill import DistillConfig
+from mixling.runs.teacher import DistillConfig
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.session import FILE_NAME
 from mixling.storage import write_atomic

@@ -50,3 +50,32 @@ def test_a_student_of_a_saved_model(call: Any, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert [path.stat().st_mtime_ns for path in kept] == times  # another student, the same answers
     assert call("predict", tmp_path / "student", "gut01 gut02").code == 0
+
+
+@pytest.mark.slow
+def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
+    """Its members are trained once: a second student finds them, and their answers."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for _ in range(80):
+        label = int(rng.integers(2))
+        words = rng.choice([f"{('mau', 'gut')[label]}{i}" for i in range(9)], size=4)
+        rows.append({"text": " ".join(words), "label": ("no", "yes")[label]})
+    data = write(tmp_path / "rows.jsonl", rows)
+    (tmp_path / "more.txt").write_text("\n".join(f"gut{i} gut{j} mau{i}" for i in range(9) for j in range(9)) + "\n")
+    command = ["distill", data, "--teacher", "self", "--unlabelled", tmp_path / "more.txt", "-o", tmp_path / "run"]
+    command += ["--epochs", "2", "--model", "pnlp-mixer-x-small", "--set", "model.dim=8", "--set", "distill.members=2"]
+    command += ["--set", "model.text.projection.num_hashes=8", "--set", "start.training_texts=false"]
+    done = call(*command)
+    assert done.code == 0, done.err
+    assert "teacher: model 1 of 2 is trained" in done.err
+    assert "teacher: model 2 of 2 is trained" in done.err
+    made = [tmp_path / "run" / "teacher" / f"self-{i}" / "model.onnx" for i in (1, 2)]
+    contents = [path.read_bytes() for path in made]
+    assert contents[0] != contents[1]  # of seeds of their own
+    again = call(*command, "--overwrite", "--set", "model.head.dropout=0.0")
+    assert again.code == 0, again.err
+    assert "is trained" not in again.err
+    changed = call(*command, "--overwrite", "--set", "model.dim=4")
+    assert "teacher: model 1 of 2 is trained" in changed.err
+    assert made[0].read_bytes() != contents[0]

@@ -13,7 +13,8 @@ from mixling.config import parse
 from mixling.data.examples import ColumnsConfig, Example
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
-from mixling.runs.distill import DistillConfig, Lessons, make_lessons, soften
+from mixling.runs.distill import Lessons, make_lessons, soften
+from mixling.runs.teacher import DistillConfig
 from mixling.teachers.base import FunctionTeacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet

@@ -9,7 +9,7 @@ Two widths that gMLP prints cannot be those of its counts: with 3072 the models 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,14 +36,16 @@ from mixling.text.fingerprint import MinHash, Tsp, Units
 
 @dataclass(frozen=True)
 class Preset:
-    """A model of a paper.
+    """A model by name.
 
     vocabulary: units of the embedding table that the paper's parameter counts are of; None where there is no table.
+    recipe: what of a run's configuration (`RunConfig`) goes with the model; of the papers' models nothing.
     """
 
     config: ModelConfig
     source: str
     vocabulary: int | None = None
+    recipe: dict[str, Any] = field(default_factory=dict)
 
 
 def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> ModelConfig:

@@ -13,7 +13,7 @@ from mixling.data.examples import ColumnsConfig
 from mixling.errors import ModelFileError, TrainingError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
-from mixling.runs.distill import DistillConfig
+from mixling.runs.teacher import DistillConfig
 from mixling.tasks.base import Task, TaskName
 from mixling.tasks.classification import Classification, MultiLabel
 from mixling.tasks.token_labelling import TokenLabelling

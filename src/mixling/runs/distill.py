@@ -6,8 +6,6 @@ Jiao et al. 2020. Decided here: only the teacher's probabilities are softened, t
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -15,45 +13,20 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
-from mixling.config import Config
 from mixling.data.examples import ColumnsConfig, Example, Task
 from mixling.data.store import ExampleStore
-from mixling.data.unlabelled import Pieces, choose_texts, read_unlabelled
-from mixling.errors import ConfigError
-from mixling.runtime.session import FILE_NAME
+from mixling.data.unlabelled import choose_texts, read_unlabelled
+from mixling.runs.teacher import DistillConfig, Say, TrainMember, open_teacher
 from mixling.storage import write_json
 from mixling.tasks.evaluation import evaluate
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import Answer, Teacher
-from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
-from mixling.teachers.saved import FileTeacher, SavedTeacher
-from mixling.teachers.transformer import TransformerTeacher, is_transformer
+from mixling.teachers.saved import FileTeacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 
-Say = Callable[[str], None]
-
 _TINY = 1e-6  # beside which a probability of a 16-bit answer is nothing
-
-
-class DistillConfig(Config):
-    """A teacher, the text that it labels, and how much of it is believed."""
-
-    teacher: str = Field(description="run folder, model.onnx, transformers folder, hf:NAME, or file of answers")
-    fine_tune: bool = Field(False, description="train the teacher, a transformers model, on the labelled rows first")
-    tuning: FineTuneConfig = FineTuneConfig()
-    max_len: int = Field(256, ge=8, description="subwords of a text that a transformers teacher reads")
-    unlabelled: tuple[str, ...] = ()
-    test: tuple[str, ...] = Field((), description="rows whose texts are left out of the unlabelled ones, as dev's are")
-    pieces: Pieces = Field(
-        "auto", description="auto: sentences, where unlabelled texts are more than twice as long as labelled ones"
-    )
-    limit: int = Field(40_000, ge=1, description="unlabelled texts, drawn at random")
-    temperature: float = Field(1.5, gt=0, le=20, description="the teacher's probabilities to the power of 1 / this")
-    copies: int = Field(2, ge=1, description="how often an epoch has each labelled row")
-    gold: float = Field(0.5, ge=0, le=1, description="share of the true label in the targets of labelled rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +54,7 @@ def make_lessons(
     folder: Path | None,
     teacher: Teacher | None = None,
     unlabelled: Iterable[Text] = (),
+    train_member: TrainMember | None = None,
     say: Say = lambda message: None,
 ) -> Lessons:
     """Label the texts and put them together.
@@ -89,13 +63,17 @@ def make_lessons(
         smoothing: label smoothing of the true labels.
         folder: keeps a teacher that is fine-tuned here, and the answers; None: nowhere.
         teacher, unlabelled: objects of the caller's instead of, and beside, those that the configuration names.
+        train_member: trains a model like the student with a seed, into a folder, for the teacher "self".
 
     Raises:
         ConfigError: no teacher is of that name.
         DataError: rows that cannot be used, or answers that are none.
     """
     if teacher is None:
-        teacher = open_teacher(config, train, dev, labels, columns=columns, seed=seed, folder=folder, say=say)
+        teacher = open_teacher(
+            config, train, dev, labels,
+            columns=columns, seed=seed, folder=folder, train_member=train_member, say=say,
+        )  # fmt: skip
     answer_folder = None if folder is None else folder / "answers"
     of_dev = collect_answers(teacher, _texts(dev), labels, folder=answer_folder)
     quality = _say_quality(of_dev, dev, labels, say)
@@ -138,43 +116,6 @@ def make_lessons(
     )
 
 
-def open_teacher(
-    config: DistillConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
-    labels: LabelSet,
-    *,
-    columns: ColumnsConfig,
-    seed: int,
-    folder: Path | None,
-    say: Say,
-) -> Teacher:
-    """The teacher that the configuration names, fine-tuned if it should be.
-
-    Raises:
-        ConfigError: there is none of that name, or it cannot be fine-tuned here.
-        ModelFileError: it is damaged.
-    """
-    name, path = config.teacher, Path(config.teacher)
-    if is_transformer(name):
-        name = name.removeprefix("hf:")
-        if config.fine_tune:
-            if folder is None:
-                raise ConfigError("a teacher that is fine-tuned needs a folder: use `mixling distill`")
-            name = _tuned(name, config, train, dev, labels, seed=seed, folder=folder, say=say)
-        return TransformerTeacher(name, kind=labels.kind, max_len=config.max_len)
-    if config.fine_tune:
-        raise ConfigError(f"--fine-tune: {name} is no model of the transformers library")
-    if (path / FILE_NAME).is_file() or (path.suffix == ".onnx" and path.is_file()):
-        return SavedTeacher(path)
-    if path.is_file():
-        return FileTeacher(name, text=columns.text, text_pair=columns.text_pair, tokens=columns.tokens)
-    raise ConfigError(
-        f"--teacher: {name} is no model; allowed: a run folder or its model.onnx, a folder of the transformers library "
-        "or hf:NAME, a file of texts and probabilities (.jsonl, .parquet)"
-    )
-
-
 def soften(answer: Answer, temperature: float, labels: LabelSet) -> Answer:
     """Probabilities to the power of 1 / temperature, of sum 1 again; of several labels the odds to that power."""
     if answer is None:
@@ -199,36 +140,6 @@ def _mixed(answer: Answer, gold: npt.NDArray[np.float32], share: float) -> npt.N
     out = gold.copy()  # of a tagger: words that the teacher did not read have the true tag alone
     out[: len(answer)] = share * gold[: len(answer)] + (1 - share) * answer[: len(gold)]
     return out
-
-
-def _tuned(
-    base: str,
-    config: DistillConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
-    labels: LabelSet,
-    *,
-    seed: int,
-    folder: Path,
-    say: Say,
-) -> str:
-    """The folder of the fine-tuned teacher, which is made if it is not there yet."""
-    content = [base, config.tuning.to_dict(), labels.to_dict(), seed]
-    found = hashlib.sha256(json.dumps(content).encode())
-    for store in (train, dev):
-        found.update(store.text_hashes().tobytes())
-        found.update(json.dumps([store.target(i) for i in range(len(store))]).encode())
-    record, model = folder / "fine-tuned.json", folder / "model"
-    values = {"of": found.hexdigest()}
-    if model.is_dir() and record.exists() and json.loads(record.read_text("utf-8")) == values:
-        say(f"teacher: {model} was fine-tuned before")
-        return str(model)
-    record.unlink(missing_ok=True)
-    say(f"teacher: {base} is fine-tuned on {len(train):,} rows")
-    folder.mkdir(parents=True, exist_ok=True)
-    fine_tune(base, train, dev, labels, folder=model, config=config.tuning, seed=seed, say=say)
-    write_json(record, values)
-    return str(model)
 
 
 def _texts(store: ExampleStore) -> list[Text]:

@@ -20,7 +20,7 @@ from mixling.data.examples import read_examples
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
-from mixling.models.model import Model, build_model, count_parameters
+from mixling.models.model import build_model, count_parameters
 from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, StartConfig
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import WRITTEN, Run, write_folder
@@ -80,6 +80,7 @@ def fit(
     weights: npt.NDArray[np.float32] | None = None,
     teacher: Teacher | None = None,
     unlabelled: Iterable[Text] = (),
+    vectors: WordVectors | None = None,
     resume: bool = False,
     processes: Processes | None = None,
     observer: Observer | None = None,
@@ -90,6 +91,7 @@ def fit(
     Args:
         weights: one for each training example.
         teacher, unlabelled: of a run with `config.distill`, see `make_lessons`; by default those that it names.
+        vectors: to begin with, instead of those that `config.start` speaks of.
         resume: go on from the folder's checkpoint.
 
     Returns:
@@ -104,8 +106,10 @@ def fit(
     counts = train.label_counts()
     task = task_type(labels, config.train.loss, np.array([counts.get(name, 0) for name in labels.names]))
     texts, targets = train, labels.targets([train.target(i) for i in range(len(train))])
+    if vectors is None and not resume:
+        vectors = _vectors(config, train, say)
     if config.distill is not None:
-        lessons = _lessons(config, train, dev, labels, folder, teacher, unlabelled, processes, say)
+        lessons = _lessons(config, train, dev, labels, folder, teacher, unlabelled, vectors, processes, say)
         texts, targets = lessons.texts, lessons.targets
         if weights is not None:
             weights = np.where(lessons.rows < 0, 1, weights[lessons.rows]).astype(np.float32)
@@ -131,8 +135,9 @@ def fit(
         model.frontend.load_embeddings(config.model.frontend.embeddings)
     say(f"{len(labels)} labels, {len(vocabulary):,} units, {count_parameters(model):,} parameters")
     say_truncated(data.train, text.max_len, say)
-    if not resume:
-        _start(config, model, encoder, train, say)
+    if vectors is not None:
+        started = start_bottleneck(model.frontend, encoder, vectors)
+        say(f"start: the features explain {started.explained:.0%} of the vectors of {started.words:,} words")
     if processes.is_main:
         remove_leftovers(folder)
         if not resume:
@@ -166,6 +171,7 @@ def _lessons(
     folder: Path,
     teacher: Teacher | None,
     unlabelled: Iterable[Text],
+    vectors: WordVectors | None,
     processes: Processes,
     say: Callable[[str], None],
 ) -> Lessons:
@@ -185,6 +191,7 @@ def _lessons(
         folder=folder / TEACHER_FOLDER,
         teacher=teacher,
         unlabelled=unlabelled,
+        train_member=_Member(config, train, dev, vectors),
         say=say if processes.is_main else lambda message: None,
     )
     if processes.is_main:
@@ -192,29 +199,41 @@ def _lessons(
     return lessons
 
 
-def _start(
-    config: RunConfig, model: Model, encoder: TextEncoder, train: ExampleStore, say: Callable[[str], None]
-) -> None:
-    """Let the bottleneck begin with word vectors, if it should."""
+class _Member:
+    """Trains a model like the student on the labelled rows alone."""
+
+    def __init__(self, config: RunConfig, train: ExampleStore, dev: ExampleStore, vectors: WordVectors | None) -> None:
+        # The student's epochs and budget are of other rows.
+        own = config.train.model_copy(update={"epochs": None, "time_budget": None})
+        self._config = config.model_copy(update={"distill": None, "train": own, "start": StartConfig()})
+        self._train, self._dev, self._vectors = train, dev, vectors
+        self.record = [config.start.to_dict(), config.distill and config.distill.unlabelled, self._config.to_dict()]
+
+    def __call__(self, seed: int, folder: Path) -> None:
+        """As `TrainMember`."""
+        config = self._config.model_copy(update={"train": self._config.train.model_copy(update={"seed": seed})})
+        fit(config, self._train, self._dev, folder=folder, vectors=self._vectors)
+
+
+def _vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], None]) -> WordVectors | None:
+    """What the bottleneck begins with, if it begins with word vectors."""
     start, text = config.start, config.model.text
     hashed = not isinstance(text.projection, Units | AveragedEmbedding)
     if start == StartConfig() and config.distill is not None and hashed:
         # What the teacher labels teaches something without it, too.
         start = StartConfig(texts=config.distill.unlabelled, text_column=config.data.columns.text)
-    if start == StartConfig(text_column=start.text_column):
-        return
+    if start.vectors is None and not start.texts and not start.training_texts:
+        return None
     check_projection(text)
     if start.vectors is not None:
-        vectors = WordVectors.load(start.vectors)
-    else:
-        texts: Iterable[Text] = (train.text(i) for i in range(len(train)))
-        if start.texts:
-            texts = itertools.chain(texts, read_texts(start.texts, text=start.text_column))
-        counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
-        vectors = train_vectors(texts, counting)
-        say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
-    started = start_bottleneck(model.frontend, encoder, vectors)
-    say(f"start: the features explain {started.explained:.0%} of the vectors of {started.words:,} words")
+        return WordVectors.load(start.vectors)
+    texts: Iterable[Text] = (train.text(i) for i in range(len(train)))
+    if start.texts:
+        texts = itertools.chain(texts, read_texts(start.texts, text=start.text_column))
+    counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
+    vectors = train_vectors(texts, counting)
+    say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
+    return vectors
 
 
 def label_set(train: ExampleStore, kind: LabelKind) -> LabelSet:

