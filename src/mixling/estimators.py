@@ -28,7 +28,7 @@ from mixling.data.in_memory import (
 from mixling.data.splits import check_labels, split_dev
 from mixling.data.store import ExampleStore
 from mixling.errors import DataError, ModelFileError, NotFittedError
-from mixling.models.presets import DEFAULT_PRESET, model_config
+from mixling.models.presets import DEFAULT_PRESET, model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit
 from mixling.runs.teacher import DistillConfig
 from mixling.runtime.predictor import Predictor
@@ -106,12 +106,16 @@ class _Estimator(BaseEstimator, ABC):
         train = {"epochs": self.epochs, "time_budget": self.time_budget, "seed": self.seed, "optim": optim}
         if self.batch_size is not None:
             train["batch_size"] = self.batch_size
-        values = {"task": task, "model": model_config(self.model or DEFAULT_PRESET).to_dict(), "train": train}
-        config = parse(RunConfig, merge(values, self.config or {}), where=type(self).__name__)
+
+        def configure(model: str, changes: dict[str, Any]) -> RunConfig:
+            values = {"task": task, "model": model_config(model, changes).to_dict(), "train": train}
+            recipe = {} if "start" in (self.config or {}) else preset_values(model)
+            return parse(RunConfig, merge(merge(recipe, values), self.config or {}), where=type(self).__name__)
+
         if self.model is not None:
-            return config
-        values["model"] = model_config(choose_model(rows, config).name).to_dict()
-        return parse(RunConfig, merge(values, self.config or {}), where=type(self).__name__)
+            return configure(self.model, {})
+        choice = choose_model(rows, configure(DEFAULT_PRESET, {}))
+        return configure(choice.name, choice.changes)
 
     @property
     def predictor_(self) -> Predictor:

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from mixling.comparison.entrants import MATCHED, OWN, entrants, matched_transformer, own_choice
+from mixling.config import parse
+from mixling.data.examples import Example
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.models.model import build_model, count_parameters
-from mixling.models.presets import DEFAULT_PRESET, model_config
+from mixling.models.presets import model_config
 from mixling.runs import RunConfig
 from mixling.runs.config import StartConfig
 
-NOTHING = ExampleStore.from_examples([])
+FEW = ExampleStore.from_examples(Example(f"some text {i}", "a", "x", i) for i in range(9))
 
 
 @pytest.mark.parametrize(
@@ -54,15 +56,20 @@ def test_the_transformer_of_a_bare_projection_is_one_small_layer() -> None:
 
 
 def test_the_choice_is_that_of_train() -> None:
-    config = RunConfig(task="tagging")
-    assert own_choice(config, NOTHING, NOTHING) == RunConfig(task="tagging", model=model_config(DEFAULT_PRESET))
+    config = parse(RunConfig, {"train": {"seed": 5}}, where="test")
+    chosen = own_choice(config, FEW, FEW)
+    assert chosen.model == model_config("mixling-small", {"text": {"max_len": 64}})
+    assert (chosen.train.seed, chosen.start.training_texts) == (5, True)
+    started = config.model_copy(update={"start": StartConfig(vectors="folder")})
+    assert own_choice(started, FEW, FEW).start == started.start
 
 
 def test_a_model_takes_part_once() -> None:
     config = RunConfig()
-    field = entrants(config, own_choice(config, NOTHING, NOTHING), ["pnlp-mixer-small", "pnlp-mixer-x-small"])
+    field = entrants(config, config, ["pnlp-mixer-small", "pnlp-mixer-x-small"])
     assert [one.name for one in field] == [OWN, "pnlp-mixer-small", MATCHED]
     assert field[0].about.endswith("pnlp-mixer-x-small")
+    assert entrants(config, own_choice(config, FEW, FEW), [])[0].about.endswith("mixling-small")
     other = config.model_copy(update={"model": model_config("pnlp-mixer-base")})
     assert [one.name for one in entrants(config, other, [])] == [OWN, "pnlp-mixer-x-small", MATCHED]
     assert field[2].config.train == config.train

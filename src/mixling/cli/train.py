@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -151,7 +152,7 @@ def run_training(
         train_rows, dev_rows = runs.read_data(settled, spool_dir=disk, say=terminal.say)
         if settle is not None and not is_model_given(given, config, overrides):
             choice = runs.choose_model(train_rows, settled)
-            settled, _ = settle(model=choice.name)
+            settled, _ = settle(chosen=choice.values)
             terminal.say(f"model: {choice.name} ({choice.why}; --model takes another)")
         run = runs.fit(
             settled,
@@ -186,12 +187,12 @@ def configure(
     toml: str | None,
     vocabulary: str | None,
     overrides: Sequence[str],
-    model: str | None = None,
+    chosen: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[RunConfig, str]:
     """The configuration of a run: the TOML file's values, over them the options, over them `--set`.
 
     Args:
-        model: the preset to take where none is given; None: any, to be chosen when the rows are known.
+        chosen: what `choose_model` says, below all else; until the rows are known, nothing.
 
     Returns:
         the configuration, and a remark on the task where it was not given.
@@ -201,7 +202,7 @@ def configure(
         DataError: the first training file, looked at for the task, cannot be read.
     """
     from mixling.config import merge, parse, read_overrides, read_toml
-    from mixling.models.presets import DEFAULT_PRESET
+    from mixling.models.presets import DEFAULT_PRESET, preset_values
     from mixling.runs import RunConfig
 
     values = read_toml(toml) if toml else {}
@@ -216,7 +217,11 @@ def configure(
     values = merge(values, changes)
     given = values.get("model", {})
     if not (isinstance(given, str) or {"preset", "layers"} & given.keys()):
-        given = {"preset": model or DEFAULT_PRESET, **given}
+        given = merge({"preset": DEFAULT_PRESET}, merge(chosen.get("model", {}), given))
+    recipe = preset_values(given if isinstance(given, str) else given.get("preset", ""))
+    if "start" in values:  # the user's own takes its place
+        recipe = {key: value for key, value in recipe.items() if key != "start"}
+    values = merge(recipe, values)
     values["model"] = _model(given, model_changes).to_dict()
     remark = ""
     if "task" not in values:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import torch
 
+from mixling.config import merge, parse
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.mixers.attention import AttentionConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder
 from mixling.models.model import ModelConfig, count_parameters
-from mixling.models.presets import PRESETS, model_config
+from mixling.models.presets import PRESETS, model_config, preset_values
 from mixling.runs import RunConfig, choose_model
 from mixling.training.start import check_projection
 
@@ -46,7 +47,10 @@ class Entrant:
 
 def own_choice(config: RunConfig, train: ExampleStore, dev: ExampleStore) -> RunConfig:
     """What `mixling train` trains on these rows where no model is named; all else is as `config` says."""
-    return config.model_copy(update={"model": model_config(choose_model(train, config).name)})
+    choice = choose_model(train, config)
+    model = model_config(choice.name, choice.changes)
+    recipe = {"start": config.start.to_dict()} if config.start.kind != "random" else preset_values(choice.name)
+    return parse(RunConfig, merge({**config.to_dict(), "model": model.to_dict()}, recipe), where=choice.name)
 
 
 def entrants(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list[Entrant]:
@@ -61,7 +65,9 @@ def entrants(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list
         ConfigError: an unknown name or file; two models of one name; a start from word vectors where a model has no
             hashed features.
     """
-    like = [name for name in PRESETS if PRESETS[name].config == chosen.model]
+    like = [
+        name for name in PRESETS if model_config(name, {"text": {"max_len": chosen.model.text.max_len}}) == chosen.model
+    ]
     about = "what `mixling train` chooses" + (f": {like[0]}" if like else "")
     out = [Entrant(name=OWN, about=about, config=chosen)]
     for name in dict.fromkeys((*ALWAYS, *names)):

@@ -1,4 +1,4 @@
-"""The papers' models by name.
+"""Models by name: the papers', and our own.
 
 Models over an embedding table leave its size to the vocabulary, which by default is trained on the user's own text;
 `vocabulary` is the size that the paper's counts are of.
@@ -60,6 +60,21 @@ def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> 
     )
 
 
+def own(*, num_features: int, dim: int, ffn_dim: int, window: int = 1, **options: Any) -> ModelConfig:
+    """Our own small model: hashed words, a factorised window, one channel MLP, three pools.
+
+    No token mixing: below some 20,000 rows it costs accuracy (experiments/README.md), and a text is its words.
+    """
+    return ModelConfig(
+        text=TextConfig(projection=MinHash(num_features=num_features), max_len=128, contractions=True),
+        frontend=FrontendConfig(window=window, window_form="factorised"),
+        dim=dim,
+        layers=(BlockConfig(feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)),),
+        head=HeadConfig(pooling="all"),
+        **options,
+    )
+
+
 def _layer(mixer: MixerConfig, ffn_dim: int | None, **options: Any) -> BlockConfig:
     feed_forward = None if ffn_dim is None else FeedForwardConfig(ffn_dim=ffn_dim)
     return BlockConfig(mixers=(mixer,), feed_forward=feed_forward, **options)
@@ -116,6 +131,8 @@ def hypermixer_family(
     return _on_units(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=norm == "pre")
 
 
+_OWN = "ours"
+_OWN_RECIPE = {"start": {"training_texts": True}}
 _TABLE_5 = "pNLP-Mixer, Table 5"
 _BASELINE = "pNLP-Mixer, section 4.3"
 _BASE = pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=0)
@@ -128,6 +145,9 @@ def _pnlp_baseline(layer: BlockConfig) -> ModelConfig:
 
 
 PRESETS: dict[str, Preset] = {
+    "mixling-tiny": Preset(own(num_features=2048, dim=32, ffn_dim=128), _OWN, recipe=_OWN_RECIPE),
+    "mixling-small": Preset(own(num_features=4096, dim=64, ffn_dim=256), _OWN, recipe=_OWN_RECIPE),
+    "mixling-base": Preset(own(num_features=5120, dim=128, ffn_dim=256), _OWN, recipe=_OWN_RECIPE),
     "pnlp-mixer-x-large": Preset(pnlp_mixer(num_features=2048, window=1, dim=512, num_layers=4), _TABLE_5),
     "pnlp-mixer-large": Preset(pnlp_mixer(num_features=2048, window=1, dim=256, num_layers=4), _TABLE_5),
     "pnlp-mixer-base": Preset(pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=2), _TABLE_5),
@@ -190,6 +210,17 @@ PRESETS: dict[str, Preset] = {
     "gmlp": Preset(hypermixer_family(SpatialGatingConfig(ffn_dim=1362), None), _HYPERMIXER, 30_522),
 }
 DEFAULT_PRESET = "pnlp-mixer-x-small"
+
+
+def preset_values(name: str) -> dict[str, Any]:
+    """What a named model says of a run: its recipe; of a TOML file that of the preset it starts from.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if name.endswith(".toml"):
+        name = str(read_toml(Path(name)).get("preset", ""))
+    return PRESETS[name].recipe if name in PRESETS else {}
 
 
 def model_config(name: str, changes: dict | None = None) -> ModelConfig:

@@ -18,7 +18,7 @@ from mixling.tasks.base import Task, TaskName
 from mixling.tasks.classification import Classification, MultiLabel
 from mixling.tasks.token_labelling import TokenLabelling
 from mixling.text.labels import LabelKind
-from mixling.training.recipe import TrainConfig
+from mixling.training.recipe import Start, TrainConfig
 
 FORMAT_VERSION = 1
 TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and the answers
@@ -49,6 +49,13 @@ class StartConfig(Config):
     texts: tuple[str, ...] = Field((), description="files of unlabelled text, from which vectors are made first")
     text_column: str = Field("text", description="where the files have columns")
     training_texts: bool = Field(False, description="vectors are made from the training texts, too")
+
+    @property
+    def kind(self) -> Start:
+        """Random numbers, vectors of the training rows' text, or of more."""
+        if self.vectors is not None or self.texts:
+            return "text"
+        return "rows" if self.training_texts else "random"
 
     @model_validator(mode="after")
     def _one_source(self) -> StartConfig:

@@ -120,7 +120,14 @@ def fit(
         else train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
     )
     text = text.for_vocabulary(vocabulary)
-    config = config.model_copy(update={"model": config.model.model_copy(update={"text": text})})
+    training = config.train.settled(
+        len(texts),
+        rows_per_label=len(train) / len(labels) if kind == "single" else None,
+        start=start_of(config).kind,
+        taught=config.distill is not None,
+    )
+    model_config = config.model.model_copy(update={"text": text})
+    config = config.model_copy(update={"model": model_config, "train": training})
     encoder = TextEncoder(text, vocabulary)
     data = TrainingData(
         train=TextSet(texts, encoder, keep=not texts.spooled),
@@ -205,9 +212,9 @@ class _Member:
     def __init__(self, config: RunConfig, train: ExampleStore, dev: ExampleStore, vectors: WordVectors | None) -> None:
         # The student's epochs and budget are of other rows.
         own = config.train.model_copy(update={"epochs": None, "time_budget": None})
-        self._config = config.model_copy(update={"distill": None, "train": own, "start": StartConfig()})
+        self._config = config.model_copy(update={"distill": None, "train": own, "start": start_of(config)})
         self._train, self._dev, self._vectors = train, dev, vectors
-        self.record = [config.start.to_dict(), config.distill and config.distill.unlabelled, self._config.to_dict()]
+        self.record = self._config.to_dict()
 
     def __call__(self, seed: int, folder: Path) -> None:
         """As `TrainMember`."""
@@ -215,14 +222,18 @@ class _Member:
         fit(config, self._train, self._dev, folder=folder, vectors=self._vectors)
 
 
+def start_of(config: RunConfig) -> StartConfig:
+    """What the bottleneck begins with; of a distilled run, where nothing is said, with the text that is labelled."""
+    hashed = not isinstance(config.model.text.projection, Units | AveragedEmbedding)
+    if config.start.kind == "random" and config.distill is not None and config.distill.unlabelled and hashed:
+        return StartConfig(texts=config.distill.unlabelled, text_column=config.data.columns.text)
+    return config.start
+
+
 def _vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], None]) -> WordVectors | None:
     """What the bottleneck begins with, if it begins with word vectors."""
-    start, text = config.start, config.model.text
-    hashed = not isinstance(text.projection, Units | AveragedEmbedding)
-    if start == StartConfig() and config.distill is not None and hashed:
-        # What the teacher labels teaches something without it, too.
-        start = StartConfig(texts=config.distill.unlabelled, text_column=config.data.columns.text)
-    if start.vectors is None and not start.texts and not start.training_texts:
+    start, text = start_of(config), config.model.text
+    if start.kind == "random":
         return None
     check_projection(text)
     if start.vectors is not None:

@@ -17,8 +17,8 @@ class OptimConfig(Config):
     """AdamW with warm-up and cosine decay; defaults chosen on the dev splits of CLINC150 and MTOP (English)."""
 
     lr: float = Field(2e-3, gt=0, le=1)
-    table_lr: float = Field(
-        1.0, ge=0, le=10, description="rate of the front end's table as a share of lr; 0 leaves it as it began"
+    table_lr: float | None = Field(
+        None, ge=0, le=10, description="rate of the front end's table as a share of lr; None: by what it begins with"
     )
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
@@ -34,9 +34,10 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
 
     A group's `share` is that of its rate in the schedule's.
     """
+    table_lr = 1.0 if config.table_lr is None else config.table_lr
     trained = [(name, item) for name, item in model.named_parameters() if item.requires_grad]
     groups = [
-        {"params": [p for name, p in trained if name == _TABLE], "share": config.table_lr},
+        {"params": [p for name, p in trained if name == _TABLE], "share": table_lr},
         {"params": [p for name, p in trained if name != _TABLE and p.ndim >= 2], "share": 1.0},
         {"params": [p for _, p in trained if p.ndim < 2], "share": 1.0, "weight_decay": 0.0},
     ]
