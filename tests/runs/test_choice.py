@@ -37,6 +37,11 @@ def test_by_rows_text_and_teacher(values: dict[str, Any], count: int, name: str)
     assert model_config(choice.name, choice.changes).text.max_len == 64
 
 
+def test_many_labels_take_the_larger_one() -> None:
+    many = ExampleStore.from_examples(Example("a text", str(i % 20), "x", i) for i in range(40))
+    assert choose_model(many, config()).name == "mixling-base"
+
+
 @pytest.mark.parametrize(("words", "max_len"), [(1, 64), (64, 64), (65, 96), (300, 320), (5000, 1024)])
 def test_the_length_is_that_of_the_rows(words: int, max_len: int) -> None:
     assert choose_model(rows(30, words), config()).changes == {"text": {"max_len": max_len}}

@@ -13,7 +13,7 @@ from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
 _SAMPLE = 1000  # texts whose words are counted
-_MANY_ROWS = 20_000
+_MANY_ROWS, _MANY_LABELS = 20_000, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Choice:
 
 
 def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
-    """Our small model for few rows, the base one for many, or where more text or a teacher stands behind them.
+    """Our small model for few rows of few labels; the base one for more, or where text or a teacher stands behind them.
 
     The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024.
     Chosen by dev accuracy on several sets (experiments/README.md).
@@ -44,9 +44,9 @@ def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
         return Choice("mixling-base", changes, "there is a teacher")
     if config.start.kind == "text":
         return Choice("mixling-base", changes, "there is more text to begin with")
-    if len(train) >= _MANY_ROWS:
-        return Choice("mixling-base", changes, f"{len(train):,} rows")
-    return Choice("mixling-small", changes, f"{len(train):,} rows")
+    labels = len(train.label_counts())
+    name = "mixling-base" if len(train) >= _MANY_ROWS or labels >= _MANY_LABELS else "mixling-small"
+    return Choice(name, changes, f"{len(train):,} rows, {labels} labels")
 
 
 def _length(text: Text) -> int:

@@ -20,6 +20,7 @@ from mixling.data.examples import read_examples
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
+from mixling.errors import DataError
 from mixling.models.model import build_model, count_parameters
 from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, StartConfig
 from mixling.runs.distill import Lessons, make_lessons
@@ -242,7 +243,13 @@ def _vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], None])
     if start.texts:
         texts = itertools.chain(texts, read_texts(start.texts, text=start.text_column))
     counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
-    vectors = train_vectors(texts, counting)
+    try:
+        vectors = train_vectors(texts, counting)
+    except DataError as error:
+        if start.kind != "rows":
+            raise
+        say(f"start: from random numbers; {error}")  # the rows' own text is a try
+        return None
     say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
     return vectors
 
