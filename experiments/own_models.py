@@ -48,7 +48,6 @@ from mixling.storage import write_json
 from mixling.text.labels import LabelSet
 from mixling.training.predict import predict_logits
 
-
 NONE: Mapping[str, str] = MappingProxyType({})
 
 

@@ -13,7 +13,7 @@ import pytest
 from mixling.errors import DataError, ModelFileError
 from mixling.runtime.predictor import Predictor
 from mixling.teachers.answers import collect_answers
-from mixling.teachers.base import FunctionTeacher, Teacher
+from mixling.teachers.base import EnsembleTeacher, FunctionTeacher, Teacher
 from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
@@ -32,6 +32,17 @@ def test_a_function_with_its_own_order_of_labels() -> None:
     assert second is None
     (tagged,) = FunctionTeacher(lambda texts: [[{"O": 1.0}, {"B-x": 0.5, "O": 0.5}]]).answers([["u", "v"]], TAGS)
     np.testing.assert_allclose(tagged, [[1, 0, 0], [0.5, 0.5, 0]])
+
+
+def test_the_mean_of_several() -> None:
+    first = FunctionTeacher(lambda texts: [[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]], key="f")
+    second = FunctionTeacher(lambda texts: [[0.1, 0.1, 0.8], None], key="s")
+    ensemble = EnsembleTeacher([first, second])
+    found = ensemble.answers(["x", "y"], LABELS)
+    np.testing.assert_allclose(found[0], [0.3, 0.2, 0.5], atol=1e-6)
+    assert found[1] is None
+    assert ensemble.key == "f s"
+    assert EnsembleTeacher([first, FunctionTeacher(lambda texts: [])]).key is None
 
 
 @pytest.mark.parametrize(

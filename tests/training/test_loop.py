@@ -20,9 +20,10 @@ from mixling.errors import StorageError, TrainingError
 from mixling.mixers.base import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.training import loop
+from mixling.training.interrupts import Interrupts
 from mixling.training.loop import HISTORY, Observer, Trainer
 from mixling.training.optim import OptimConfig, learning_rate
-from mixling.training.recipe import TrainConfig
+from mixling.training.recipe import Start, TrainConfig
 
 MakeTrainer = Callable[..., Trainer]
 QUICK: dict[str, Any] = {
@@ -165,6 +166,29 @@ def test_evaluations_are_at_each_epoch_and_at_least_ten(trainer: MakeTrainer) ->
 def test_planned_epochs(num_examples: int, epochs: int) -> None:
     assert TrainConfig().planned_epochs(num_examples) == epochs
     assert TrainConfig(epochs=7).planned_epochs(num_examples) == 7
+
+
+@pytest.mark.parametrize(
+    ("examples", "rows_per_label", "start", "taught", "epochs", "table_lr"),
+    [
+        (6_000, 3_000.0, "random", False, 40, 1.0),  # as planned from scratch
+        (6_000, 3_000.0, "rows", False, 5, 1.0),
+        (6_000, 3_000.0, "text", False, 5, 0.3),
+        (15_000, 100.0, "rows", False, 25, 1.0),
+        (9_000_000, 3_000_000.0, "text", False, 3, 0.3),
+        (10_000, None, "rows", False, 40, 1.0),  # words' labels, or several
+        (50_000, 3_000.0, "text", True, 5, 1.0),
+        (1_000, 3_000.0, "random", True, 20, 1.0),
+    ],
+)
+def test_what_is_left_open_is_settled_by_the_data(
+    examples: int, rows_per_label: float | None, start: Start, taught: bool, epochs: int, table_lr: float
+) -> None:
+    done = TrainConfig().settled(examples, rows_per_label=rows_per_label, start=start, taught=taught)
+    assert (done.epochs, done.optim.table_lr) == (epochs, table_lr)
+    given = TrainConfig(epochs=2, optim=OptimConfig(table_lr=0.5))
+    assert given.settled(examples, rows_per_label=rows_per_label, start=start, taught=taught) == given
+    assert done.settled(examples, rows_per_label=rows_per_label, start=start, taught=taught) == done
 
 
 def test_the_rate_of_every_step_is_the_schedule_s(trainer: MakeTrainer) -> None:
@@ -383,3 +407,15 @@ def test_class_weights_and_smoothing_reach_the_loss(trainer: MakeTrainer) -> Non
     plain.fit()
     other.fit()
     assert weights_of(plain) != weights_of(other)
+
+
+@pytest.mark.parametrize(("share", "moved"), [(None, 0.1), (1.0, 0.1), (0.3, 0.03), (0.0, 0.0)])
+def test_the_table_has_a_rate_of_its_own(share: float | None, moved: float, trainer: Callable[..., Trainer]) -> None:
+    """AdamW's first step moves every weight that has a gradient by the rate."""
+    optim = OptimConfig(lr=0.1, table_lr=share, weight_decay=0, warmup=0, clip_norm=None)
+    made = trainer(TrainConfig(optim=optim, epochs=1), dropout=0.0)
+    before = {name: value.detach().clone() for name, value in made.model.named_parameters()}
+    made._step(made._plan(), Interrupts(enabled=False))
+    steps = {name: (value - before[name]).abs().max().item() for name, value in made.model.named_parameters()}
+    assert steps["frontend.weight"] == pytest.approx(moved, rel=1e-2, abs=1e-9)
+    assert steps["head.output.weight"] == pytest.approx(0.1, rel=1e-2)
