@@ -211,8 +211,9 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         beside = baseline(train, dev, test, labels)
         mean = np.mean(hits, axis=0)
         sizes = np.ones(len(mean))
-        out["interval"] = rate_interval(mean, sizes)
-        out["difference"] = resampled(mean - beside.pop("hits"), sizes)
+        out["interval"] = asdict(rate_interval(mean, sizes))
+        ahead = mean - beside.pop("hits")
+        out["difference"] = {"mean": float(ahead.mean()), **asdict(resampled(ahead, sizes))}
         out["tfidf"] = beside
     return out
 
