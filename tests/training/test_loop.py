@@ -172,7 +172,7 @@ def test_planned_epochs(num_examples: int, epochs: int) -> None:
     ("examples", "rows_per_label", "start", "taught", "epochs", "table_lr"),
     [
         (6_000, 3_000.0, "random", False, 40, 1.0),  # as planned from scratch
-        (6_000, 3_000.0, "rows", False, 5, 1.0),
+        (6_000, 3_000.0, "rows", False, 10, 1.0),
         (6_000, 3_000.0, "text", False, 5, 0.3),
         (15_000, 100.0, "rows", False, 25, 1.0),
         (9_000_000, 3_000_000.0, "text", False, 3, 0.3),

@@ -37,8 +37,9 @@ class TrainConfig(Config):
     def settled(self, num_examples: int, *, rows_per_label: float | None, start: Start, taught: bool) -> TrainConfig:
         """With what is left open decided by the data; chosen on the dev splits of SST-2, CLINC150 and SNIPS.
 
-        A model that begins with word vectors needs fewer epochs: it learns a label from many rows in a few, and after
-        that learns the rows. Vectors of much text should stay near to what they were, unless a teacher labels as much.
+        A model that begins with word vectors needs fewer epochs, the fewer the more text they are of: it learns a label
+        from many rows in a few, and after that learns the rows. Vectors of much text should stay near to what they
+        were, unless a teacher labels as much.
 
         Args:
             rows_per_label: of a task with one label a text, else None.
@@ -49,7 +50,7 @@ class TrainConfig(Config):
         if self.epochs is None and taught:
             epochs = min(max(round(240_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and start != "random" and rows_per_label is not None:
-            epochs = min(max(round(280 / rows_per_label**0.5), 3), 25)
+            epochs = min(max(round((280 if start == "text" else 560) / rows_per_label**0.5), 3), 25)
         share = self.optim.table_lr
         if share is None:
             share = 0.3 if start == "text" and not taught else 1.0
