@@ -28,7 +28,7 @@ def config(**values: Any) -> RunConfig:
         ({}, 20_000, "mixling-base"),
         ({"start": {"texts": ["more.txt"]}}, 100, "mixling-base"),
         ({"distill": {"teacher": "run"}}, 100, "mixling-base"),
-        ({"task": "tagging", "distill": {"teacher": "run"}}, 100, "mixling-tagger"),
+        ({"task": "tagging", "distill": {"teacher": "run"}}, 100, "mixling-mixer"),
     ],
 )
 def test_by_rows_text_and_teacher(values: dict[str, Any], count: int, name: str) -> None:
@@ -36,6 +36,12 @@ def test_by_rows_text_and_teacher(values: dict[str, Any], count: int, name: str)
     assert choice.name == name
     assert choice.values["model"]["preset"] == name
     assert model_config(choice.name, choice.changes).text.max_len == 64
+
+
+def test_many_pairs_take_token_mixing() -> None:
+    for count, name in ((4_999, "mixling-small"), (5_000, "mixling-mixer")):
+        pairs = ExampleStore.from_examples(Example(("a", "b c"), "ab"[i % 2], "x", i) for i in range(count))
+        assert choose_model(pairs, config()).name == name
 
 
 def test_many_labels_take_the_larger_one() -> None:
@@ -56,5 +62,5 @@ def test_a_few_long_texts_do_not_decide() -> None:
 
 def test_our_models_have_a_recipe_and_the_papers_none() -> None:
     assert {name for name, preset in PRESETS.items() if preset.recipe} == {
-        "mixling-tiny", "mixling-small", "mixling-base", "mixling-tagger",
+        "mixling-tiny", "mixling-small", "mixling-base", "mixling-mixer",
     }  # fmt: skip

@@ -63,8 +63,8 @@ def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> 
 def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None = None, **options: Any) -> ModelConfig:
     """Our own small model: hashed words, a factorised window, channel MLPs, three pools.
 
-    A text's label takes one layer without token mixing, which costs accuracy where rows are few; words' labels take two
-    layers with it (experiments/README.md).
+    A text's label takes one layer without token mixing, which costs accuracy where rows are few; words' labels, and
+    pairs of texts where rows are many, take two layers with it (experiments/README.md).
     """
     mixers = () if mixer is None else (mixer,)
     return ModelConfig(
@@ -149,7 +149,7 @@ def _pnlp_baseline(layer: BlockConfig) -> ModelConfig:
 PRESETS: dict[str, Preset] = {
     "mixling-tiny": Preset(own(num_features=2048, dim=32, ffn_dim=128), _OWN, recipe=_OWN_RECIPE),
     "mixling-small": Preset(own(num_features=4096, dim=64, ffn_dim=256), _OWN, recipe=_OWN_RECIPE),
-    "mixling-tagger": Preset(
+    "mixling-mixer": Preset(
         own(num_features=4096, dim=64, ffn_dim=256, mixer=TokenMLPConfig(hidden_dim=256), num_layers=2),
         _OWN,
         recipe=_OWN_RECIPE,

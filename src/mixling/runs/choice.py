@@ -13,7 +13,7 @@ from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
 _SAMPLE = 1000  # texts whose words are counted
-_MANY_ROWS, _MANY_LABELS = 20_000, 20
+_MANY_ROWS, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,18 @@ class Choice:
 def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     """Our small model for few rows of few labels; the base one for more, or where text or a teacher stands behind them.
 
-    The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (of taggers 256).
+    The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (with token mixing 256).
     Chosen by dev accuracy on several sets (experiments/README.md).
     """
     step = max(1, len(train) // _SAMPLE)
     lengths = [_length(train.text(i)) for i in range(0, len(train), step)]
     words = int(np.quantile(lengths, 0.95)) if lengths else 0
-    most = 256 if config.task == "tagging" else 1024  # a token-mixing MLP has weights for each place
+    pairs = bool(len(train)) and isinstance(train.text(0), tuple)
+    mixing = config.task == "tagging" or (pairs and len(train) >= _MANY_PAIRS)
+    most = 256 if mixing else 1024  # a token-mixing MLP has weights for each place
     changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most)}}
-    if config.task == "tagging":
-        return Choice("mixling-tagger", changes, "words have labels")
+    if mixing:
+        return Choice("mixling-mixer", changes, f"{len(train):,} pairs of texts" if pairs else "words have labels")
     if config.distill is not None:
         return Choice("mixling-base", changes, "there is a teacher")
     if config.start.kind == "text":
