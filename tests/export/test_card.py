@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mixling.config import parse
 from mixling.export.card import model_card
 from mixling.runs import RunConfig
 from mixling.tasks.base import TaskName
@@ -89,3 +90,23 @@ def test_a_float_model_tells_of_no_gate() -> None:
 
 def test_it_is_deterministic() -> None:
     assert card("tagging") == card("tagging")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({}, ["| begins with | random numbers |"]),
+        ({"start": {"training_texts": True}}, ["| begins with | word vectors of the training rows |"]),
+        (
+            {"start": {"texts": ["a.txt"]}, "distill": {"teacher": "teachers/big", "fine_tune": True}},
+            ["| begins with | word vectors of unlabelled text |", "| teacher | big, fine-tuned on the training rows |"],
+        ),
+        ({"distill": {"teacher": "self", "members": 3}}, ["| teacher | 3 models like this one |"]),
+    ],
+)
+def test_what_it_began_with_and_who_taught_it(values: dict[str, Any], told: list[str]) -> None:
+    config = parse(RunConfig, values, where="test").to_dict()
+    report = {"dev": DEV["classification"], "best": {"epoch": 1}, "precision": "int8", "parameters": 1, "file_bytes": 1}
+    text = model_card(config, report, LabelSet(*LABELS["classification"]), folder_files={})
+    assert all(line in text for line in told)
+    assert ("| teacher |" in text) == ("distill" in values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mixling.text.labels import LabelSet
@@ -186,7 +187,24 @@ def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
         "word dropout": train["word_dropout"],
         "label smoothing": train["loss"]["label_smoothing"],
         "seed": train["seed"],
+        "begins with": _start(config["start"]),
+        **_teacher(config["distill"]),
     }
+
+
+def _start(start: Mapping[str, Any]) -> str:
+    if start["vectors"] is not None or start["texts"]:
+        return "word vectors of unlabelled text"
+    return "word vectors of the training rows" if start["training_texts"] else "random numbers"
+
+
+def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
+    if distill is None:
+        return {}
+    name = (
+        f"{distill['members']} models like this one" if distill["teacher"] == "self" else Path(distill["teacher"]).name
+    )
+    return {"teacher": f"{name}, fine-tuned on the training rows" if distill["fine_tune"] else name}
 
 
 def _kind(model: Mapping[str, Any]) -> str:

@@ -33,8 +33,8 @@ class Choice:
 def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     """Our small model for few rows of few labels; the base one for more, or where text or a teacher stands behind them.
 
-    The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (with token mixing 256).
-    Chosen by dev accuracy on several sets (experiments/README.md).
+    The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (with token mixing
+    to 256). Both were chosen by dev accuracy on several sets (experiments/README.md).
     """
     step = max(1, len(train) // _SAMPLE)
     lengths = [_length(train.text(i)) for i in range(0, len(train), step)]
