@@ -334,6 +334,32 @@ def test_segments_add_one_of_two_rows_to_each_bag(tokens: str, projection: MinHa
             assert sorted(bag(made, int(row))) == sorted([*bag(plain, int(bare)), (m + segment, 1.0)])
 
 
+@pytest.mark.parametrize("tokens", ["words", "units"])
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize("projection", [MinHash(num_features=100, num_hashes=4), Units(num_features=len(UNITS))])
+def test_overlap_marks_the_words_of_both_texts(tokens: str, projection: MinHash | Units, segments: bool) -> None:
+    plain = TextEncoder(TextConfig(projection=projection, tokens=tokens), UNITS)
+    made = TextEncoder(TextConfig(projection=projection, tokens=tokens, overlap=True, segments=segments), UNITS)
+    m = projection.num_features
+    assert m is not None
+    first = m + 2 * segments
+    assert made.config.num_rows == first + 2
+    assert len({made.digest, plain.digest}) == 2
+    pair = ("Cat a dog", "a cat")  # whatever their case
+    for text, shared, seconds in [("cat a", [0, 0], [0, 0]), (pair, [1, 1, 0, 0, 1, 1], [0, 0, 0, 0, 1, 1])]:
+        (found,), (without,) = made.encode([text]), plain.encode([text])
+        words = found.words
+        if tokens == "units":  # of a word with several units each has its marks
+            assert len(words) == len(without.words)
+            if len(words) != len(shared):
+                continue
+        for row, bare, both, second in zip(words, without.words, shared, seconds, strict=True):
+            marks = [(first + both, 1.0)] + [(m + second, 1.0)] * segments
+            assert sorted(bag(made, int(row))) == sorted([*bag(plain, int(bare)), *marks])
+    beside = made.encode([("cat", "dog"), ("cat", "cat")])  # the same word with other marks is another row
+    assert beside[0].words[0] != beside[1].words[0]
+
+
 def test_the_vocabulary_settles_the_size_of_a_table_of_units() -> None:
     config = TextConfig(projection=Units())
     with pytest.raises(ConfigError, match="num_features is known with the vocabulary only"):

@@ -23,8 +23,9 @@ from mixling.text.words import split_words, word_spans
 # One text, a pair of texts, or the words of a sentence that was split before.
 Text = str | tuple[str, str] | list[str]
 
-# A word as the table knows it; (word, 1) is a word of a pair's second text where segments are told apart.
+# A word as the table knows it; with marks where texts of a pair are told apart, or what they share: (word, marks).
 _Word = str | tuple[str, int]
+_SECOND, _SHARED = 1, 2
 
 PADDING, SEPARATOR, EMPTY = 0, 1, 2
 _SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
@@ -36,6 +37,10 @@ class TextConfig(Config):
     projection: Projection = MinHash()
     tokens: Literal["words", "units"] = Field("words", description="whether a token is a word, or each of its units")
     segments: bool = Field(False, description="two more rows, added to the words of a first (or only) and second text")
+    overlap: bool = Field(
+        False,
+        description="two more rows, added to the words of a pair that only one text has, and to those that both have",
+    )
     max_len: int = Field(64, ge=1, le=1_000_000, description="tokens per text (pairs: with the separator)")
     max_word_chars: int = Field(100, ge=1, le=1_000, description="characters per word that are read")
     lowercase: bool = True
@@ -61,7 +66,7 @@ class TextConfig(Config):
         """
         if self.projection.num_features is None:
             raise ConfigError("projection 'units': num_features is known with the vocabulary only; set it here")
-        return self.projection.num_features + (2 if self.segments else 0)
+        return self.projection.num_features + 2 * self.segments + 2 * self.overlap
 
     def for_vocabulary(self, vocabulary: Vocabulary) -> TextConfig:
         """This configuration with what it leaves to the vocabulary.
@@ -219,12 +224,28 @@ class TextEncoder:
         """Both texts with a separator between; what is too long loses words at the end of the longer text."""
         (first, _, cut_a), (second, _, cut_b) = (self._split(text, False) for text in pair)
         cut = cut_a or cut_b
-        if self.config.segments:
-            second = [(word, 1) for word in second if isinstance(word, str)]
+        if self.config.segments or self.config.overlap:
+            first, second = self._marked(first, second)
         if self.config.tokens == "words":
             first, second, shortened = _fit_pair(first, second, self.config.max_len)
             cut = cut or shortened
         return [*first, _SPECIAL[SEPARATOR], *second], None, cut
+
+    def _marked(self, first: Sequence[_Word], second: Sequence[_Word]) -> tuple[list[_Word], list[_Word]]:
+        """The words of both texts with their marks; those of unmarked words are 0, and left out."""
+        sides = [[_string(word) for word in side] for side in (first, second)]
+        shared: set[str] = set()
+        if self.config.overlap:
+            shared = set.intersection(*({word.lower() for word in side} for side in sides))
+
+        def mark(word: str, place: int) -> _Word:
+            marks = (_SHARED if word.lower() in shared else 0) | place
+            return (word, marks) if marks else word
+
+        return (
+            [mark(word, 0) for word in sides[0]],
+            [mark(word, _SECOND if self.config.segments else 0) for word in sides[1]],
+        )
 
     def _too_long(self, words: Sequence[str]) -> bool:
         return any(len(word) > self.config.max_word_chars for word in words)
@@ -265,8 +286,8 @@ class TextEncoder:
 
     def _append(self, words: Sequence[_Word], normal: Sequence[str], units: Sequence[Sequence[str]]) -> None:
         bags = self._projector.bags(normal, units)
-        if self.config.segments:
-            bags = self._with_segments(bags, words)
+        if self.config.segments or self.config.overlap:
+            bags = self._with_marks(bags, words)
         first, last = self._size, self._size + len(words)
         width = max(self._positions.shape[1], bags.positions.shape[1])
         self._positions = _grown(self._positions, last, width)
@@ -277,12 +298,15 @@ class TextEncoder:
         self._ids.update((word, first + i) for i, word in enumerate(words))
         self._size = last
 
-    def _with_segments(self, bags: Bags, words: Sequence[_Word]) -> Bags:
-        """Each bag with the row of its segment, one of the last two of the table."""
-        rows = np.array([[self.config.num_rows - (2 if isinstance(word, str) else 1)] for word in words], np.int32)
+    def _with_marks(self, bags: Bags, words: Sequence[_Word]) -> Bags:
+        """Each bag with the rows of its marks, the last of the table: of the segment, then of the overlap."""
+        marks = np.array([0 if isinstance(word, str) else word[1] for word in words], np.int32)
+        kinds = [mark for mark, used in ((_SECOND, self.config.segments), (_SHARED, self.config.overlap)) if used]
+        first = self.config.num_rows - 2 * len(kinds)
+        rows = np.stack([first + 2 * i + ((marks & mark) > 0) for i, mark in enumerate(kinds)], axis=1).astype(np.int32)
         weights = bags.weights
         if weights is not None:
-            weights = np.concatenate([weights, np.ones((len(words), 1), np.float32)], axis=1)
+            weights = np.concatenate([weights, np.ones(rows.shape, np.float32)], axis=1)
         return Bags(np.concatenate([bags.positions, rows], axis=1), weights)
 
 
@@ -291,7 +315,7 @@ def _string(word: _Word) -> str:
 
 
 def _like(word: _Word, unit: str) -> _Word:
-    """The unit in the segment of the word."""
+    """The unit with the marks of the word."""
     return unit if isinstance(word, str) else (unit, word[1])
 
 
