@@ -41,7 +41,8 @@ def test_by_rows_text_and_teacher(values: dict[str, Any], count: int, name: str)
 def test_many_pairs_take_token_mixing() -> None:
     for count, name in ((4_999, "mixling-small"), (5_000, "mixling-mixer")):
         pairs = ExampleStore.from_examples(Example(("a", "b c"), "ab"[i % 2], "x", i) for i in range(count))
-        assert choose_model(pairs, config()).name == name
+        choice = choose_model(pairs, config())
+        assert (choice.name, choice.changes) == (name, {"text": {"max_len": 64, "overlap": True}})
 
 
 def test_many_labels_take_the_larger_one() -> None:

@@ -34,7 +34,8 @@ def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     """Our small model for few rows of few labels; the base one for more, or where text or a teacher stands behind them.
 
     The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (with token mixing
-    to 256). Both were chosen by dev accuracy on several sets (experiments/README.md).
+    to 256). In pairs the words that both texts have are told apart from the others. All was chosen by dev accuracy
+    on several sets (experiments/README.md).
     """
     step = max(1, len(train) // _SAMPLE)
     lengths = [_length(train.text(i)) for i in range(0, len(train), step)]
@@ -42,7 +43,7 @@ def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     pairs = bool(len(train)) and isinstance(train.text(0), tuple)
     mixing = config.task == "tagging" or (pairs and len(train) >= _MANY_PAIRS)
     most = 256 if mixing else 1024  # a token-mixing MLP has weights for each place
-    changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most)}}
+    changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **({"overlap": True} if pairs else {})}}
     if mixing:
         return Choice("mixling-mixer", changes, f"{len(train):,} pairs of texts" if pairs else "words have labels")
     if config.distill is not None:
