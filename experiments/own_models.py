@@ -228,11 +228,39 @@ def answers(logits: list[np.ndarray], labels: LabelSet, targets: list[Any]) -> l
     ]
 
 
+def table(lines: list[dict[str, Any]]) -> str:
+    """The results as markdown, in the order of SETS."""
+    out = [
+        "| set | model | start | teacher | test, mean (seeds) | TF-IDF + LR | difference, 95% | MB | s | 8 bits agree |"
+    ]
+    out.append("|---|---|---|---|---|---|---|---|---|---|")
+    for line in sorted(lines, key=lambda line: (list(SETS).index(line["set"]), line["teacher"] or "")):
+        seeds = line["seeds"]
+        each = ", ".join(f"{100 * one['test'][line['measure']]:.1f}" for one in seeds)
+        beside, apart = line.get("tfidf"), line.get("difference")
+        cells = [
+            line["set"],
+            line["model"].removeprefix("mixling-") + "".join(f", {change}" for change in line["changes"]),
+            "reviews" if line["start"] or line["teacher"] else "rows",
+            line["teacher"] or "",
+            f"{100 * line['test']:.1f} ({each})",
+            "" if beside is None else f"{100 * beside['test']:.1f}",
+            ""
+            if apart is None
+            else f"{100 * apart['mean']:+.1f} [{100 * apart['low']:+.1f}, {100 * apart['high']:+.1f}]",
+            f"{max(one['bytes'] for one in seeds) / 1e6:.2f}",
+            f"{statistics.median(one['seconds'] for one in seeds):.0f}",
+            f"{100 * min(one['agreement'] for one in seeds):.1f}",
+        ]
+        out.append(f"| {' | '.join(cells)} |")
+    return "\n".join(out)
+
+
 def main() -> None:
     """Run the sets and add them to the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--model", help="a preset; by default what `mixling train` chooses")
     parser.add_argument("--teacher", help="folder of a pretrained encoder of the transformers library")
     parser.add_argument("--vectors", help="`mixling vectors` of the unlabelled text, for the sets of its kind")
@@ -242,7 +270,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs/own_models"))
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--table", action="store_true", help="print what is in the results, and do nothing else")
     options = parser.parse_args()
+    if options.table:
+        print(table(json.loads(options.out.read_text())))
+        return
     if unknown := set(options.sets) - set(SETS):
         parser.error(f"unknown sets {sorted(unknown)}; allowed: {', '.join(SETS)}")
     torch.set_num_threads(options.threads)

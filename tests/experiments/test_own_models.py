@@ -1,0 +1,72 @@
+"""The experiment on a few rows, as it is called, and its rule for whole sentences."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import random
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "own_models.py"
+
+
+@pytest.fixture(scope="module")
+def experiment() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("own_models", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write(path: Path, rows: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def test_a_sentence_is_no_part_of_another(experiment: ModuleType, tmp_path: Path) -> None:
+    texts = ["good", "a good film", "good film", "a film", "a good film by far", "by far", "film by"]
+    write(tmp_path / "sst2_glue" / "train.jsonl.gz", [{"text": text, "label": "1"} for text in texts])
+    found = [(example.text, example.line) for example in experiment.sentences(tmp_path)]
+    assert found == [("a good film by far", 5), ("a film", 4)]
+
+
+@pytest.mark.slow
+def test_a_small_run_is_written_and_shown(
+    experiment: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(0)
+
+    def rows(count: int) -> list[dict]:
+        out = []
+        for _ in range(count):
+            label = rng.randrange(2)
+            words = [f"{'ab'[label]}{rng.randrange(30)}" for _ in range(4)]
+            out.append({"text": " ".join(words), "label": str(label)})
+        return out
+
+    write(tmp_path / "cola" / "train.jsonl.gz", rows(120))
+    write(tmp_path / "cola" / "dev.jsonl.gz", rows(40))
+    out = tmp_path / "out.json"
+    call = ["own_models.py", "cola", "--data", str(tmp_path), "--out", str(out), "--runs", str(tmp_path / "runs")]
+    changes = ["--set", "model.dim=8", "train.epochs=2", "start.training_texts=false"]
+    monkeypatch.setattr("sys.argv", [*call, "--seeds", "1", *changes])
+    experiment.main()
+    (line,) = json.loads(out.read_text())
+    assert (line["set"], line["model"], line["teacher"]) == ("cola", "mixling-small", None)
+    assert line["rows"] == {"train": 108, "dev": 12, "test": 40}
+    assert line["tfidf"]["test"] == 1.0
+    (seed,) = line["seeds"]
+    assert seed["test"]["accuracy"] == line["test"]
+    assert line["difference"]["mean"] == pytest.approx(line["test"] - 1)
+    assert line["difference"]["low"] <= line["difference"]["mean"] <= line["difference"]["high"]
+    capsys.readouterr()
+    monkeypatch.setattr("sys.argv", [*call, "--table"])
+    experiment.main()
+    assert "| cola | small, model.dim=8," in capsys.readouterr().out
