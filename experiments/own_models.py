@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import shutil
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -166,9 +167,10 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         folder = options.runs / f"{name}-{chosen}" / (f"taught-{seed}" if options.teacher else str(seed))
         if options.teacher not in (None, "self") and seed != options.seeds[0]:
             # One teacher for all students: what was fine-tuned and asked for first.
-            first = folder.with_name(f"taught-{options.seeds[0]}") / "teacher" / "model"
-            settled = config.distill.model_copy(update={"teacher": str(first), "fine_tune": False})  # type: ignore[union-attr]
+            first = folder.with_name(f"taught-{options.seeds[0]}") / "teacher"
+            settled = config.distill.model_copy(update={"teacher": str(first / "model"), "fine_tune": False})  # type: ignore[union-attr]
             config = config.model_copy(update={"distill": settled})
+            shutil.copytree(first / "answers", folder / "teacher" / "answers", dirs_exist_ok=True)
         began = time.perf_counter()
         result = fit(config, train, dev, folder=folder, say=print)
         seconds = time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -209,3 +210,16 @@ def test_a_table_too_small_for_its_own_texts_keeps_nothing() -> None:
     found = collate(made.words(np.array([1])), made.encoder)
     fresh = encoder()
     assert torch.equal(found.positions, collate([fresh.encode(["w1"])[0].words], fresh).positions)
+
+
+@pytest.mark.parametrize(("batch_size", "max_tokens"), [(512, 1 << 14), (4, 100), (100, 60), (3, 5)])
+def test_batches_for_evaluation_have_bounds(batch_size: int, max_tokens: int) -> None:
+    lengths = np.random.default_rng(0).integers(1, 40, 200).astype(np.int32)
+    batches = list(length_batches(lengths, batch_size, max_tokens=max_tokens))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(200))
+    for batch, following in itertools.pairwise(batches):
+        assert len(batch) <= batch_size
+        assert len(batch) == 1 or len(batch) * lengths[batch].max() <= max_tokens
+        assert lengths[batch].max() <= lengths[following].min()
+        grown = len(batch) + 1  # no room was left
+        assert grown > batch_size or grown * lengths[following[0]] > max_tokens

@@ -139,11 +139,18 @@ def training_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, seed: i
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def length_batches(lengths: npt.NDArray[np.int32], batch_size: int) -> Iterator[Indices]:
-    """Batches for evaluation, by length."""
+def length_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, max_tokens: int = 1 << 14) -> Iterator[Indices]:
+    """Batches for evaluation, by length: at most `batch_size` texts, and `max_tokens` with padding or one text."""
     order = np.argsort(lengths, kind="stable")
-    for first in range(0, len(order), batch_size):
-        yield order[first : first + batch_size]
+    first = 0
+    while first < len(order):
+        last = first + 1
+        while (
+            last < len(order) and last - first < batch_size and (last + 1 - first) * lengths[order[last]] <= max_tokens
+        ):
+            last += 1
+        yield order[first:last]
+        first = last
 
 
 def drop_words(
