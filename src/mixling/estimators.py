@@ -23,6 +23,7 @@ from mixling.data.in_memory import (
     score_weights,
     store_rows,
     tagged_rows,
+    unlabelled_texts,
     unpacked,
 )
 from mixling.data.splits import check_labels, split_dev
@@ -89,19 +90,18 @@ class _Estimator(BaseEstimator, ABC):
         else:
             dev = store_rows(dev_rows, _DEV, pairs)
         check_labels(train, dev)
-        config = self._run_config(task, train)
-        if teacher is not None or config.distill is not None:
-            config, teacher = _taught(config, teacher)
+        more = unlabelled_texts(unlabelled, pairs=pairs)
+        if more and teacher is None and not (self.config or {}).get("distill"):
+            raise DataError("unlabelled texts are for a teacher to label; give one with teacher=")
+        config, teacher = self._run_config(task, train, teacher)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
-            run = fit(
-                config, train, dev, folder=Path(folder), weights=weights, teacher=teacher, unlabelled=list(unlabelled)
-            )
+            run = fit(config, train, dev, folder=Path(folder), weights=weights, teacher=teacher, unlabelled=more)
             assert run is not None
             self.files_ = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}
         self.metrics_, self.history_ = run.metrics, run.history
         self._predictor_: Predictor | None = None
 
-    def _run_config(self, task: TaskName, rows: ExampleStore) -> RunConfig:
+    def _run_config(self, task: TaskName, rows: ExampleStore, teacher: Any) -> tuple[RunConfig, Teacher | None]:
         optim = {} if self.lr is None else {"lr": self.lr}
         train = {"epochs": self.epochs, "time_budget": self.time_budget, "seed": self.seed, "optim": optim}
         if self.batch_size is not None:
@@ -112,10 +112,11 @@ class _Estimator(BaseEstimator, ABC):
             recipe = {} if "start" in (self.config or {}) else preset_values(model)
             return parse(RunConfig, merge(merge(recipe, values), self.config or {}), where=type(self).__name__)
 
+        config, asked = _taught(configure(self.model or DEFAULT_PRESET, {}), teacher)
         if self.model is not None:
-            return configure(self.model, {})
-        choice = choose_model(rows, configure(DEFAULT_PRESET, {}))
-        return configure(choice.name, choice.changes)
+            return config, asked
+        choice = choose_model(rows, config)
+        return configure(choice.name, choice.changes).model_copy(update={"distill": config.distill}), asked
 
     @property
     def predictor_(self) -> Predictor:
@@ -280,7 +281,8 @@ class TokenLabeller(_Estimator):
             DataError: words and tags of different numbers, or tags that are not IOB2.
         """
         dev_rows = None if dev is None else tagged_rows(*dev, _DEV)
-        self._fit("tagging", tagged_rows(X, y, _FIT), dev_rows, sample_weight, teacher, map(unpacked, unlabelled))
+        more = [unpacked(words) for words in listed(unlabelled, "sentences")]
+        self._fit("tagging", tagged_rows(X, y, _FIT), dev_rows, sample_weight, teacher, more)
         return self
 
     def predict(self, X: Iterable[list[str]]) -> list[list[str]]:
@@ -319,15 +321,20 @@ class TokenLabeller(_Estimator):
 
 
 def _taught(config: RunConfig, teacher: Any) -> tuple[RunConfig, Teacher | None]:
-    """A configuration that learns from a teacher, and the teacher, where it is an object and no saved model.
+    """A configuration that learns from a teacher, if there is one, and the teacher, where it is an object.
 
     Raises:
         DataError: it is neither.
     """
-    settled = config.distill or DistillConfig(teacher=str(teacher))
+    if teacher is None:
+        return config, None
+    name = str(teacher) if isinstance(teacher, str | Path) else f"<{type(teacher).__name__}>"
+    settled = (config.distill or DistillConfig(teacher=name)).model_copy(update={"teacher": name})
     if isinstance(teacher, str | Path):
-        return config.model_copy(update={"distill": settled.model_copy(update={"teacher": str(teacher)})}), None
+        return config.model_copy(update={"distill": settled}), None
     if hasattr(teacher, "predict_proba"):
+        if not hasattr(teacher, "classes_"):
+            raise DataError(f"teacher: this {type(teacher).__name__} has no classes_: fit it first")
         teacher = FunctionTeacher(teacher.predict_proba, names=[label_name(item) for item in teacher.classes_])
     elif callable(teacher):
         teacher = FunctionTeacher(teacher)

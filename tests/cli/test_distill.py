@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,44 @@ def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
     changed = call(*command, "--overwrite", "--set", "model.dim=4")
     assert "teacher: model 1 of 2 is trained" in changed.err
     assert made[0].read_bytes() != contents[0]
+
+
+def test_there_must_be_a_teacher(call: Any, tmp_path: Path) -> None:
+    data = write(tmp_path / "rows.jsonl", [{"text": f"word{i}", "label": "ab"[i % 2]} for i in range(20)])
+    for options in ([], ["--unlabelled", data]):
+        done = call("distill", data, "-o", tmp_path / "run", *options)
+        assert done.code == 2
+        assert "error: no teacher; --teacher names one: a run folder" in done.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_resumed_student_asks_for_nothing_again(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"text": f"{'gut' if i % 2 else 'mau'}{i % 7} word{i % 5}", "label": "ab"[i % 2]} for i in range(60)]
+    data = write(tmp_path / "rows.jsonl", rows)
+    (tmp_path / "more.txt").write_text("\n".join(f"gut{i % 7} mau{i % 3} more{i % 11}" for i in range(80)) + "\n")
+    small = ["--set", "model.dim=8", "--set", "model.text.projection.num_hashes=8", "--set", "distill.members=1"]
+
+    def command(name: str) -> list[Any]:
+        more = ["--unlabelled", tmp_path / "more.txt", "-o", tmp_path / name]
+        return ["distill", data, "--teacher", "self", *more, *small]
+
+    whole = call(*command("whole"))
+    assert whole.code == 0, whole.err
+    module = sys.modules["mixling.runs.fit"]
+    write_folder, begun = module.write_folder, []
+
+    def cut_off(*args: Any, **options: Any) -> Any:
+        begun.append(args)
+        if len(begun) == 2:  # of the member, then of the student
+            raise KeyboardInterrupt
+        return write_folder(*args, **options)
+
+    monkeypatch.setattr(module, "write_folder", cut_off)
+    done = call(*command("cut"))
+    assert done.code == 130
+    assert f"interrupted; go on with: mixling train --resume -o {tmp_path / 'cut'}" in done.err
+    done = call("distill", "--resume", "-o", tmp_path / "cut")
+    assert done.code == 0, done.err
+    assert "is trained" not in done.err
+    assert (tmp_path / "cut" / "model.onnx").read_bytes() == (tmp_path / "whole" / "model.onnx").read_bytes()

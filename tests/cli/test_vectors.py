@@ -55,7 +55,7 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
         (["--start", "nowhere"], "nowhere: holds no word vectors; make them: mixling vectors FILES -o DIR"),
         (["--unlabelled", "nowhere.txt"], "nowhere.txt: no such file"),
         (["--start", "x", "--unlabelled", "y.txt"], "start: vectors that were made before exclude texts"),
-        (["--unlabelled", "rows.csv", "--set", "start.text_column=body"], "no column 'body'"),
+        (["--unlabelled", "other.csv"], "no column 'text'"),
         (["--unlabelled", "rows.csv", "--model", "hypermixer"], "needs hashed features; projection 'units' has none"),
     ],
 )
@@ -63,6 +63,7 @@ def test_a_start_that_cannot_be_is_told(
     call: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: str
 ) -> None:
     monkeypatch.chdir(corpus)
+    Path("other.csv").write_text("body\nsome words\n")
     done = call("train", "rows.csv", "-o", tmp_path / "out", *options)
     assert done.code == 2
     assert told in done.err

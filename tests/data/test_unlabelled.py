@@ -12,7 +12,7 @@ import pytest
 from mixling.data.examples import ColumnsConfig, Example
 from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import choose_texts, read_unlabelled, split_sentences
-from mixling.errors import DataError
+from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
 
 
@@ -54,9 +54,18 @@ def test_long_texts_are_cut_to_sentences() -> None:
     assert list(split_sentences('He said "no." Then he left for good.')) == ['He said "no."', "Then he left for good."]
 
 
+def test_sentences_of_measured_documents_are_left_out() -> None:
+    document = "It was a good film. I saw it twice! And nobody knows why."
+    free = "Other words are here now. " * 9
+    for measured in ([document], ["I SAW it twice!", "It was a good film.", "And nobody knows why."]):
+        assert choose([document, free], pieces="sentences", measured=measured) == (["Other words are here now."], 3)
+    with pytest.raises(ConfigError, match="pairs and lists of words have none"):
+        choose([("a", "b")], pieces="sentences")
+
+
 def test_files_of_every_kind(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("first line\n\nsecond, line\n")
-    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "third", "label": 7}) + "\n")
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "third", "label": 0.37}) + "\n")
     (tmp_path / "c.jsonl").write_text(json.dumps({"tokens": ["fourth", "row"]}) + "\n")
     (tmp_path / "d.jsonl").write_text(json.dumps({"text": "fifth", "other": "sixth"}) + "\n")
     columns = ColumnsConfig()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ import numpy as np
 import pytest
 
 from mixling.config import parse
-from mixling.data.examples import ColumnsConfig, Example
+from mixling.data.examples import DataConfig, Example
 from mixling.data.store import ExampleStore
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, DataError
 from mixling.runs.distill import Lessons, make_lessons, soften
-from mixling.runs.teacher import DistillConfig
+from mixling.runs.teacher import DistillConfig, check_distill
 from mixling.teachers.base import FunctionTeacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
@@ -36,7 +37,7 @@ def lessons(
     return make_lessons(
         DistillConfig(teacher="", **options), rows, rows, labels,
         task={"single": "classification", "multi": "multi_label", "iob": "tagging"}[labels.kind],  # type: ignore[arg-type]
-        columns=ColumnsConfig(), smoothing=0.2, seed=0, folder=None,
+        data=DataConfig(), smoothing=0.2, seed=0, folder=None,
         teacher=FunctionTeacher(lambda texts: [answer for _ in texts]), unlabelled=unlabelled,
     )  # fmt: skip
 
@@ -82,7 +83,7 @@ def test_texts_without_an_answer_are_left_out() -> None:
     rows, said = store([("one", "a"), ("two", "b")]), []
     made = make_lessons(
         DistillConfig(teacher="", copies=1), rows, rows, SINGLE,
-        task="classification", columns=ColumnsConfig(), smoothing=0.0, seed=0, folder=None,
+        task="classification", data=DataConfig(), smoothing=0.0, seed=0, folder=None,
         teacher=FunctionTeacher(lambda texts: [None if "o" in str(t) else [0.5, 0.5] for t in texts]),
         unlabelled=["no", "yes"], say=said.append,
     )  # fmt: skip
@@ -91,16 +92,46 @@ def test_texts_without_an_answer_are_left_out() -> None:
     assert "1 unlabelled texts have no answer of the teacher and are left out" in said
 
 
-def test_what_is_no_teacher(tmp_path: Path) -> None:
-    rows = store([("one", "a"), ("two", "b")])
+def check(config: DistillConfig, *, world: int = 1) -> None:
+    check_distill(config, task="classification", data=DataConfig(), world=world)
+
+
+def test_what_cannot_be_is_told_before_anything_is_done(tmp_path: Path) -> None:
     for name, options, message in (
         (str(tmp_path), {}, "--teacher: .* is no model; allowed: a run folder"),
-        (str(tmp_path / "none"), {"fine_tune": True}, "--fine-tune: .*none is no model of the transformers library"),
+        ("self", {"fine_tune": True}, "--fine-tune: self is no model of the transformers library"),
     ):
         with pytest.raises(ConfigError, match=message):
-            make_lessons(
-                DistillConfig(teacher=name, **options), rows, rows, SINGLE,  # type: ignore[arg-type]
-                task="classification", columns=ColumnsConfig(), smoothing=0.0, seed=0, folder=tmp_path,
-            )  # fmt: skip
+            check(DistillConfig(teacher=name, **options))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="without torchrun"):
+        check(DistillConfig(teacher="hf:owner/name", fine_tune=True), world=2)
+    with pytest.raises(DataError, match=r"no\.txt: no such file"):
+        check(DistillConfig(teacher="self", unlabelled=(str(tmp_path / "no.txt"),)))
+    (tmp_path / "test.csv").write_text("body,label\na,b\n")
+    with pytest.raises(DataError, match=r"test\.csv: no column 'text'"):
+        check(DistillConfig(teacher="self", test=(str(tmp_path / "test.csv"),)))
     with pytest.raises(ConfigError, match="teacher"):
         parse(DistillConfig, {}, where="x")
+
+
+def test_texts_of_a_file_of_answers_stay_whole(tmp_path: Path) -> None:
+    rows = store([("one", "a"), ("two", "b")])
+    documents = [
+        "A long text it is. It has two sentences and many words.",
+        "Another long one it is. It has many words.",
+    ]
+    lines = [json.dumps({"text": text, "probabilities": {"a": 0.75, "b": 0.25}}) for text in documents]
+    (tmp_path / "answers.jsonl").write_text("\n".join(lines) + "\n")
+    made = make_lessons(
+        DistillConfig(teacher=str(tmp_path / "answers.jsonl"), copies=1, temperature=1.0), rows, rows, SINGLE,
+        task="classification", data=DataConfig(), smoothing=0.0, seed=0, folder=None,
+    )  # fmt: skip
+    assert sorted(str(made.texts.text(i)) for i in range(2, 4)) == sorted(documents)
+    np.testing.assert_allclose(made.targets[2:], [[0.75, 0.25]] * 2, atol=1e-3)
+
+
+def test_a_word_of_which_nothing_is_said() -> None:
+    rows = store([(["u", "v"], ("B-x", "O"))])
+    made = lessons(rows, TAGS, [[0, 0, 0], [0.5, 0.5, 0]], [["w", "z"]], temperature=1.0, copies=1, gold=0.0)
+    np.testing.assert_allclose(made.targets[0], [[0.2 / 3, 0.8 + 0.2 / 3, 0.2 / 3], [0.5, 0.5, 0]], atol=1e-3)
+    np.testing.assert_allclose(made.targets[1], [[0, 0, 0], [0.5, 0.5, 0]], atol=1e-3)

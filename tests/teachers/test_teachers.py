@@ -54,6 +54,9 @@ def test_the_mean_of_several() -> None:
         ([[-0.1, 0.6, 0.5]], "probabilities from 0 to 1"),
         ([{"d": 1.0}], "speaks of 'd', which no training row has"),
         ([], "gave 0 answers to 1 texts"),
+        (None, "gave None; a list of answers"),
+        (["x"], "answer to text 0 is 'x'; probabilities"),
+        ([{"a": "x"}], "probabilities from 0 to 1"),
     ],
 )
 def test_answers_that_are_none(answers: list[Any], message: str) -> None:
@@ -61,6 +64,20 @@ def test_answers_that_are_none(answers: list[Any], message: str) -> None:
         FunctionTeacher(lambda texts: answers).answers(["x"], LABELS)
     with pytest.raises(DataError, match="the teacher has other labels than the training rows: it lacks 'a'"):
         FunctionTeacher(lambda texts: answers, names=("b", "c")).answers(["x"], LABELS)
+
+
+def test_percents_are_no_probabilities_of_several_labels() -> None:
+    labels = LabelSet(("a", "b"), "multi")
+    with pytest.raises(DataError, match="probabilities from 0 to 1"):
+        FunctionTeacher(lambda texts: [[55.0, 3.0]]).answers(["x"], labels)
+    (answer,) = FunctionTeacher(lambda texts: [[0.9, 0.8]]).answers(["x"], labels)
+    np.testing.assert_allclose(answer, [0.9, 0.8])
+
+
+def test_a_saved_model_of_another_kind() -> None:
+    names = Predictor(GOLDEN).labels.names
+    with pytest.raises(DataError, match="gives one label a text, and the rows have several labels a text"):
+        SavedTeacher(GOLDEN).answers(["x"], LabelSet(names, "multi"))
 
 
 def test_a_saved_model() -> None:
@@ -93,6 +110,22 @@ def test_a_file_of_answers(tmp_path: Path) -> None:
     path.write_text('{"text": "one", "label": "a"}\n')
     with pytest.raises(DataError, match=r"answers.jsonl:1: has no 'probabilities'"):
         FileTeacher(str(path))
+
+
+@pytest.mark.parametrize("text", ['""', "5", "[1, 2]", '{"a": 1}', "[]"])
+def test_a_file_of_answers_to_no_texts(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text(f'{{"text": {text}, "probabilities": {{"a": 1.0}}}}\n')
+    with pytest.raises(DataError, match=r"answers.jsonl:1: column 'text' holds .* a text, a pair or a list of words"):
+        FileTeacher(str(path))
+
+
+def test_a_file_of_answers_to_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    rows = [{"text": ["u", "v"], "probabilities": {"a": 1}}, {"text": "w", "other": "z", "probabilities": {"b": 1}}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    teacher = FileTeacher(str(path), text="premise", text_pair="other")
+    assert list(teacher.texts()) == [("u", "v"), ("w", "z")]
 
 
 class Counting(Teacher):

@@ -71,6 +71,24 @@ def test_a_word_has_the_answer_of_its_first_subword(make_model: MakeModel) -> No
     assert found[1].shape == (1, 3)
 
 
+def test_a_word_without_subwords_shifts_no_other(make_model: MakeModel, tmp_path: Path) -> None:
+    folder = make_model("BertForTokenClassification", ("O", "B-city", "I-city"))
+    teacher = TransformerTeacher(str(folder), kind="iob")
+    labels = LabelSet(("O", "B-city", "I-city"), "iob")
+    plain, odd = teacher.answers([["to", "rome"], ["to", "\u200b", "rome"]], labels)
+    assert plain is not None
+    assert odd is not None
+    np.testing.assert_allclose(odd[[0, 2]], plain, atol=1e-5)
+    assert not odd[1].any()
+    rows = store([(["from", "\u200b", "rome", "playing"], ("O", "O", "B-city", "O"))] * 40)
+    config = FineTuneConfig(epochs=6, lr=1e-2, batch_size=16)
+    base = str(make_model("BertModel", spread=0.1))
+    fine_tune(base, rows, rows, labels, folder=tmp_path / "t", config=config, seed=0)
+    found = TransformerTeacher(str(tmp_path / "t"), kind="iob").answers([["from", "rome", "playing"]], labels)
+    assert found[0] is not None
+    assert found[0].argmax(-1).tolist() == [0, 1, 0]
+
+
 def test_words_beyond_the_models_positions_have_no_answer(make_model: MakeModel) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city"))
     found = TransformerTeacher(str(folder), kind="iob").answers([["rome"] * 40], LabelSet(("O", "B-city"), "iob"))
@@ -84,6 +102,9 @@ def test_the_key_is_of_weights_and_labels_not_of_the_place(make_model: MakeModel
     copy = first.rename(tmp_path / "moved")
     keys = [TransformerTeacher(str(path), kind="single").key for path in (copy, copy, second)]
     assert keys[0] == keys[1] != keys[2]
+    teacher = TransformerTeacher(str(second), kind="single")
+    teacher.answers(["good", "a bad film"], LabelSet(("a", "c"), "single"))
+    assert teacher.key == TransformerTeacher(str(second), kind="single").key == keys[2]
 
 
 def test_what_is_no_teacher(make_model: MakeModel, tmp_path: Path) -> None:

@@ -93,10 +93,10 @@ def test_reading_ends_at_the_greatest_number_of_tokens() -> None:
     assert made.num_tokens == 84  # to the end of the text
 
 
-def test_contractions_are_words_if_asked() -> None:
+def test_contractions_are_words_unless_they_should_not() -> None:
     lines = ["it isn't red", "it isn't blue"]
-    assert "n't" in train_vectors(lines, VectorConfig(dim=1, contractions=True)).words
-    assert "isn" in train_vectors(lines, VectorConfig(dim=1)).words
+    assert "n't" in train_vectors(lines, VectorConfig(dim=1)).words
+    assert "isn" in train_vectors(lines, VectorConfig(dim=1, contractions=False)).words
 
 
 def test_they_are_saved_and_read(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
         train_vectors(["a b a b"], VectorConfig(dim=3, max_contexts=10))
     with pytest.raises(DataError, match="has 0 words"):
         train_vectors([], VectorConfig(dim=3, max_contexts=10))
-    with pytest.raises(ValueError, match="dim: got 64; it must be under max_contexts"):
+    with pytest.raises(ValueError, match="dim: got 128; it must be under max_contexts"):
         VectorConfig(max_contexts=64)
     blocked = tmp_path / "file"
     blocked.touch()

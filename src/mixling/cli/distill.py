@@ -40,7 +40,7 @@ def distill(
         typer.Option(
             "--teacher",
             metavar="MODEL|FILE",
-            help="A run folder, a folder of the transformers library, hf:NAME, or a file of texts and probabilities.",
+            help="A run folder, a transformers folder, hf:NAME, a file of texts and probabilities, or self.",
         ),
     ] = None,
     unlabelled: Annotated[
@@ -102,7 +102,7 @@ def distill(
             "start": {"vectors": start},
             "distill": {
                 "teacher": teacher,
-                "unlabelled": unlabelled,
+                "unlabelled": unlabelled if teacher is not None or config is not None else None,
                 "fine_tune": fine_tune or None,
                 "test": test,
                 "pieces": pieces,
@@ -121,4 +121,5 @@ def distill(
         overrides=overrides or (),
         resume=resume,
         overwrite=overwrite,
+        taught=True,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -35,7 +36,7 @@ from mixling.cli.options import (
     VocabularyOption,
 )
 from mixling.cli.output import put
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
     from mixling.models.model import ModelConfig
@@ -115,8 +116,13 @@ def run_training(
     overrides: Sequence[str],
     resume: bool,
     overwrite: bool,
+    taught: bool = False,
 ) -> None:
-    """What `train` and `distill` do with their options, laid out as `RunConfig` is; None: not given."""
+    """What `train` and `distill` do with their options, laid out as `RunConfig` is; None: not given.
+
+    Args:
+        taught: there must be a teacher.
+    """
     from mixling import runs
     from mixling.cli.progress import TrainingProgress
     from mixling.training.distributed import processes
@@ -144,8 +150,13 @@ def run_training(
             settle = functools.partial(configure, given, toml=config, vocabulary=vocabulary, overrides=overrides)
             settled, remark = settle()
             terminal.say(remark)
+            if taught and settled.distill is None:
+                raise ConfigError(
+                    "no teacher; --teacher names one: a run folder, a folder of the transformers library, hf:NAME, a "
+                    "file of texts and probabilities, or self"
+                )
         elif not resume and not (out / runs.RUN_FILE).exists():
-            raise ConfigError("no input; name at least one file: mixling train FILE -o DIR")
+            raise ConfigError(f"no input; name at least one file: mixling {context.info_name} FILE -o DIR")
         terminal.metric = runs.TASKS[settled.task][0].metric
         # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
         disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
@@ -154,16 +165,21 @@ def run_training(
             choice = runs.choose_model(train_rows, settled)
             settled, _ = settle(chosen=choice.values)
             terminal.say(f"model: {choice.name} ({choice.why}; --model takes another)")
-        run = runs.fit(
-            settled,
-            train_rows,
-            dev_rows,
-            folder=out,
-            resume=resume,
-            processes=ranks,
-            observer=terminal,
-            say=terminal.say,
-        )
+        try:
+            run = runs.fit(
+                settled,
+                train_rows,
+                dev_rows,
+                folder=out,
+                resume=resume,
+                processes=ranks,
+                observer=terminal,
+                say=terminal.say,
+            )
+        except KeyboardInterrupt:  # before or after the steps, which see to it themselves
+            begun = (out / runs.RUN_FILE).exists() and not runs.resumed_config(out)[1]
+            told = f"; go on with: mixling train --resume -o {out}" if begun else "; nothing was changed"
+            raise Interrupted(f"interrupted{told}", signum=signal.SIGINT) from None
     if run is not None:
         _tell(run, settled, terminal)
 

@@ -95,7 +95,7 @@ def _matched(chosen: RunConfig) -> Entrant:
     layer = model.layers[0]
     assert layer.feed_forward is not None
     about = (
-        f"front end, vocabulary, width and recipe of {OWN}; {len(model.blocks)} layers of softmax attention, "
+        f"front end, vocabulary, width and recipe of {OWN}; softmax attention in {len(model.blocks)} layer(s), "
         f"feed-forward {layer.feed_forward.ffn_dim}; {len(MATCHED_RATES)} learning rates tried on dev"
     )
     config = chosen.model_copy(update={"model": model})
@@ -125,7 +125,8 @@ def matched_transformer(model: ModelConfig) -> ModelConfig:
         ffn_dim = 1 + round((budget - least) / each)
         if ffn_dim >= model.dim or num_layers == 1:
             break
-    return build(num_layers, max(ffn_dim, 1))
+    # Where attention takes all, the Transformer is larger than the model rather than without a feed-forward.
+    return build(num_layers, max(ffn_dim, model.dim // 4 if model.blocks else 1))
 
 
 def _body_parameters(model: ModelConfig) -> int:

@@ -19,13 +19,13 @@ from mixling.comparison.contest import (
     train_all,
 )
 from mixling.comparison.speed import Speed
-from mixling.data.corpora import read_texts
 from mixling.data.examples import read_examples
 from mixling.data.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
 from mixling.data.store import ExampleStore
 from mixling.runs import TASKS, RunConfig, read_data
 from mixling.runs.fit import label_set
+from mixling.runs.start import start_texts
 from mixling.text.labels import LabelKind
 from mixling.text.vectors import WordVectors
 from mixling.training.loop import Observer
@@ -107,8 +107,7 @@ def _check_start(config: RunConfig) -> None:
     """Open what our models begin with: a training would find a mistake in it only after the baselines."""
     if config.start.vectors is not None:
         WordVectors.load(config.start.vectors)
-    for source in config.start.texts:
-        next(iter(read_texts([source], text=config.start.text_column)), None)
+    next(start_texts(config), None)
 
 
 def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> ExampleStore:

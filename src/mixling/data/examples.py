@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from mixling.config import Config
 from mixling.data.tables import OnBadRow, Row, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
@@ -40,6 +42,17 @@ class ColumnsConfig(Config):
     label: str = "label"
     tokens: str = "tokens"
     slots: str = "slots"
+
+
+class DataConfig(Config):
+    """Where the examples are."""
+
+    train: tuple[str, ...] = ()
+    dev: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
+    dev_fraction: float = Field(0.1, gt=0, lt=1)
+    columns: ColumnsConfig = ColumnsConfig()
+    on_bad_row: Literal["error", "skip"] = "error"
+    file_format: str | None = None
 
 
 def read_examples(

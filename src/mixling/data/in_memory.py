@@ -57,6 +57,29 @@ def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) 
     return sentences, [tuple(slots) for slots in tags]
 
 
+def unlabelled_texts(texts: Iterable[Text], *, pairs: bool) -> list[Text]:
+    """Texts without targets.
+
+    Raises:
+        DataError: an item is none, or single where the rows are pairs, or the other way round.
+    """
+    out = list(map(unpacked_words, listed(texts, "texts")))
+    for number, text in enumerate(out):
+        fault = _fault(text)
+        if not fault and isinstance(text, tuple) != pairs:
+            fault = (
+                f"got {'one text' if pairs else 'a pair of texts'}; the rows are {'pairs' if pairs else 'single texts'}"
+            )
+        if fault:
+            raise DataError(fault, path="<unlabelled>", line=number)
+    return out
+
+
+def unpacked_words(text: Any) -> Any:
+    """An array of words as a list; what is none stays as it is."""
+    return list(text) if isinstance(text, np.ndarray) else text
+
+
 def _beside(X: Any, y: Any, where: str) -> tuple[list[Any], list[Any]]:
     texts, targets = listed(X, "texts"), listed(y, "targets")
     if len(texts) != len(targets):

@@ -14,21 +14,25 @@ from mixling.data.corpora import is_plain, read_texts
 from mixling.data.examples import ColumnsConfig, Task, read_examples
 from mixling.data.rows import OnBadRow
 from mixling.data.store import ExampleStore
-from mixling.errors import DataError
+from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
 Pieces = Literal["auto", "sentences", "documents"]
 
 _SENTENCE_END = re.compile(r"(?:<br\s*/?>|\n)+|(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
+_NO_COLUMN = "\0"
 _SAMPLE = 200  # texts that are looked at for their length
 
 
-def read_unlabelled(sources: Sequence[str], *, task: Task, columns: ColumnsConfig) -> Iterator[Text]:
+def read_unlabelled(
+    sources: Sequence[str], *, task: Task, columns: ColumnsConfig, on_bad_row: Literal["error", "skip"] = "error"
+) -> Iterator[Text]:
     """Texts as the task reads them: lines of `.txt` files, rows of others, whose targets are not looked at.
 
+
     Raises:
-        DataError: a file or row that cannot be used.
+        DataError: a file that cannot be used, or a row, unless it is to be skipped.
     """
     for source in sources:
         if is_plain(source):
@@ -37,7 +41,8 @@ def read_unlabelled(sources: Sequence[str], *, task: Task, columns: ColumnsConfi
             lines = read_texts([source])
             yield from (split_words(line) for line in lines) if task == "tagging" else lines
         else:
-            rows = read_examples([source], task=task, columns=columns, on_bad_row=OnBadRow("error"), labelled=False)
+            bare = columns.model_copy(update={"label": _NO_COLUMN, "slots": _NO_COLUMN})
+            rows = read_examples([source], task=task, columns=bare, on_bad_row=OnBadRow(on_bad_row), labelled=False)
             for row in rows:
                 yield split_words(row.text) if task == "tagging" and isinstance(row.text, str) else row.text
 
@@ -49,7 +54,7 @@ def choose_texts(
     *,
     pieces: Pieces,
     limit: int,
-    seed: int,
+    seed: int = 0,
     say: Callable[[str], None] = lambda message: None,
 ) -> tuple[list[Text], int]:
     """At most `limit` different texts, none of which is a training row or one that models are measured on.
@@ -67,6 +72,8 @@ def choose_texts(
     if not first:
         return [], 0
     sentences = pieces == "sentences"
+    if sentences and not isinstance(first[0], str):
+        raise ConfigError("--pieces sentences: pairs and lists of words have none; documents is allowed")
     if pieces == "auto" and isinstance(first[0], str):
         ours = statistics.median(_words(train.text(i)) for i in range(0, len(train), max(1, len(train) // _SAMPLE)))
         theirs = statistics.median(map(_words, first))
@@ -74,7 +81,9 @@ def choose_texts(
         if sentences:
             say(f"unlabelled texts have {theirs:g} words, labelled ones {ours:g}: their sentences are taken")
     documents = chain(first, stream)
-    held_out = {_key(text) for text in measured}
+    held_out = set()
+    for text in measured:
+        held_out |= {_key(text), *(map(_key, split_sentences(text)) if sentences else ())}
     known = {_key(train.text(i)) for i in range(len(train))}
     best: list[tuple[int, str, Text]] = []  # a heap whose first is the worst of those kept
     chosen: set[str] = set()

@@ -1,7 +1,8 @@
 """A run: from a configuration and data to a folder that holds the model, its measures and its record."""
 
+from mixling.data.examples import DataConfig
 from mixling.runs.choice import Choice, choose_model
-from mixling.runs.config import RUN_FILE, TASKS, DataConfig, RunConfig, resumed_config
+from mixling.runs.config import RUN_FILE, TASKS, RunConfig, resumed_config
 from mixling.runs.fit import fit, read_data
 from mixling.runs.folder import Run, load_model
 

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from mixling.config import Config, parse
-from mixling.data.examples import ColumnsConfig
+from mixling.data.examples import DataConfig
 from mixling.errors import ModelFileError, TrainingError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
@@ -31,23 +31,11 @@ TASKS: dict[TaskName, tuple[type[Task], LabelKind]] = {
 }
 
 
-class DataConfig(Config):
-    """Where the examples are."""
-
-    train: tuple[str, ...] = ()
-    dev: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
-    dev_fraction: float = Field(0.1, gt=0, lt=1)
-    columns: ColumnsConfig = ColumnsConfig()
-    on_bad_row: Literal["error", "skip"] = "error"
-    file_format: str | None = None
-
-
 class StartConfig(Config):
     """What the bottleneck of a projection begins with, instead of random numbers (`mixling.training.start`)."""
 
     vectors: str | None = Field(None, description="folder of word vectors, as `mixling vectors` writes it")
     texts: tuple[str, ...] = Field((), description="files of unlabelled text, from which vectors are made first")
-    text_column: str = Field("text", description="where the files have columns")
     training_texts: bool = Field(False, description="vectors are made from the training texts, too")
 
     @property

@@ -6,6 +6,7 @@ Jiao et al. 2020. Decided here: only the teacher's probabilities are softened, t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.examples import ColumnsConfig, Example, Task
+from mixling.data.examples import DataConfig, Example, Task
 from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import choose_texts, read_unlabelled
 from mixling.runs.teacher import DistillConfig, Say, TrainMember, open_teacher
@@ -48,7 +49,7 @@ def make_lessons(
     labels: LabelSet,
     *,
     task: Task,
-    columns: ColumnsConfig,
+    data: DataConfig,
     smoothing: float,
     seed: int,
     folder: Path | None,
@@ -72,23 +73,25 @@ def make_lessons(
     if teacher is None:
         teacher = open_teacher(
             config, train, dev, labels,
-            columns=columns, seed=seed, folder=folder, train_member=train_member, say=say,
+            columns=data.columns, seed=seed, folder=folder, train_member=train_member, say=say,
         )  # fmt: skip
     answer_folder = None if folder is None else folder / "answers"
     of_dev = collect_answers(teacher, _texts(dev), labels, folder=answer_folder)
     quality = _say_quality(of_dev, dev, labels, say)
-    of_file = teacher.texts() if isinstance(teacher, FileTeacher) else ()
-    chosen, left_out = choose_texts(
-        chain(of_file, read_unlabelled(config.unlabelled, task=task, columns=columns), unlabelled),
-        train,
-        chain(_texts(dev), read_unlabelled(config.test, task=task, columns=columns)),
-        pieces=config.pieces,
-        limit=config.limit,
-        seed=0,  # not the run's: students of all seeds learn from the same answers
-        say=say,
-    )
+    read = functools.partial(read_unlabelled, task=task, columns=data.columns, on_bad_row=data.on_bad_row)
+    measured = [*_texts(dev), *read(config.test)]
+    given = chain(read(config.unlabelled), unlabelled)
+    # Students of all seeds learn from the same answers: the draw does not depend on the run's.
+    chosen, left_out = choose_texts(given, train, measured, pieces=config.pieces, limit=config.limit, say=say)
+    if isinstance(teacher, FileTeacher):  # which speaks of whole texts
+        of_file, more = choose_texts(teacher.texts(), train, measured, pieces="documents", limit=config.limit, say=say)
+        chosen, left_out = [*chosen, *of_file], left_out + more
     texts = [*_texts(train), *chosen]
-    answers = collect_answers(teacher, texts, labels, folder=answer_folder, progress=_progress(len(texts), say))
+    told = _progress(len(texts), say)
+    answers = collect_answers(teacher, texts[: len(train)], labels, folder=answer_folder, progress=told)
+    answers += collect_answers(
+        teacher, chosen, labels, folder=answer_folder, progress=lambda done: told(len(train) + done)
+    )
     if missing := sum(item is None for item in answers[len(train) :]):
         say(f"{missing} unlabelled texts have no answer of the teacher and are left out")
     gold = labels.targets([train.target(i) for i in range(len(train))])
@@ -121,7 +124,10 @@ def soften(answer: Answer, temperature: float, labels: LabelSet) -> Answer:
     if answer is None:
         return None
     yes, no = (np.clip(item, _TINY, 1) ** (1 / temperature) for item in (answer.astype(np.float32), 1 - answer))
-    return (yes / (yes + no if labels.kind == "multi" else yes.sum(-1, keepdims=True))).astype(np.float32)
+    if labels.kind == "multi":
+        return (yes / (yes + no)).astype(np.float32)
+    known = answer.any(-1, keepdims=True)  # of a word of which nothing is said all stays zero
+    return (known * yes / yes.sum(-1, keepdims=True)).astype(np.float32)
 
 
 def _smoothed(target: npt.NDArray, smoothing: float, labels: LabelSet) -> npt.NDArray[np.float32]:
@@ -138,7 +144,8 @@ def _mixed(answer: Answer, gold: npt.NDArray[np.float32], share: float) -> npt.N
     if answer.ndim == 1:
         return share * gold + (1 - share) * answer
     out = gold.copy()  # of a tagger: words that the teacher did not read have the true tag alone
-    out[: len(answer)] = share * gold[: len(answer)] + (1 - share) * answer[: len(gold)]
+    said = np.flatnonzero(answer[: len(gold)].any(-1))
+    out[said] = share * gold[said] + (1 - share) * answer[said]
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import platform
 from collections.abc import Callable, Iterable
@@ -15,26 +14,25 @@ import numpy.typing as npt
 import torch
 
 from mixling.data.batches import TextSet
-from mixling.data.corpora import read_texts
 from mixling.data.examples import read_examples
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
-from mixling.errors import DataError
 from mixling.models.model import build_model, count_parameters
-from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, StartConfig
+from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import WRITTEN, Run, write_folder
+from mixling.runs.start import make_vectors, start_of
+from mixling.runs.teacher import SELF, check_distill
 from mixling.storage import remove, remove_leftovers, write_json
 from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
-from mixling.text.fingerprint import AveragedEmbedding, Units
 from mixling.text.labels import LabelKind, LabelSet, Targets
-from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
+from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Observer, Trainer, TrainingData
-from mixling.training.start import check_projection, start_bottleneck
+from mixling.training.start import start_bottleneck
 from mixling.version import __version__
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
@@ -102,13 +100,19 @@ def fit(
         UserError: of the kind that fits; see `Trainer.fit`.
     """
     processes = processes or Processes()
+    config = config.model_copy(update={"start": start_of(config)})
     task_type, kind = TASKS[config.task]
     labels = label_set(train, kind)
     counts = train.label_counts()
     task = task_type(labels, config.train.loss, np.array([counts.get(name, 0) for name in labels.names]))
     texts, targets = train, labels.targets([train.target(i) for i in range(len(train))])
-    if vectors is None and not resume:
-        vectors = _vectors(config, train, say)
+    if config.distill is not None:
+        if teacher is None:
+            check_distill(config.distill, task=config.task, data=config.data, world=processes.world)
+        if processes.is_main and not resume:
+            _begin(folder, config)  # what takes long begins: an interruption finds a run to go on with
+    if vectors is None and (not resume or (config.distill is not None and config.distill.teacher == SELF)):
+        vectors = make_vectors(config, train, say)
     if config.distill is not None:
         lessons = _lessons(config, train, dev, labels, folder, teacher, unlabelled, vectors, processes, say)
         texts, targets = lessons.texts, lessons.targets
@@ -124,10 +128,11 @@ def fit(
     training = config.train.settled(
         len(texts),
         rows_per_label=len(train) / len(labels) if kind == "single" else None,
-        start=start_of(config).kind,
+        start=config.start.kind,
         taught=config.distill is not None,
     )
     model_config = config.model.model_copy(update={"text": text})
+    given = config
     config = config.model_copy(update={"model": model_config, "train": training})
     encoder = TextEncoder(text, vocabulary)
     data = TrainingData(
@@ -149,10 +154,7 @@ def fit(
     if processes.is_main:
         remove_leftovers(folder)
         if not resume:
-            remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
-            write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": False})
-            for name in WRITTEN:
-                remove(folder / name)
+            _begin(folder, given)
     trainer = Trainer(
         model, task, data, config.train,
         folder=folder,
@@ -193,13 +195,13 @@ def _lessons(
         dev,
         labels,
         task=config.task,
-        columns=config.data.columns,
+        data=config.data,
         smoothing=config.train.loss.label_smoothing,
         seed=config.train.seed,
         folder=folder / TEACHER_FOLDER,
         teacher=teacher,
         unlabelled=unlabelled,
-        train_member=_Member(config, train, dev, vectors),
+        train_member=_Member(config, train, dev, vectors, say),
         say=say if processes.is_main else lambda message: None,
     )
     if processes.is_main:
@@ -207,51 +209,45 @@ def _lessons(
     return lessons
 
 
+def _begin(folder: Path, config: RunConfig) -> None:
+    """Record a run, as it is given: what the data settle is settled again when it is resumed."""
+    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
+    write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": False})
+    for name in WRITTEN:
+        remove(folder / name)
+
+
 class _Member:
     """Trains a model like the student on the labelled rows alone."""
 
-    def __init__(self, config: RunConfig, train: ExampleStore, dev: ExampleStore, vectors: WordVectors | None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        train: ExampleStore,
+        dev: ExampleStore,
+        vectors: WordVectors | None,
+        say: Callable[[str], None],
+    ) -> None:
         # The student's epochs and budget are of other rows.
         own = config.train.model_copy(update={"epochs": None, "time_budget": None})
-        self._config = config.model_copy(update={"distill": None, "train": own, "start": start_of(config)})
-        self._train, self._dev, self._vectors = train, dev, vectors
-        self.record = self._config.to_dict()
+        self._config = config.model_copy(update={"distill": None, "train": own})
+        self._train, self._dev, self._vectors, self._say = train, dev, vectors, say
+        # Of files what is in them, not where they lie.
+        model = config.model
+        content = [] if vectors is None else [vectors.vectors.tobytes(), "\n".join(vectors.words).encode()]
+        if model.text.vocabulary is not None:
+            content.append(json.dumps(Vocabulary.load(model.text.vocabulary).serialise()).encode())
+        if model.frontend.embeddings is not None:
+            content.append(Path(model.frontend.embeddings).read_bytes())
+        kept = self._config.model_dump(mode="json", exclude={"data", "start"})
+        self.record = [kept, config.start.kind, *(hashlib.sha256(item).hexdigest() for item in content)]
 
     def __call__(self, seed: int, folder: Path) -> None:
         """As `TrainMember`."""
         config = self._config.model_copy(update={"train": self._config.train.model_copy(update={"seed": seed})})
-        fit(config, self._train, self._dev, folder=folder, vectors=self._vectors)
-
-
-def start_of(config: RunConfig) -> StartConfig:
-    """What the bottleneck begins with; of a distilled run, where nothing is said, with the text that is labelled."""
-    hashed = not isinstance(config.model.text.projection, Units | AveragedEmbedding)
-    if config.start.kind == "random" and config.distill is not None and config.distill.unlabelled and hashed:
-        return StartConfig(texts=config.distill.unlabelled, text_column=config.data.columns.text)
-    return config.start
-
-
-def _vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], None]) -> WordVectors | None:
-    """What the bottleneck begins with, if it begins with word vectors."""
-    start, text = start_of(config), config.model.text
-    if start.kind == "random":
-        return None
-    check_projection(text)
-    if start.vectors is not None:
-        return WordVectors.load(start.vectors)
-    texts: Iterable[Text] = (train.text(i) for i in range(len(train)))
-    if start.texts:
-        texts = itertools.chain(texts, read_texts(start.texts, text=start.text_column))
-    counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
-    try:
-        vectors = train_vectors(texts, counting)
-    except DataError as error:
-        if start.kind != "rows":
-            raise
-        say(f"start: from random numbers; {error}")  # the rows' own text is a try
-        return None
-    say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
-    return vectors
+        run = fit(config, self._train, self._dev, folder=folder, vectors=self._vectors)
+        assert run is not None, "one process"
+        self._say(f"teacher: its dev {run.metrics.summary()}")
 
 
 def label_set(train: ExampleStore, kind: LabelKind) -> LabelSet:

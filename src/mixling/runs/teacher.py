@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
 from mixling.config import Config
-from mixling.data.examples import ColumnsConfig
+from mixling.data.examples import ColumnsConfig, DataConfig, Task
 from mixling.data.store import ExampleStore
-from mixling.data.unlabelled import Pieces
+from mixling.data.unlabelled import Pieces, read_unlabelled
 from mixling.errors import ConfigError
 from mixling.runtime.session import FILE_NAME
 from mixling.storage import write_json
@@ -59,6 +59,38 @@ class DistillConfig(Config):
     gold: float = Field(0.5, ge=0, le=1, description="share of the true label in the targets of labelled rows")
 
 
+def check_distill(config: DistillConfig, *, task: Task, data: DataConfig, world: int) -> None:
+    """Look at what is named before hours are spent: the teacher, and the first row of each file.
+
+    Args:
+        world: processes that train together.
+
+    Raises:
+        ConfigError: no teacher is of that name, or it cannot be fine-tuned here.
+        DataError: a file that cannot be used.
+    """
+    if config.teacher != SELF and not is_transformer(config.teacher) and _kind(Path(config.teacher)) == "none":
+        raise ConfigError(
+            f"--teacher: {config.teacher} is no model; allowed: a run folder or its model.onnx, a folder of the "
+            "transformers library or hf:NAME, a file of texts and probabilities (.jsonl, .parquet), or self"
+        )
+    if config.fine_tune and not is_transformer(config.teacher):
+        raise ConfigError(f"--fine-tune: {config.teacher} is no model of the transformers library")
+    if config.fine_tune and world > 1:
+        raise ConfigError(
+            "--fine-tune: the teacher is trained by one process; give the command without torchrun, or name a teacher "
+            "that was fine-tuned before, which a run leaves in DIR/teacher/model"
+        )
+    for source in (*config.unlabelled, *config.test):
+        next(read_unlabelled([source], task=task, columns=data.columns, on_bad_row=data.on_bad_row), None)
+
+
+def _kind(path: Path) -> Literal["saved", "file", "none"]:
+    if (path / FILE_NAME).is_file() or (path.suffix == ".onnx" and path.is_file()):
+        return "saved"
+    return "file" if path.is_file() else "none"
+
+
 def open_teacher(
     config: DistillConfig,
     train: ExampleStore,
@@ -74,8 +106,8 @@ def open_teacher(
     """The teacher that the configuration names, fine-tuned if it should be.
 
     Raises:
-        ConfigError: there is none of that name, or it cannot be fine-tuned here.
-        ModelFileError: it is damaged.
+        ConfigError: it is to be fine-tuned without a folder.
+        DataError, ModelFileError: it is damaged.
     """
     name, path = config.teacher, Path(config.teacher)
     if name == SELF:
@@ -89,16 +121,9 @@ def open_teacher(
                 raise ConfigError("a teacher that is fine-tuned needs a folder: use `mixling distill`")
             name = _tuned(name, config, train, dev, labels, seed=seed, folder=folder, say=say)
         return TransformerTeacher(name, kind=labels.kind, max_len=config.max_len)
-    if config.fine_tune:
-        raise ConfigError(f"--fine-tune: {name} is no model of the transformers library")
-    if (path / FILE_NAME).is_file() or (path.suffix == ".onnx" and path.is_file()):
+    if _kind(path) == "saved":
         return SavedTeacher(path)
-    if path.is_file():
-        return FileTeacher(name, text=columns.text, text_pair=columns.text_pair, tokens=columns.tokens)
-    raise ConfigError(
-        f"--teacher: {name} is no model; allowed: a run folder or its model.onnx, a folder of the transformers library "
-        "or hf:NAME, a file of texts and probabilities (.jsonl, .parquet), or self"
-    )
+    return FileTeacher(name, text=columns.text, text_pair=columns.text_pair, tokens=columns.tokens)
 
 
 def _tuned(
@@ -114,7 +139,8 @@ def _tuned(
 ) -> str:
     """The folder of the fine-tuned teacher, which is made if it is not there yet."""
     model = folder / "model"
-    with _once(folder / "fine-tuned.json", [base, config.tuning.to_dict(), labels.to_dict(), seed], train, dev) as made:
+    content = [_content(base), config.tuning.to_dict(), labels.to_dict(), seed]
+    with _once(folder / "fine-tuned.json", content, train, dev) as made:
         if made and model.is_dir():
             say(f"teacher: {model} was fine-tuned before")
         else:
@@ -144,6 +170,14 @@ def _ensemble(
                 train_member(own_seed, place)
         members.append(SavedTeacher(place))
     return EnsembleTeacher(members)
+
+
+def _content(base: str) -> list[str]:
+    """The name of a model on the hub, or what is in its folder."""
+    if not Path(base).is_dir():
+        return [base]
+    files = sorted(path for path in Path(base).iterdir() if path.is_file())
+    return [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from mixling.text.labels import LabelSet
 Answer = npt.NDArray[np.floating] | None
 """Probabilities of a text, (C,), or of its words, (W, C); None where the teacher has none.
 
-Of a tagger W may be less than the text's words: what the teacher did not read it says nothing of.
+Of a tagger W may be less than the text's words, and a row may be zeros: of these words the teacher says nothing.
 """
 
 
@@ -60,7 +60,10 @@ class FunctionTeacher(Teacher):
     def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
         names = tuple(self.names) if self.names is not None else labels.names
         columns = columns_of(names, labels, "the teacher")
-        found = list(self.function(texts))
+        given = self.function(texts)
+        if given is None or not hasattr(given, "__len__"):
+            raise DataError(f"the teacher gave {given!r}; a list of answers, one for each text, is needed")
+        found = list(given)
         if len(found) != len(texts):
             raise DataError(f"the teacher gave {len(found)} answers to {len(texts)} texts")
         return [read_answer(item, labels, columns, f"the teacher's answer to text {i}") for i, item in enumerate(found)]
@@ -112,20 +115,26 @@ def read_answer(item: Any, labels: LabelSet, columns: npt.NDArray[np.int64] | No
     if item is None:
         return None
     words = labels.kind == "iob"
-    if isinstance(item, Mapping):
-        values = _from_mapping(item, labels, where)
-    elif words and len(item) and isinstance(item[0], Mapping):
-        values = np.stack([_from_mapping(word, labels, where) for word in item])
-    else:
-        values = np.asarray(item, np.float32)
-        if values.ndim and values.shape[-1] == len(labels) and columns is not None:
-            values = values[..., columns]
+    allowed = "probabilities from 0 to 1 are allowed, of sum 1 for one label"
+    try:
+        if isinstance(item, Mapping):
+            values = _from_mapping(item, labels, where)
+        elif words and len(item) and isinstance(item[0], Mapping):
+            values = np.stack([_from_mapping(word, labels, where) for word in item])
+        else:
+            values = np.asarray(item, np.float32)
+            if values.ndim and values.shape[-1] == len(labels) and columns is not None:
+                values = values[..., columns]
+    except (TypeError, ValueError):  # no numbers, or rows of several lengths
+        raise DataError(f"{where} is {str(item)[:80]!r}; {allowed}") from None
     if values.ndim != 1 + words or values.shape[-1] != len(labels):
         wanted = f"({'words, ' if words else ''}{len(labels)})"
         raise DataError(f"{where} has the shape {values.shape}; {wanted} is needed")
     sums = values.sum(-1) if labels.kind != "multi" else np.ones(1)
-    if not np.isfinite(values).all() or values.min(initial=0) < 0 or np.abs(sums - 1).max(initial=0) > 0.01:
-        raise DataError(f"{where} is {str(item)[:80]}; probabilities from 0 to 1 are allowed, of sum 1 for one label")
+    sums = np.where(sums == 0, 1, sums) if words else sums  # nothing is said of the word
+    in_range = np.isfinite(values).all() and values.min(initial=0) >= 0 and values.max(initial=0) <= 1.01
+    if not in_range or np.abs(sums - 1).max(initial=0) > 0.01:
+        raise DataError(f"{where} is {str(item)[:80]!r}; {allowed}")
     return np.ascontiguousarray(values, np.float32)
 
 

@@ -120,7 +120,7 @@ class _Rows(torch.utils.data.Dataset):
             if labels.kind == "iob":
                 marked = np.full(len(item["input_ids"]), _IGNORED)
                 places = first_subwords(encoded.word_ids(0))
-                marked[places] = targets[i][: len(places)]
+                marked[list(places.values())] = targets[i][list(places)]
                 item["labels"] = marked.tolist()
             else:
                 item["labels"] = targets[i].astype(np.float32) if labels.kind == "multi" else int(targets[i])

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,10 @@ class SavedTeacher(Teacher):
         self.key = hashlib.sha256((path / FILE_NAME if path.is_dir() else path).read_bytes()).hexdigest()
 
     def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
+        if self.predictor.labels.kind != labels.kind:
+            kinds = {"single": "one label a text", "multi": "several labels a text", "iob": "a tag a word"}
+            ours, theirs = kinds[labels.kind], kinds[self.predictor.labels.kind]
+            raise DataError(f"the teacher {self.path} gives {theirs}, and the rows have {ours}; give another teacher")
         columns = columns_of(self.predictor.labels.names, labels, f"the teacher {self.path}")
         logits = self.predictor.logits(self.predictor.encode(texts))
         found = [self.predictor.labels.probabilities(row)[..., columns].astype(np.float32) for row in logits]
@@ -37,30 +42,35 @@ class SavedTeacher(Teacher):
 
 
 class FileTeacher(Teacher):
-    """Rows that hold a text and its probabilities: JSON lines or Parquet, as `mixling predict` writes them.
+    """Rows that hold a text and its probabilities: JSON lines or Parquet, as `mixling predict --echo` writes them.
 
-    `probabilities` is an object of labels and numbers; beside `tokens`, a list of one for each word. A text that has no
-    row has no answer.
+    `probabilities` is an object of labels and numbers; beside `tokens`, a list of one for each word. The text stands in
+    the columns of the training rows, or in `text`, of a pair as a list of two. A text that has no row has no answer.
     """
 
     def __init__(self, path: str, *, text: str = "text", text_pair: str | None = None, tokens: str = "tokens") -> None:
-        self.path, self._columns = path, (text, text_pair, tokens)
+        self.path = path
         self._found: dict[str, tuple[int, object]] = {}
         self._texts: list[Text] = []
         for row in read_rows(path, on_bad_row=OnBadRow("error")):
-            wanted = tokens if tokens in row.values else text
-            for name in (wanted, "probabilities", *([text_pair] if text_pair else [])):
-                if row.values.get(name) is None:
+            values = row.values
+            wanted = tokens if tokens in values else text if text in values else "text"
+            for name in (wanted, "probabilities"):
+                if values.get(name) is None:
                     raise DataError(
-                        f"has no {name!r}; {near_miss(name, row.values)}; each row of a teacher's answers has a text "
+                        f"has no {name!r}; {near_miss(name, values)}; each row of a teacher's answers has a text "
                         "and its probabilities",
                         path=row.path,
                         line=row.line,
                     )
-            value = row.values[wanted]
-            given: Text = (str(value), str(row.values[text_pair])) if text_pair else value
-            self._texts.append(given)
-            self._found[_key(given)] = (row.line, row.values["probabilities"])
+            value = values[wanted]
+            if text_pair is not None:
+                value = (value, values[text_pair]) if text_pair in values else tuple(value)
+            if not _is_text(value):
+                message = f"column {wanted!r} holds {str(value)[:40]!r}; a text, a pair or a list of words is allowed"
+                raise DataError(message, path=row.path, line=row.line)
+            self._texts.append(value)
+            self._found[_key(value)] = (row.line, values["probabilities"])
 
     def texts(self) -> Iterator[Text]:
         """The texts of the rows, which are unlabelled text too."""
@@ -72,6 +82,13 @@ class FileTeacher(Teacher):
             line, item = self._found.get(_key(text), (0, None))
             out.append(read_answer(item, labels, None, f"{self.path}:{line}: probabilities"))
         return out
+
+
+def _is_text(value: Any) -> bool:
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not parts or (isinstance(value, tuple) and len(value) != 2):
+        return False
+    return all(isinstance(part, str) and part.strip() for part in parts)
 
 
 def _key(text: Text) -> str:

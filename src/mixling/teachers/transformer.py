@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 
@@ -38,14 +39,17 @@ class TransformerTeacher(Teacher):
         self.max_len = longest(self.tokenizer, self.model, max_len)
         names = self.model.config.id2label
         self.names = tuple(str(names[i]) for i in range(len(names)))
+        self.key = self._digest()
 
-    @property
-    def key(self) -> str:  # type: ignore[override]
-        """Of the weights and the tokenizer, wherever they lie."""
-        found = hashlib.sha256(f"transformers {self.kind} {self.max_len} {self.names}".encode())
+    def _digest(self) -> str:
+        """Of the weights, the configuration and the tokenizer, wherever they lie."""
+        found = hashlib.sha256(f"{self.kind} {self.max_len} {self.model.config.to_json_string()}".encode())
         for name, value in sorted(self.model.state_dict().items()):
             found.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
-        found.update(self.tokenizer.backend_tokenizer.to_str().encode())
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()  # what an earlier call left in it
+        backend.no_padding()
+        found.update(backend.to_str().encode())
         return found.hexdigest()
 
     def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
@@ -59,10 +63,8 @@ class TransformerTeacher(Teacher):
             with torch.inference_mode():
                 logits = self.model(**padded).logits.float().cpu().numpy()
             for row, place in enumerate(batch):
-                values = logits[row]
-                if self.kind == "iob":
-                    values = values[first_subwords(encoded.word_ids(row))]
-                out[place] = labels.probabilities(values[..., columns]).astype(np.float32)
+                values = labels.probabilities(logits[row][..., columns]).astype(np.float32)
+                out[place] = values if self.kind != "iob" else of_words(values, encoded.word_ids(row))
         return out
 
 
@@ -137,9 +139,21 @@ def encode(tokenizer: Any, texts: Sequence[Text], *, kind: LabelKind, max_len: i
     return tokenizer([text if isinstance(text, str) else " ".join(text) for text in texts], **options)
 
 
-def first_subwords(word_ids: Sequence[int | None]) -> list[int]:
-    """The place of each word's first subword."""
-    return [i for i, word in enumerate(word_ids) if word is not None and (i == 0 or word_ids[i - 1] != word)]
+def first_subwords(word_ids: Sequence[int | None]) -> dict[int, int]:
+    """Of each word that has subwords the place of the first."""
+    places: dict[int, int] = {}
+    for place, word in enumerate(word_ids):
+        if word is not None:
+            places.setdefault(word, place)
+    return places
+
+
+def of_words(values: npt.NDArray[np.float32], word_ids: Sequence[int | None]) -> npt.NDArray[np.float32]:
+    """The rows of words, up to the last that was read; zeros for those without a subword (control characters)."""
+    places = first_subwords(word_ids)
+    out = np.zeros((max(places, default=-1) + 1, values.shape[-1]), np.float32)
+    out[list(places)] = values[list(places.values())]
+    return out
 
 
 def _size(text: Text) -> int:

@@ -35,9 +35,9 @@ _MAX_DOCUMENT = 1 << 24  # characters
 
 
 class VectorConfig(Config):
-    """How words are counted; `lowercase` and `contractions` must be those of the model that begins with them."""
+    """How words are counted, by default as our own models read them; `lowercase` must be that of the model."""
 
-    dim: int = Field(64, ge=1, le=1024)
+    dim: int = Field(128, ge=1, le=1024)
     window: int = Field(5, ge=1, le=100, description="words to each side")
     max_words: int = Field(30_000, ge=2, description="the most frequent ones have vectors")
     max_contexts: int = Field(4_000, ge=2, description="the most frequent ones are counted beside them")
@@ -45,7 +45,7 @@ class VectorConfig(Config):
     smoothing: float = Field(0.75, gt=0, le=1, description="exponent of the contexts' counts")
     max_tokens: int = Field(100_000_000, ge=1, description="further text is not read; 4 bytes each")
     lowercase: bool = True
-    contractions: bool = False
+    contractions: bool = True
 
     @model_validator(mode="after")
     def _enough_contexts(self) -> VectorConfig:

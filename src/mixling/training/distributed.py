@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -59,7 +60,9 @@ def processes() -> Iterator[Processes]:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     # Gloo too beside NCCL: counts and models on the CPU are shared also where there is a GPU.
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    # The others wait while the first asks a teacher; torchrun ends them all if it fails.
+    dist.init_process_group(backend, timeout=timedelta(hours=24))
     try:
         yield Processes(dist.get_rank(), dist.get_world_size())
     finally:

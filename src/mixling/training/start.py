@@ -45,12 +45,11 @@ def start_bottleneck(
     """
     text, config = encoder.config, vectors.config
     check_projection(text)
-    for name in ("lowercase", "contractions"):
-        if getattr(text, name) != getattr(config, name):
-            raise ConfigError(
-                f"the word vectors were made with {name} = {getattr(config, name)}, the model has "
-                f"model.text.{name} = {getattr(text, name)}; make one like the other"
-            )
+    if text.lowercase != config.lowercase:
+        raise ConfigError(
+            f"the word vectors were made with lowercase = {config.lowercase}, the model has model.text.lowercase = "
+            f"{text.lowercase}; make others: mixling vectors --set lowercase={str(text.lowercase).lower()}"
+        )
     features = _features(encoder, vectors.words)
     weights = np.sqrt(vectors.counts.astype(np.float64))
     wanted = vectors.vectors.astype(np.float64)

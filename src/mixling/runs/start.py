@@ -1,0 +1,65 @@
+"""What a model begins with: the word vectors that the configuration speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from mixling.data.corpora import is_plain, read_texts
+from mixling.data.store import ExampleStore
+from mixling.data.unlabelled import read_unlabelled
+from mixling.errors import DataError
+from mixling.runs.config import RunConfig, StartConfig
+from mixling.text.encoder import Text
+from mixling.text.fingerprint import AveragedEmbedding, Units
+from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
+from mixling.training.start import check_projection
+
+
+def start_of(config: RunConfig) -> StartConfig:
+    """What is given; of a distilled run, where no text is named, the text that is labelled."""
+    hashed = not isinstance(config.model.text.projection, Units | AveragedEmbedding)
+    if config.start.kind != "text" and config.distill is not None and config.distill.unlabelled and hashed:
+        return StartConfig(texts=config.distill.unlabelled)
+    return config.start
+
+
+def start_texts(config: RunConfig) -> Iterator[Text]:
+    """The texts of the files to begin with, by the columns of the rows.
+
+    Raises:
+        DataError: a file or row that cannot be used.
+    """
+    for source in config.start.texts:
+        if is_plain(source):
+            yield from read_texts([source])
+        else:
+            data = config.data
+            yield from read_unlabelled([source], task=config.task, columns=data.columns, on_bad_row=data.on_bad_row)
+
+
+def make_vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], None]) -> WordVectors | None:
+    """The vectors to begin with; None: random numbers.
+
+    Raises:
+        ConfigError: the front end has no hashed features.
+        DataError: files that cannot be used, or have too few words.
+        ModelFileError: no vectors are in the folder.
+    """
+    start, text = config.start, config.model.text
+    if start.kind == "random":
+        return None
+    check_projection(text)
+    if start.vectors is not None:
+        return WordVectors.load(start.vectors)
+    texts: Iterable[Text] = chain((train.text(i) for i in range(len(train))), start_texts(config))
+    counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
+    try:
+        vectors = train_vectors(texts, counting)
+    except DataError as error:
+        if start.kind != "rows":
+            raise
+        say(f"start: from random numbers; {error}")  # the rows' own text is a try
+        return None
+    say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
+    return vectors
