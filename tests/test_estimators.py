@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from mixling import Predictor, TextClassifier, TokenLabeller
-from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError
+from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, UserError
 
 GOOD, BAD = ("fine", "great", "lovely", "superb"), ("awful", "poor", "dreadful", "dull")
 TINY: dict[str, Any] = {
@@ -256,3 +257,50 @@ def test_wrong_targets_are_named(targets: list[Any], message: str) -> None:
         classifier().fit(["same text"] * 10, targets)
     with pytest.raises(DataError, match="<dev>:0: got"):
         classifier().fit(["a", "b"], ["x", "y"], dev=(["c"], [["x"]]))
+
+
+@pytest.mark.slow
+def test_a_teacher_is_an_estimator_a_function_or_a_folder(tmp_path: Path) -> None:
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    texts = [f"{'gut' if i % 2 else 'mau'}{i % 9} word{i % 4}" for i in range(60)]
+    labels = [i % 2 for i in range(60)]
+    more = [f"gut{i % 9} and mau{i % 5} more{i}" for i in range(50)]
+    config = {"model": {"dim": 8, "text": {"projection": {"num_hashes": 8}}}, "distill": {"teacher": "", "copies": 1}}
+    pipeline = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, labels)
+    made = TextClassifier(epochs=1, config=config).fit(texts, labels, teacher=pipeline, unlabelled=more)
+    saved = json.loads(made.files_["run.json"])["config"]
+    assert saved["distill"]["teacher"] == "<Pipeline>"
+    assert saved["model"]["text"]["projection"]["num_features"] == 5120  # the base model, as the command line takes
+    assert made.classes_.tolist() == [0, 1]
+    made.save(tmp_path / "model")
+    asked: list[int] = []
+
+    def teacher(texts: list) -> list:
+        asked.append(len(texts))
+        return [{"0": 0.25, "1": 0.75} for _ in texts]
+
+    for one in (teacher, str(tmp_path / "model")):
+        TextClassifier(epochs=1, config=config).fit(texts, labels, teacher=one, unlabelled=more)
+    assert sum(asked) == 60 + len(more)  # dev, the other rows, and what is unlabelled
+
+
+@pytest.mark.parametrize(
+    ("teacher", "unlabelled", "message"),
+    [
+        (None, ["a text"], "unlabelled texts are for a teacher to label"),
+        (5, [], "teacher: got int; a model's folder, an estimator or a function is allowed"),
+        (TextClassifier(), [], "this TextClassifier has no classes_: fit it first"),
+        (lambda texts: None, [], "the teacher gave None"),
+        (lambda texts: ["x"] * len(texts), [], "answer to text 0 is 'x'"),
+        (lambda texts: [], ["a", None], "<unlabelled>:1: got None where a text is needed"),
+        (lambda texts: [], [("a", "b")], "<unlabelled>:0: got a pair of texts; the rows are single texts"),
+        (lambda texts: [], "abc", "got one str, not a list of texts"),
+    ],
+)
+def test_teachers_and_texts_that_are_none(teacher: Any, unlabelled: Any, message: str) -> None:
+    texts, labels = [f"word{i % 5} {i}" for i in range(40)], ["ab"[i % 2] for i in range(40)]
+    with pytest.raises(UserError, match=message):
+        TextClassifier(epochs=1).fit(texts, labels, teacher=teacher, unlabelled=unlabelled)

@@ -242,7 +242,7 @@ def test_show(call: Call, model: Path) -> None:
     text = call("show", model).out
     assert "2: bad, good" in text
     assert f"{facts['parameters']:,}" in text
-    assert "2 layers of token_mlp" in text
+    assert "1 layer without token mixing" in text
     (lone,) = [line for line in call("show", model / "model.onnx").out.splitlines() if line.startswith("labels")]
     assert lone in text
 

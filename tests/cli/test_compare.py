@@ -30,8 +30,8 @@ def report(compared: tuple[Path, str, str]) -> dict[str, Any]:
 def test_one_table_has_everyone(compared: tuple[Path, str, str], report: dict[str, Any]) -> None:
     lines = compared[1].splitlines()
     assert lines[0].split()[:6] == ["dev", "accuracy", "test", "accuracy", "vs", "tf-idf"]
-    names = ["mixling", "transformer-matched", "tf-idf + lr"]
-    assert [row["name"] for row in report["results"]][:3] == names
+    names = ["mixling", "pnlp-mixer-x-small", "transformer-matched", "tf-idf + lr"]
+    assert [row["name"] for row in report["results"]][:4] == names
     assert [line[: len(name)] for line, name in zip(lines[1:], names, strict=False)] == names
     assert "fasttext" in compared[1]  # its numbers, or how to get them
     assert "Traceback" not in compared[2]
@@ -57,10 +57,10 @@ def test_numbers_are_those_of_the_kept_models(
 def test_the_report_says_how_it_was_made(report: dict[str, Any]) -> None:
     assert report["provenance"].keys() >= {"command", "commit", "seed", "date", "hardware", "versions"}
     assert report["rows"] == {"training": 216, "dev": 24, "test": 40}
-    matched = report["results"][1]
+    matched = report["results"][2]
     assert [tried["options"]["lr"] for tried in matched["tried"]] == pytest.approx([0.002, 0.0006])
     assert abs(matched["parameters"] - report["results"][0]["parameters"]) < 200
-    assert len(report["results"][2]["tried"]) == 8
+    assert len(report["results"][3]["tried"]) == 8
     assert (report["measure"], report["reference"]) == ("accuracy", "tf-idf + lr")
     assert "test was read once, after all choices" in report["remarks"][0]
 

@@ -24,8 +24,10 @@ def test_models_lists_every_preset(call: Call) -> None:
     assert "357,283,696" in next(line for line in lines if line.startswith("gmlp-144"))
     rows = json.loads(call("models", "--json").out)
     assert [row["name"] for row in rows] == [*PRESETS, *IMAGE_PRESETS]
-    assert rows[0]["parameters"] == 4_338_432
-    assert rows[0]["source"] == "pNLP-Mixer, Table 5"
+    by_name = {row["name"]: row for row in rows}
+    assert by_name["pnlp-mixer-x-large"]["parameters"] == 4_338_432
+    assert by_name["mixling-small"]["source"] == "ours"
+    assert by_name["pnlp-mixer-x-large"]["source"] == "pNLP-Mixer, Table 5"
 
 
 def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:

@@ -107,5 +107,6 @@ def _best(record: dict[str, Any]) -> str:
 def _body(model: dict[str, Any]) -> str:
     layers = model["layers"]
     count = len(layers) if model["num_layers"] is None else model["num_layers"]
-    mixers = " + ".join(dict.fromkeys(mixer["type"] for layer in layers for mixer in layer["mixers"])) or "no mixer"
-    return f"width {model['dim']}, window {model['frontend']['window']}, {count} layers of {mixers}"
+    mixers = " + ".join(dict.fromkeys(mixer["type"] for layer in layers for mixer in layer["mixers"]))
+    layers = f"{count} layer{'s' * (count != 1)} {f'of {mixers}' if mixers else 'without token mixing'}"
+    return f"width {model['dim']}, window {model['frontend']['window']}, {layers}"

@@ -114,12 +114,8 @@ def _fault(text: Any) -> str:
     if isinstance(text, tuple) and len(text) != 2:
         return f"a tuple is a pair of texts; got {len(text)} items"
     parts = text if isinstance(text, tuple | list) else [text]
-    wrong = next((part for part in parts if not isinstance(part, str)), None)
-    return (
-        ""
-        if wrong is None
-        else f"got {wrong!r} where a text is needed; a text is a str, a pair of str or a list of str"
-    )
+    wrong = [part for part in parts if not isinstance(part, str)]
+    return f"got {wrong[0]!r} where a text is needed; a text is a str, a pair of str or a list of str" if wrong else ""
 
 
 def checked_weights(sample_weight: Any, count: int) -> np.ndarray | None:
