@@ -57,9 +57,10 @@ def make_vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], No
     try:
         vectors = train_vectors(texts, counting)
     except DataError as error:
-        if start.kind != "rows":
+        implied = config.distill is not None and start.texts == config.distill.unlabelled
+        if start.kind == "text" and not implied:
             raise
-        say(f"start: from random numbers; {error}")  # the rows' own text is a try
+        say(f"start: from random numbers; {error}")  # nobody asked for more than a try
         return None
     say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
     return vectors
