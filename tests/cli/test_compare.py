@@ -120,7 +120,7 @@ def test_an_interruption_says_what_is_kept(call: Call, reviews: Path, monkeypatc
     from mixling.errors import Interrupted
 
     def stopped(*args: object, **kwargs: object) -> None:
-        raise Interrupted("interrupted at step 3; go on with: mixling train --resume -o /tmp/gone", signum=15)
+        raise Interrupted("interrupted at step 3; go on with: mixling train --resume -o GONE", signum=15)
 
     monkeypatch.setattr("mixling.comparison.contest.fit", stopped)
     done = call("compare", reviews / "train.csv", "--text", "review", "--label", "stars")
