@@ -153,7 +153,7 @@ def fit(
         say(f"start: the features explain {started.explained:.0%} of the vectors of {started.words:,} words")
     if processes.is_main:
         remove_leftovers(folder)
-        if not resume:
+        if not resume and config.distill is None:
             _begin(folder, given)
     trainer = Trainer(
         model, task, data, config.train,
