@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mixling.cli.options import read_seconds
 from mixling.cli.predict import kind_of
 from mixling.cli.rows import columns_for, stream_items
-from mixling.cli.train import configure, infer_task, read_seconds
+from mixling.cli.train import configure, infer_task
 from mixling.data.rows import MAX_LINE
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.presets import PRESETS

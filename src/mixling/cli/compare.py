@@ -6,16 +6,17 @@ import shlex
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mixling.cli.options import LabelOption, SlotsOption, TextOption, TextPairOption, TokensOption
+from mixling.cli.options import LabelOption, SlotsOption, TextOption, TextPairOption, TokensOption, run_values
 from mixling.cli.output import put
 from mixling.errors import ConfigError, Interrupted
 
 
 def compare(
+    context: typer.Context,
     files: Annotated[
         list[str], typer.Argument(metavar="FILES...", help="Labelled rows to train on, in any format of `train`.")
     ],
@@ -79,7 +80,7 @@ def compare(
     TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
     """
     from mixling.cli.progress import TrainingProgress
-    from mixling.cli.train import configure, present, read_seconds
+    from mixling.cli.train import configure, present
     from mixling.comparison.contest import check_folder
     from mixling.comparison.outcome import compare as hold
     from mixling.comparison.report import as_markdown, as_text, to_dict
@@ -93,22 +94,9 @@ def compare(
             raise ConfigError(f"{path}: is a folder; name a file to write the report to")
     if keep is not None:
         check_folder(keep)
-    options: dict[str, Any] = {
-        "task": task,
-        "data": {
-            "train": files,
-            "dev": dev,
-            "dev_fraction": dev_fraction,
-            "columns": {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots},
-            "on_bad_row": on_bad_row,
-        },
-        "start": {"vectors": start, "texts": unlabelled},
-        "train": {
-            "epochs": epochs,
-            "time_budget": None if time_budget is None else read_seconds(time_budget),
-            "seed": numbers[0],
-        },
-    }
+    options = run_values(context.params)
+    options["model"] = None  # those that are named take part beside the one that is chosen
+    options["train"]["seed"] = numbers[0]
     config, remark = configure(present(options), toml=None, vocabulary=None, overrides=())
     terminal = TrainingProgress()
     if remark:

@@ -28,6 +28,7 @@ from mixling.cli.options import (
     TimeBudgetOption,
     TokensOption,
     VocabularyOption,
+    run_values,
 )
 
 
@@ -85,41 +86,16 @@ def distill(
     The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after
     an interruption, asks only for what is not there.
     """
-    from mixling.cli.train import read_seconds, run_training
+    from mixling.cli.train import run_training
 
-    columns = {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots}
-    run_training(
-        context,
-        {
-            "task": task,
-            "data": {
-                "train": files,
-                "dev": dev,
-                "dev_fraction": dev_fraction,
-                "columns": columns,
-                "on_bad_row": on_bad_row,
-            },
-            "start": {"vectors": start},
-            "distill": {
-                "teacher": teacher,
-                "unlabelled": unlabelled if teacher is not None or config is not None else None,
-                "fine_tune": fine_tune or None,
-                "test": test,
-                "pieces": pieces,
-                "limit": limit,
-            },
-            "model": model,
-            "train": {
-                "epochs": epochs,
-                "time_budget": None if time_budget is None else read_seconds(time_budget),
-                "seed": seed,
-            },
-        },
-        out=out,
-        vocabulary=vocabulary,
-        config=config,
-        overrides=overrides or (),
-        resume=resume,
-        overwrite=overwrite,
-        taught=True,
-    )
+    values = run_values(context.params)
+    values["start"]["texts"] = None  # the student begins with the text that is labelled, see `mixling.runs.start`
+    values["distill"] = {
+        "teacher": teacher,
+        "unlabelled": unlabelled if teacher is not None or config is not None else None,
+        "fine_tune": fine_tune or None,
+        "test": test,
+        "pieces": pieces,
+        "limit": limit,
+    }
+    run_training(context, values, taught=True)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from mixling.errors import ConfigError
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")]
 TextOption = Annotated[
@@ -68,3 +74,36 @@ SetOption = Annotated[
 ]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in DIR.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the run in DIR.")]
+
+
+def run_values(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a command that trains, by their names, laid out as `RunConfig` is; None or (): not given."""
+    columns = ("text", "text_pair", "label", "tokens", "slots")
+    budget = params["time_budget"]
+    return {
+        "task": params["task"],
+        "data": {
+            "train": params["files"],
+            **{name: params[name] for name in ("dev", "dev_fraction", "on_bad_row")},
+            "columns": {name: params[name] for name in columns},
+        },
+        "start": {"vectors": params["start"], "texts": params["unlabelled"]},
+        "model": params["model"],
+        "train": {
+            "epochs": params["epochs"],
+            "time_budget": None if budget is None else read_seconds(budget),
+            "seed": params.get("seed"),
+        },
+    }
+
+
+def read_seconds(text: str) -> float:
+    """Seconds of "90s", "3m", "1h" or "180".
+
+    Raises:
+        ConfigError: the text is none of these.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if match is None or float(match[1]) <= 0:
+        raise ConfigError(f"--time-budget: got {text!r}; a number with s, m or h is allowed, such as 90s or 3m")
+    return float(match[1]) * _SECONDS[match[2] or "s"]

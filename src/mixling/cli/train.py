@@ -34,6 +34,7 @@ from mixling.cli.options import (
     TimeBudgetOption,
     TokensOption,
     VocabularyOption,
+    run_values,
 )
 from mixling.cli.output import put
 from mixling.errors import ConfigError, Interrupted
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from mixling.models.model import ModelConfig
     from mixling.runs import Run, RunConfig
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 _CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
 
@@ -78,49 +78,14 @@ def train(
 
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """
-    run_training(
-        context,
-        {
-            "task": task,
-            "data": {
-                "train": files,
-                "dev": dev,
-                "dev_fraction": dev_fraction,
-                "columns": {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots},
-                "on_bad_row": on_bad_row,
-            },
-            "start": {"vectors": start, "texts": unlabelled},
-            "model": model,
-            "train": {
-                "epochs": epochs,
-                "time_budget": None if time_budget is None else read_seconds(time_budget),
-                "seed": seed,
-            },
-        },
-        out=out,
-        vocabulary=vocabulary,
-        config=config,
-        overrides=overrides or (),
-        resume=resume,
-        overwrite=overwrite,
-    )
+    run_training(context, run_values(context.params))
 
 
-def run_training(
-    context: typer.Context,
-    options: Mapping[str, Any],
-    *,
-    out: Path,
-    vocabulary: str | None,
-    config: str | None,
-    overrides: Sequence[str],
-    resume: bool,
-    overwrite: bool,
-    taught: bool = False,
-) -> None:
-    """What `train` and `distill` do with their options, laid out as `RunConfig` is; None: not given.
+def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: bool = False) -> None:
+    """What `train` and `distill` do.
 
     Args:
+        options: as `run_values` lays them out; the others are those of the context.
         taught: there must be a teacher.
     """
     from mixling import runs
@@ -128,6 +93,9 @@ def run_training(
     from mixling.training.distributed import processes
     from mixling.training.loop import CHECKPOINT
 
+    out, overrides = context.params["out"], context.params["overrides"] or ()
+    config, vocabulary = context.params["config"], context.params["vocabulary"]
+    resume, overwrite = context.params["resume"], context.params["overwrite"]
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
     _refuse_file(out)
@@ -284,22 +252,10 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     return "classification", "the default"
 
 
-def read_seconds(text: str) -> float:
-    """Seconds of "90s", "3m", "1h" or "180".
-
-    Raises:
-        ConfigError: the text is none of these.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if match is None or float(match[1]) <= 0:
-        raise ConfigError(f"--time-budget: got {text!r}; a number with s, m or h is allowed, such as 90s or 3m")
-    return float(match[1]) * _SECONDS[match[2] or "s"]
-
-
 def present(values: Mapping[str, Any]) -> dict[str, Any]:
     """Without the options that were not given."""
     out = {key: present(value) if isinstance(value, dict) else value for key, value in values.items()}
-    return {key: value for key, value in out.items() if value is not None and value != {} and value != []}
+    return {key: value for key, value in out.items() if value is not None and value not in ({}, [], ())}
 
 
 def _given_beside(context: typer.Context, *names: str) -> list[str]:
