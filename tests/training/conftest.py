@@ -26,7 +26,8 @@ from mixling.tasks.token_labelling import TokenLabelling
 from mixling.text.encoder import Text, TextConfig, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.training.loop import Trainer, TrainingData
+from mixling.training.data import LabelledData
+from mixling.training.loop import Trainer
 from mixling.training.recipe import TrainConfig
 
 LABELS = ("down", "left", "up")
@@ -93,16 +94,18 @@ def trainer(
     task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
     shape = model_config(dropout=dropout, mixer=mixer)
     encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
-    data = TrainingData(
+    data = LabelledData(
+        objective=task,
+        word_dropout=config.word_dropout,
         train=TextSet(train, encoder, keep=keep),
         train_targets=labels.targets([train.target(i) for i in range(len(train))]),
         dev=TextSet(dev, encoder, keep=keep),
         dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
         weights=weights,
-        where=train.where,
+        places=train.where,
     )
     model = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)
-    return Trainer(model, task, data, config, **options)
+    return Trainer(model, data, config, **options)
 
 
 @pytest.fixture(name="trainer")

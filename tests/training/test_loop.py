@@ -19,7 +19,7 @@ from mixling.data.batches import training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers.base import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
-from mixling.training import loop
+from mixling.training import data, loop
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import HISTORY, Observer, Trainer
 from mixling.training.optim import OptimConfig, learning_rate
@@ -86,7 +86,7 @@ def test_one_seed_gives_the_same_bits_and_another_seed_others(
 def test_it_learns(trainer: MakeTrainer, tagged: bool) -> None:
     """The rows are made so that one word decides, nine times in ten."""
     made = trainer(TrainConfig(**{**QUICK, "epochs": 12}), num_train=300, num_dev=100, tagged=tagged)
-    best = max(record[f"dev_{made.task.metric}"] for record in made.fit())
+    best = max(record[f"dev_{made.data.objective.metric}"] for record in made.fit())
     assert best > (0.95 if tagged else 0.8)
 
 
@@ -103,7 +103,7 @@ def test_every_mixer_learns_every_task(trainer: MakeTrainer, mixer: str, task: s
         mixer=mixer_config({"type": mixer, **sizes}),
         dropout=0.0,
     )
-    best = max(record[f"dev_{made.task.metric}"] for record in made.fit())
+    best = max(record[f"dev_{made.data.objective.metric}"] for record in made.fit())
     assert best > (0.9 if task == "tagging" else 0.7)  # by chance: a little over a third of the texts
 
 
@@ -213,7 +213,7 @@ def test_a_step_is_that_of_the_textbook(trainer: MakeTrainer) -> None:
     textbook = torch.optim.AdamW(groups, lr=0.01, weight_decay=0.01, eps=1e-3)
     losses: list[Tensor] = []
     for i in range(50):
-        batch = loop.collate(other.data.train.words(np.array([i])), other.data.train.encoder)
+        batch = data.collate(other.data.train.words(np.array([i])), other.data.train.encoder)
         logits = other.model(batch.positions, batch.weights, batch.index, batch.mask)
         losses.append(-logits[0].log_softmax(0)[int(other.data.train_targets[i])])
     torch.stack(losses).mean().backward()
@@ -257,7 +257,7 @@ def test_a_loss_that_is_not_finite_names_step_batch_and_rows(
     made = trainer(config, folder=run_folder, observer=Recorder())
     recorded(made)
     kept: list[bytes] = []
-    loss = made.task.loss
+    loss = made.data.objective.loss
 
     def sometimes_bad(*arguments: Any) -> tuple[Tensor, Tensor]:
         total, weight = loss(*arguments)
@@ -266,7 +266,7 @@ def test_a_loss_that_is_not_finite_names_step_batch_and_rows(
             total = total * bad
         return total, weight
 
-    monkeypatch.setattr(made.task, "loss", sometimes_bad)
+    monkeypatch.setattr(made.data.objective, "loss", sometimes_bad)
     with pytest.raises(TrainingError) as error:
         made.fit()
     batch = training_batches(made.data.train.lengths, 8, seed=0, epoch=1)[2]
@@ -310,7 +310,7 @@ class Clock:
     ) -> None:
         self.now = 0.0
         monkeypatch.setattr(loop.time, "monotonic", lambda: self.now)
-        backward, predict, evaluate = Trainer._backward, loop.predict_logits, loop.evaluate
+        backward, predict, evaluate = Trainer._backward, data.predict_logits, data.evaluate
 
         def slow_backward(*arguments: Any, **options: Any) -> Tensor:
             self.now += step
@@ -324,9 +324,9 @@ class Clock:
             self.now += metrics
             return evaluate(*arguments, **options)
 
-        monkeypatch.setattr(loop, "evaluate", slow_evaluate)
+        monkeypatch.setattr(data, "evaluate", slow_evaluate)
         monkeypatch.setattr(Trainer, "_backward", slow_backward)
-        monkeypatch.setattr(loop, "predict_logits", slow_predict)
+        monkeypatch.setattr(data, "predict_logits", slow_predict)
 
 
 class StartOfSteps(Observer):
@@ -364,13 +364,13 @@ def test_the_plan_fits_the_time_budget(
 
 def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of classes they would take longer than the steps; metrics.jsonl holds single numbers only."""
-    evaluate, asked = loop.evaluate, []
+    evaluate, asked = data.evaluate, []
 
     def noted(*arguments: Any, **options: Any) -> Any:
         asked.append(options)
         return evaluate(*arguments, **options)
 
-    monkeypatch.setattr(loop, "evaluate", noted)
+    monkeypatch.setattr(data, "evaluate", noted)
     history = trainer(TrainConfig(**QUICK)).fit()
     assert asked == [{"tables": False}] * len(history)
     measures = {"accuracy", "macro_f1", "log_loss", "roc_auc", "calibration_error", "loss"}

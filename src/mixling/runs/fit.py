@@ -30,8 +30,9 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import LabelKind, LabelSet, Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.data import LabelledData
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Observer, Trainer, TrainingData
+from mixling.training.loop import CHECKPOINT, Observer, Trainer
 from mixling.training.start import start_bottleneck
 from mixling.version import __version__
 
@@ -135,13 +136,15 @@ def fit(
     given = config
     config = config.model_copy(update={"model": model_config, "train": training})
     encoder = TextEncoder(text, vocabulary)
-    data = TrainingData(
+    data = LabelledData(
+        objective=task,
         train=TextSet(texts, encoder, keep=not texts.spooled),
         train_targets=targets,
         dev=TextSet(dev, encoder, keep=not dev.spooled),
         dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
+        word_dropout=training.word_dropout,
         weights=weights,
-        where=texts.where,
+        places=texts.where,
     )
     model = build_model(config.model, num_outputs=len(labels), output=task.output, seed=config.train.seed)
     if model.frontend.embeddings is not None:
@@ -156,7 +159,7 @@ def fit(
         if not resume and config.distill is None:
             _begin(folder, given)
     trainer = Trainer(
-        model, task, data, config.train,
+        model, data, config.train,
         folder=folder,
         fingerprint=_fingerprint(config, texts, targets, dev, vocabulary, weights),
         processes=processes,

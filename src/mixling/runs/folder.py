@@ -33,7 +33,8 @@ from mixling.text.encoder import TextEncoder
 from mixling.text.labels import LabelSet, Targets
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.loop import CHECKPOINT, HISTORY, TrainingData
+from mixling.training.data import LabelledData
+from mixling.training.loop import CHECKPOINT, HISTORY
 from mixling.training.predict import predict_logits
 
 METRICS_FILE, CONFUSION_FILE, CURVES_FILE, CARD_FILE = "metrics.json", "confusion.png", "curves.png", "README.md"
@@ -78,7 +79,7 @@ def write_folder(
     model: Model,
     encoder: TextEncoder,
     labels: LabelSet,
-    data: TrainingData,
+    data: LabelledData,
     dev: ExampleStore,
     history: list[dict[str, Any]],
     folder: Path,

@@ -28,29 +28,32 @@ class LossConfig(Config):
     )
 
 
-class Task(ABC):
-    """A task with its labels.
+class Objective(ABC):
+    """What a model is trained for.
 
     A loss is a pair of sums, of the weighted losses and of the weights: dividing the one by the other over all
     processes gives the mean over the global batch, however it was divided between them.
     """
 
-    name: TaskName
     output: Output
-    metric: str  # the metric by which the best epoch is chosen; larger is better
+    metric: str  # the measure of dev by which the best evaluation is chosen
+    less_is_better = False
+
+    @abstractmethod
+    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Sum of weighted losses and sum of weights; `weights` (B,) are those of the examples."""
+
+
+class Task(Objective):
+    """A task with labels; its losses take ids, or probabilities (..., C), which are not smoothed."""
+
+    name: TaskName
 
     def __init__(self, labels: LabelSet, loss: LossConfig, counts: npt.NDArray[np.int64] | None = None) -> None:
         self.labels, self.loss_config = labels, loss
         self.class_weights: Tensor | None = None
         if loss.class_weights == "balanced" and counts is not None:
             self.class_weights = torch.from_numpy(self._balance(counts)).float()
-
-    @abstractmethod
-    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Sum of weighted losses and sum of weights; `weights` (B,) are those of the examples.
-
-        Targets are ids, or probabilities (..., C), which are not smoothed.
-        """
 
     @abstractmethod
     def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
+
+from mixling.models.model import Model
+
+Parallel = Literal["ddp", "fsdp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +34,30 @@ class Processes:
         """Whether this process writes files and talks to the user."""
         return self.rank == 0
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with gradients averaged over the processes."""
-        return model if self.world == 1 else DistributedDataParallel(model)
+    def wrap(self, model: Model, device: torch.device, how: Parallel) -> tuple[Model, nn.Module]:
+        """What is trained on the device, and what to call: its gradients are averaged over the processes.
+
+        Args:
+            how: "ddp": every process has the whole model; "fsdp": a copy of which each has a part of every layer, and
+                gathers a layer when its turn comes (FSDP2). With one process there is no difference.
+        """
+        if self.world == 1 or how == "ddp":
+            trained = model.to(device)
+            return trained, trained if self.world == 1 else DistributedDataParallel(trained)
+        trained = copy.deepcopy(model).to(device)
+        mesh = init_device_mesh(device.type, (self.world,))
+        for layer in trained.encoder.layers:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(trained, mesh=mesh)
+        return trained, trained
+
+    def gathering(self, model: nn.Module, *, last: bool) -> AbstractContextManager[None]:
+        """Around one of several passes of a step: gradients are averaged after the last."""
+        if isinstance(model, FSDPModule):
+            model.set_requires_gradient_sync(last)
+        elif isinstance(model, DistributedDataParallel) and not last:
+            return model.no_sync()
+        return nullcontext()
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes."""

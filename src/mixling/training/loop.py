@@ -11,46 +11,27 @@ import json
 import math
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mixling.data.batches import Indices, TextSet, collate, drop_words, shard, training_batches
+from mixling.data.batches import Batch, Indices, shard
 from mixling.errors import Interrupted, TrainingError
 from mixling.models.model import Model
 from mixling.storage import append, write_atomic
-from mixling.tasks.base import Task
-from mixling.tasks.evaluation import evaluate
-from mixling.text.labels import Targets
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
+from mixling.training.data import TrainingData
 from mixling.training.distributed import Processes
 from mixling.training.interrupts import Interrupts
 from mixling.training.optim import build_optimizer, learning_rate
-from mixling.training.predict import mean_loss, predict_logits
 from mixling.training.recipe import TrainConfig
-from mixling.training.state import State, pack, unpack
+from mixling.training.state import State, load_weights, pack, unpack, weights_of, whole
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "metrics.jsonl"
-MIN_EVALUATIONS = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingData:
-    """Encoded texts and their targets; `weights` are the user's weights of the training examples."""
-
-    train: TextSet
-    train_targets: Targets
-    dev: TextSet
-    dev_targets: Targets
-    weights: npt.NDArray[np.float32] | None = None
-    where: Callable[[int], tuple[str, int]] | None = None
 
 
 class Observer:
@@ -72,6 +53,9 @@ class Observer:
 class Trainer:
     """Trains a model and leaves it with the weights of the best evaluation on dev.
 
+    With `parallel = "fsdp"` and several processes a copy is trained, of which each process has a part; the model itself
+    stays on the CPU, whole, and gets the best weights at the end.
+
     Args:
         folder: where checkpoints and metrics.jsonl go; None keeps nothing.
         fingerprint: identifies data and configuration; a checkpoint of another fingerprint is not resumed.
@@ -80,7 +64,6 @@ class Trainer:
     def __init__(
         self,
         model: Model,
-        task: Task,
         data: TrainingData,
         config: TrainConfig,
         *,
@@ -89,7 +72,7 @@ class Trainer:
         processes: Processes | None = None,
         observer: Observer | None = None,
     ) -> None:
-        self.task, self.data, self.config, self.folder = task, data, config, folder
+        self.data, self.config, self.folder = data, config, folder
         self.fingerprint = fingerprint
         self.processes = processes or Processes()
         self.observer = observer or Observer()
@@ -99,9 +82,9 @@ class Trainer:
         instructions: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
         native = cuda or instructions.get("avx512_bf16", False)
         self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and native)
-        self.model = model.to(self.device)
-        self.optimizer = build_optimizer(model, config.optim)
-        self._parallel = self.processes.wrap(self.model)
+        self.model = model
+        self._trained, self._parallel = self.processes.wrap(model, self.device, config.parallel)
+        self.optimizer = build_optimizer(self._trained, config.optim)
         self._best: dict[str, Tensor] = {}
         self._batches: list[Indices] = []
         self._epoch = -1
@@ -110,7 +93,7 @@ class Trainer:
     @property
     def steps_per_epoch(self) -> int:
         """Batches in one pass over the training data."""
-        return max(1, math.ceil(len(self.data.train) / self.config.batch_size))
+        return max(1, math.ceil(len(self.data) / self.config.batch_size))
 
     def fit(self, *, resume: bool = False) -> list[dict[str, Any]]:
         """Train to the end.
@@ -133,7 +116,7 @@ class Trainer:
                 self._run(state, interrupts)
         finally:
             self.observer.finished()
-        self.model.load_state_dict(self._best)
+        load_weights(self.model, self._best)
         return state.history
 
     def _run(self, state: State, interrupts: Interrupts) -> None:
@@ -175,46 +158,51 @@ class Trainer:
     def _backward(self, indices: Indices, step: int, *, signum: int = 0) -> Tensor:
         """Gradients of the mean loss over the global batch; returns the sums of losses, weights and signals."""
         config, ranks = self.config, self.processes
-        words = drop_words(self.data.train.words(indices), config.word_dropout, seed=[config.seed, 1, step])
         mine = shard(np.arange(len(indices)), ranks.rank, ranks.world)
-        idle = len(mine) == 0  # fewer examples than processes: work on one that does not count
-        mine = np.array([0]) if idle else mine
         torch.manual_seed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
-        chosen = indices[mine]
-        starts = self.data.train.starts(chosen) if self.task.output == "tokens" else None
-        batch = collate([words[i] for i in mine], self.data.train.encoder, starts).to(self.device)
-        targets = self.task.stack([self.data.train_targets[i] for i in chosen], batch.num_answers).to(self.device)
-        weights = None
-        if self.data.weights is not None or idle:
-            given = np.zeros(1, np.float32) if idle else self.data.weights[chosen]  # type: ignore[index]
-            weights = torch.from_numpy(given).to(self.device)
         self._parallel.train()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            logits = self._parallel(batch.positions, batch.weights, batch.index, batch.mask, batch.starts)
-        loss, weight = self.task.loss(logits.float(), targets, weights)
-        sums = torch.stack([loss.detach(), weight.detach(), torch.tensor(float(signum), device=self.device)])
-        sums = self.processes.sum(sums.double())
-        # DDP averages gradients over processes: times their number, the sum of local losses over the global weight.
-        (loss * (ranks.world / sums[1].clamp_min(1e-12))).backward()
+        sums = torch.tensor([0.0, 0.0, signum], dtype=torch.float64, device=self.device)
+        parts = np.array_split(mine, config.accumulate)
+        for number, part in enumerate(parts, 1):
+            idle = len(part) == 0  # fewer examples than processes: work on one that does not count
+            chosen = np.array([0]) if idle else part
+            batch, targets, weights = self.data.batch(indices, chosen, seed=config.seed, step=step)
+            if idle:
+                weights = torch.zeros(1)
+            with ranks.gathering(self._parallel, last=number == len(parts)):
+                logits = self._forward(batch).float()
+                weights = None if weights is None else weights.to(self.device)
+                loss, weight = self.data.objective.loss(logits, targets.to(self.device), weights)
+                loss.backward()
+            sums[:2] += torch.stack([loss.detach(), weight.detach()])
+        sums = ranks.sum(sums)
+        # Gradients are averaged over processes: times their number, the sum of all losses over the global weight.
+        grads = [parameter.grad for parameter in self._trained.parameters() if parameter.grad is not None]
+        torch._foreach_mul_(grads, float(ranks.world / sums[1].clamp_min(1e-12)))
         return sums
+
+    def _forward(self, batch: Batch) -> Tensor:
+        """The model's answers, in the precision of the training."""
+        batch = batch.to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            return self._parallel(batch.positions, batch.weights, batch.index, batch.mask, batch.starts)
 
     def _norm(self) -> float:
         limit = self.config.optim.clip_norm
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit or math.inf)
-        return float(norm)
+        norm = torch.nn.utils.clip_grad_norm_(self._trained.parameters(), limit or math.inf)
+        return float(whole(norm))
 
     def _batch(self, step: int) -> Indices:
         epoch, number = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            lengths, size = self.data.train.lengths, self.config.batch_size
-            self._batches = training_batches(lengths, size, seed=self.config.seed, epoch=epoch)
+            self._batches = self.data.epoch(epoch, self.config.batch_size, seed=self.config.seed)
             self._epoch = epoch
         return self._batches[number]
 
     def _evaluate(self, state: State) -> None:
-        config = self.config
+        config, objective = self.config, self.data.objective
         values, dev_loss = self._measures(state.step)
-        metric = values[self.task.metric]
+        metric = values[objective.metric] * (-1 if objective.less_is_better else 1)
         record = {
             "epoch": round(state.step / self.steps_per_epoch, 3),
             "step": state.step,
@@ -227,7 +215,7 @@ class Trainer:
         state.loss_sum = state.loss_weight = 0.0
         if (metric, -dev_loss) > (state.best_metric, -state.best_loss) or not self._best:
             state.best_metric, state.best_loss, state.best_step, state.stale = metric, dev_loss, state.step, 0
-            self._best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+            self._best = weights_of(self._trained)
         else:
             state.stale += 1
         state.stopped = config.patience is not None and state.stale >= config.patience
@@ -238,18 +226,18 @@ class Trainer:
 
     def _measures(self, step: int) -> tuple[dict[str, float], float]:
         """The model's measures on dev and its loss."""
-        data = self.data
-        logits = predict_logits(self.model, data.dev)
-        if not all(np.isfinite(row).all() for row in logits):
-            raise TrainingError(f"step {step}: an answer on dev is not finite; {self._advice()}")
-        metrics = evaluate(self.task.labels, logits, data.dev_targets, tables=False)
-        return metrics.numbers(), mean_loss(self.task, logits, data.dev_targets)
+        self._trained.eval()
+        try:
+            return self.data.measure(self._trained, self._forward)
+        except TrainingError as error:
+            raise TrainingError(f"step {step}: {error}; {self._advice()}") from None
 
     def _plan(self) -> State:
         """How many steps: those of the planned epochs, or as many as the time budget allows."""
         config = self.config
         per_epoch = self.steps_per_epoch
-        total, evaluations = per_epoch * config.planned_epochs(len(self.data.train)), MIN_EVALUATIONS
+        total, evaluations = per_epoch * config.planned_epochs(len(self.data)), config.evaluations
+        total = config.steps or total
         if config.time_budget is not None:
             steps, evaluations = (self.processes.share(n) for n in self._affordable(config.time_budget))
             total = min(total, steps)
@@ -273,7 +261,7 @@ class Trainer:
         per_step = float(np.mean(spent[len(spent) // 4 :])) * 1.1
         seconds *= 0.9
         # Evaluations are one an epoch, or `fewest` in all where the epochs are fewer: at most a fifth of the time.
-        fewest = min(MIN_EVALUATIONS, max(1, int(0.2 * seconds / max(evaluation, 1e-9))))
+        fewest = min(self.config.evaluations, max(1, int(0.2 * seconds / max(evaluation, 1e-9))))
         by_epochs = (seconds - evaluation) / (per_step + evaluation / self.steps_per_epoch)
         return max(1, int(min(by_epochs, (seconds - fewest * evaluation) / per_step))), fewest
 
@@ -285,9 +273,10 @@ class Trainer:
     def _save(self, state: State) -> None:
         if self.folder is None:
             return
+        tensors = pack(self._trained, self._best, self.optimizer)  # in every process: each may have a part only
         if self.processes.is_main:
             values = {**state.to_values(), "fingerprint": self.fingerprint}
-            save_checkpoint(self.folder / CHECKPOINT, pack(self.model, self._best, self.optimizer), values)
+            save_checkpoint(self.folder / CHECKPOINT, tensors, values)
         self._saved_at = time.monotonic()
 
     def _restore(self) -> State:
@@ -298,7 +287,7 @@ class Trainer:
                 f"{self.folder / CHECKPOINT}: belongs to other data or another configuration; "
                 "give the files and options of the run that was interrupted, or train anew without --resume"
             )
-        self._best = unpack(tensors, self.model, self.optimizer)
+        self._best = unpack(tensors, self._trained, self.optimizer)
         return State.from_values(values)
 
     def _write_history(self, state: State) -> None:
@@ -310,8 +299,8 @@ class Trainer:
         epoch, number = divmod(state.step, self.steps_per_epoch)
         what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm} (loss {loss:.4g})"
         rows = ""
-        if self.data.where is not None:
-            places = sorted(self.data.where(int(i)) for i in indices)
+        places = sorted(place for i in indices if (place := self.data.where(int(i))) is not None)
+        if places:
             rows = f", rows {', '.join(f'{path}:{line}' for path, line in places[:5])}"
             rows += f" and {len(places) - 5} more" if len(places) > 5 else ""
         batch = f"batch {number + 1} of {self.steps_per_epoch}"

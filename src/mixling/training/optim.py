@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -14,7 +15,7 @@ _TABLE = "frontend.weight"
 
 
 class OptimConfig(Config):
-    """AdamW with warm-up and cosine decay; defaults chosen on the dev splits of CLINC150 and MTOP (English)."""
+    """AdamW with warm-up and decay; defaults chosen on the dev splits of CLINC150 and MTOP (English)."""
 
     lr: float = Field(2e-3, gt=0, le=1)
     table_lr: float | None = Field(
@@ -25,6 +26,7 @@ class OptimConfig(Config):
     eps: float = Field(1e-8, gt=0)
     weight_decay: float = Field(0.1, ge=0, description="on matrices only: not on biases and norms")
     clip_norm: float | None = Field(1.0, gt=0, description="largest norm of the gradient; None: no limit")
+    schedule: Literal["cosine", "linear"] = Field("cosine", description="of the rate after the warm-up")
     warmup: float = Field(0.05, ge=0, le=1, description="share of the steps in which the rate rises to lr")
     final_lr: float = Field(0.0, ge=0, le=1, description="the rate at the last step, as a share of lr")
 
@@ -52,9 +54,10 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
 
 
 def learning_rate(config: OptimConfig, step: int, total_steps: int) -> float:
-    """The rate of step `step` (from 0) of `total_steps`: linear warm-up, then half a cosine."""
+    """The rate of step `step` (from 0) of `total_steps`: linear warm-up, then half a cosine, or a line."""
     warmup = max(1, round(config.warmup * total_steps))
     if step < warmup:
         return config.lr * (step + 1) / warmup
     progress = (step - warmup) / max(1, total_steps - warmup)
-    return config.lr * (config.final_lr + (1 - config.final_lr) * (1 + math.cos(math.pi * progress)) / 2)
+    left = 1 - progress if config.schedule == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    return config.lr * (config.final_lr + (1 - config.final_lr) * left)

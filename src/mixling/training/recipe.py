@@ -8,6 +8,7 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.tasks.base import LossConfig
+from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
 
 Start = Literal["random", "rows", "text"]
@@ -17,7 +18,11 @@ class TrainConfig(Config):
     """How a model is trained; pNLP-Mixer's own recipe is 80 epochs, batch size 256, lr 5e-4 and no regularisation."""
 
     epochs: int | None = Field(None, ge=1, description="None: by the data (see `settled`)")
+    steps: int | None = Field(None, ge=1, description="steps in all, whatever the epochs")
+    evaluations: int = Field(10, ge=1, description="least number; one an epoch where there are more epochs")
     batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
+    accumulate: int = Field(1, ge=1, description="parts of a step's examples, one after another, for less memory")
+    parallel: Parallel = Field("ddp", description="of several processes: each has the model (ddp), or a part (fsdp)")
     time_budget: float | None = Field(None, gt=0, description="seconds for the training steps; fewer epochs if needed")
     patience: int | None = Field(None, ge=1, description="evaluations without a better one after which to stop")
     seed: int = Field(0, ge=0, lt=2**32)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 @dataclass
@@ -38,12 +39,32 @@ class State:
         return cls(**{key: value for key, value in values.items() if value is not None})
 
 
+def whole(tensor: Tensor) -> Tensor:
+    """The tensor, gathered where each process has a part of it."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of the weights, whole, on the CPU."""
+    return {name: whole(value.detach()).cpu().clone() for name, value in model.state_dict().items()}
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Give a model whole weights; one whose parameters lie in parts takes the parts of this process."""
+    own = model.state_dict()
+    model.load_state_dict({name: _like(value, own[name]) if name in own else value for name, value in weights.items()})
+
+
+def _like(value: Tensor, own: Tensor) -> Tensor:
+    return distribute_tensor(value, own.device_mesh, own.placements) if isinstance(own, DTensor) else value
+
+
 def pack(model: nn.Module, best: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The tensors of a run under flat names."""
-    out = {f"model/{name}": value for name, value in model.state_dict().items()}
+    out = {f"model/{name}": whole(value) for name, value in model.state_dict().items()}
     out |= {f"best/{name}": value for name, value in best.items()}
     for number, slots in optimizer.state_dict()["state"].items():
-        out |= {f"optimizer/{number}/{name}": value for name, value in slots.items()}
+        out |= {f"optimizer/{number}/{name}": whole(value) for name, value in slots.items()}
     return out
 
 
@@ -57,6 +78,9 @@ def unpack(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.opt
     for name, tensor in groups["optimizer"].items():
         number, _, slot = name.partition("/")
         slots.setdefault(int(number), {})[slot] = tensor
-    model.load_state_dict(groups["model"])
+    load_weights(model, groups["model"])
+    order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for place, values in slots.items():
+        values.update({name: _like(value, order[place]) for name, value in values.items() if value.ndim})
     optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
     return groups["best"]
