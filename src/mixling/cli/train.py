@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixling.cli.folders import given_beside, refuse_file, refuse_old_run
 from mixling.cli.options import (
     ConfigOption,
     DevFractionOption,
@@ -40,7 +41,6 @@ from mixling.cli.output import put
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
-    from mixling.models.model import ModelConfig
     from mixling.runs import Run, RunConfig
 
 _CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
@@ -98,13 +98,13 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
     resume, overwrite = context.params["resume"], context.params["overwrite"]
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
-    _refuse_file(out)
+    refuse_file(out)
     given = present(options)
     with processes() as ranks:
         terminal = TrainingProgress(silent=not ranks.is_main)
         if resume:
             settled, finished = runs.resumed_config(out)
-            if also := _given_beside(context, "resume", "out"):
+            if also := given_beside(context, "resume", "out"):
                 raise ConfigError(f"with --resume all comes from {out}; leave out {', '.join(also)}")
             if finished:
                 (out / CHECKPOINT).unlink(missing_ok=True)  # cut off between its last two acts
@@ -112,7 +112,7 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
                 return
             resume = (out / CHECKPOINT).exists()  # killed before the first: the run begins anew
         elif ranks.is_main and not overwrite:
-            _refuse_old_run(out)
+            refuse_old_run(out)
         settle = None
         if given or config or overrides or vocabulary:
             settle = functools.partial(configure, given, toml=config, vocabulary=vocabulary, overrides=overrides)
@@ -186,7 +186,7 @@ def configure(
         DataError: the first training file, looked at for the task, cannot be read.
     """
     from mixling.config import merge, parse, read_overrides, read_toml
-    from mixling.models.presets import DEFAULT_PRESET, preset_values
+    from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
     from mixling.runs import RunConfig
 
     values = read_toml(toml) if toml else {}
@@ -206,23 +206,12 @@ def configure(
     if "start" in values:  # the user's own takes its place
         recipe = {key: value for key, value in recipe.items() if key != "start"}
     values = merge(recipe, values)
-    values["model"] = _model(given, model_changes).to_dict()
+    values["model"] = with_changes(given, model_changes).to_dict()
     remark = ""
     if "task" not in values:
         values["task"], why = infer_task(values.get("data", {}))
         remark = f"task: {values['task']} ({why}; --task chooses another)"
     return parse(RunConfig, values, where=toml or "options"), remark
-
-
-def _model(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
-    """A model by name, file or table, with changes laid over it."""
-    from mixling.config import merge
-    from mixling.models.presets import model_config
-
-    if isinstance(given, str):
-        return model_config(given, dict(changes))
-    table = dict(given)
-    return model_config(table.pop("preset", ""), merge(table, changes))
 
 
 def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
@@ -256,41 +245,6 @@ def present(values: Mapping[str, Any]) -> dict[str, Any]:
     """Without the options that were not given."""
     out = {key: present(value) if isinstance(value, dict) else value for key, value in values.items()}
     return {key: value for key, value in out.items() if value is not None and value not in ({}, [], ())}
-
-
-def _given_beside(context: typer.Context, *names: str) -> list[str]:
-    """The other options and arguments of the command line, as the user writes them."""
-    given = []
-    for parameter in context.command.params:
-        source = context.get_parameter_source(str(parameter.name))
-        if parameter.name not in names and source is not None and source.name == "COMMANDLINE":
-            given.append(parameter.opts[-1] if parameter.param_type_name == "option" else "FILES")
-    return given
-
-
-def _refuse_file(folder: Path) -> None:
-    for path in (folder, *folder.absolute().parents):
-        if path.is_dir():
-            return
-        if path.exists():
-            raise ConfigError(f"{path}: is a file; -o names the folder of the run")
-
-
-def _refuse_old_run(folder: Path) -> None:
-    from mixling.runs import RUN_FILE, resumed_config
-    from mixling.runs.folder import WRITTEN
-
-    if not (folder / RUN_FILE).exists():
-        if found := [name for name in WRITTEN if (folder / name).exists()]:
-            raise ConfigError(
-                f"{folder}: is no run but holds {', '.join(found)}, which a run would replace; give a folder of its "
-                f"own with -o, or replace what is there with --overwrite"
-            )
-        return
-    _, finished = resumed_config(folder)
-    if finished:
-        raise ConfigError(f"{folder}: holds a finished run; replace it with --overwrite, or give another -o")
-    raise ConfigError(f"{folder}: holds an unfinished run; go on with --resume, or replace it with --overwrite")
 
 
 def _tell(run: Run, settled: RunConfig, terminal: Any) -> None:

@@ -207,6 +207,33 @@ def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"teacher": f"{name}, fine-tuned on the training rows" if distill["fine_tune"] else name}
 
 
+def pretraining_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    """The card of a pretrained model; arguments as those of `model_card`, of a pretraining."""
+    dev, best = report["dev"], report["best"]
+    return f"""# {_kind(config["model"])}, pretrained as a masked language model
+
+{report["parameters"]:,} parameters without the head, which fine-tuning replaces.
+
+## How to use
+
+```
+mixling train rows.csv --from . -o model/
+```
+
+## Results
+
+On held-out text, with {config["objective"]["share"]:.0%} of the tokens hidden: perplexity {dev["perplexity"]:.3f},
+{dev["accuracy"]:.2%} of the hidden tokens told (step {best["step"]:,}, epoch {best["epoch"]:g}). Perplexities compare
+between models with the same units only.
+
+## Training
+
+The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.
+It reads {config["model"]["text"]["max_len"]} tokens at a time. What is unfair in its text may be repeated by what is
+made of it.
+"""
+
+
 def _kind(model: Mapping[str, Any]) -> str:
     mixers = {mixer["type"] for layer in model["layers"] for mixer in layer["mixers"]}
     return "A pNLP-Mixer" if mixers == {"token_mlp"} else "A model"

@@ -53,6 +53,27 @@ class PoolingHead(nn.Module):
         return self.output(F.dropout(torch.cat(pools, 1), self.dropout, self.training))
 
 
+class UnitHead(nn.Module):
+    """logits_i = E LN(x_i) + b over units, or words, that a masked token may be.
+
+    E is the front end's table where it has a row for each of them (BERT, gMLP), else the head's own. The norm stands in
+    for BERT's transform, which gMLP's counts leave out, and for the norm after the last block, which they leave out,
+    too. A pretrained model's head is not kept.
+    """
+
+    def __init__(self, *, dim: int, num_outputs: int, tied: bool) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(dim)
+        self.weight = None if tied else nn.Parameter(torch.empty(num_outputs, dim))
+        if self.weight is not None:
+            nn.init.normal_(self.weight, std=dim**-0.5)
+        self.bias = nn.Parameter(torch.zeros(num_outputs))
+
+    def forward(self, x: Float[Tensor, "B N D"], table: Float[Tensor, "V D"]) -> Float[Tensor, "B N C"]:
+        weight = table[: len(self.bias)] if self.weight is None else self.weight
+        return F.linear(self.norm(x), weight, self.bias)
+
+
 class TokenHead(nn.Module):
     """logits_i = W x_i + b for every token."""
 

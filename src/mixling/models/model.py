@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from mixling.models.encoder import Encoder, EncoderConfig
 from mixling.models.frontend import FrontendConfig, ProjectionFrontend
-from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
+from mixling.models.heads import HeadConfig, PoolingHead, TokenHead, UnitHead
 from mixling.text.encoder import TextConfig
 from mixling.text.fingerprint import AveragedEmbedding, Units
 
-Output = Literal["text", "tokens"]
+Output = Literal["text", "tokens", "units"]
 
 
 class ModelConfig(EncoderConfig):
@@ -41,8 +41,12 @@ class Model(nn.Module):
             embedding_dim=projection.embedding_dim if isinstance(projection, AveragedEmbedding) else None,
         )
         self.encoder = Encoder(config.blocks, dim=config.dim, max_len=config.text.max_len, final_norm=config.final_norm)
-        head = PoolingHead if output == "text" else TokenHead
-        self.head = head(config.head, dim=config.dim, num_outputs=num_outputs)
+        self.head: PoolingHead | TokenHead | UnitHead
+        if output == "units":
+            self.head = UnitHead(dim=config.dim, num_outputs=num_outputs, tied=isinstance(projection, Units))
+        else:
+            head = PoolingHead if output == "text" else TokenHead
+            self.head = head(config.head, dim=config.dim, num_outputs=num_outputs)
 
     def forward(
         self,
@@ -55,16 +59,24 @@ class Model(nn.Module):
         """Logits of a batch: the bags of its U distinct words, and for each token 1 + the number of its word.
 
         Args:
-            starts: answer for these tokens only, the first one of each word.
+            starts: answer for these tokens only: the first one of each word, or those that were masked.
         """
-        logits = self.from_rows(self.frontend.word_rows(positions, weights), index, mask)
-        return logits if starts is None else logits.gather(1, starts[..., None].expand(-1, -1, logits.shape[2]))
+        return self.from_rows(self.frontend.word_rows(positions, weights), index, mask, starts)
 
     def from_rows(
-        self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
-    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"]:
+        self,
+        rows: Float[Tensor, "K R"],
+        index: Int[Tensor, "B N"],
+        mask: Bool[Tensor, "B N"],
+        starts: Int[Tensor, "B W"] | None = None,
+    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
         """Logits from the summed rows of words, which may come from a cache."""
-        return self.head(self.encoder(self.frontend(rows, index, mask), mask), mask)
+        x = self.encoder(self.frontend(rows, index, mask), mask)
+        if starts is not None:
+            x = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2]))
+        if isinstance(self.head, UnitHead):
+            return self.head(x, self.frontend.weight)
+        return self.head(x, mask)
 
 
 def build_model(config: ModelConfig, *, num_outputs: int, output: Output, seed: int | None = None) -> Model:
@@ -72,7 +84,7 @@ def build_model(config: ModelConfig, *, num_outputs: int, output: Output, seed: 
 
     Args:
         num_outputs: C, number of labels.
-        output: "text" for one row of logits a text, "tokens" for one a word.
+        output: "text" for one row of logits a text, "tokens" for one a word, "units" for one a masked token.
     """
     if seed is None:
         return Model(config, num_outputs=num_outputs, output=output)

@@ -9,6 +9,7 @@ Two widths that gMLP prints cannot be those of its counts: with 3072 the models 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -203,6 +204,12 @@ PRESETS: dict[str, Preset] = {
         )
         for layers in (6, 12, 24, 48)
     },
+    # For a few hours of two cores: eight layers of gMLP, six of aMLP and six of BERT have as many parameters.
+    "gmlp-tiny": Preset(gmlp(num_layers=8, dim=128, ffn_dim=768), _OWN, 8192),
+    "amlp-tiny": Preset(gmlp(num_layers=6, dim=128, ffn_dim=768, tiny_attention_dim=64), _OWN, 8192),
+    "bert-tiny": Preset(
+        bert(AttentionConfig(num_heads=4, positions=RelativePositions()), num_layers=6, dim=128), _OWN, 8192
+    ),
     "hypermixer": Preset(hypermixer_family(HyperMixingConfig(hidden_dim=768)), _HYPERMIXER, 30_522),
     "hypermixer-untied": Preset(hypermixer_family(HyperMixingConfig(hidden_dim=256, tied=False)), _HYPERMIXER, 30_522),
     "transformer": Preset(hypermixer_family(AttentionConfig(num_heads=4), positions="sinusoidal"), _HYPERMIXER, 30_522),
@@ -256,3 +263,11 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
             )
         values = merge(PRESETS[name].config.to_dict(), values)
     return parse(ModelConfig, merge(values, changes or {}), where=where)
+
+
+def with_changes(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
+    """A model by name, file or table (which may name a preset), with changes laid over it; raises as `model_config`."""
+    if isinstance(given, str):
+        return model_config(given, dict(changes))
+    table = dict(given)
+    return model_config(table.pop("preset", ""), merge(table, changes))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
+import torch
 from pydantic import Field, model_validator
 
 from mixling.config import Config, parse
@@ -19,6 +21,9 @@ from mixling.tasks.classification import Classification, MultiLabel
 from mixling.tasks.token_labelling import TokenLabelling
 from mixling.text.labels import LabelKind
 from mixling.training.recipe import Start, TrainConfig
+from mixling.version import __version__
+
+C = TypeVar("C", bound=Config)
 
 FORMAT_VERSION = 1
 TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and the answers
@@ -64,20 +69,54 @@ class RunConfig(Config):
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 
 
-def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
-    """The configuration of the run in a folder, and whether the run is finished.
+def provenance() -> dict[str, Any]:
+    """What run.json says of the software."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "mixling": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the run in a folder, of any kind, came to its end.
 
     Raises:
-        TrainingError: there is no run in the folder.
+        ModelFileError: its record is damaged.
+    """
+    path = folder / RUN_FILE
+    try:
+        return bool(json.loads(path.read_text("utf-8"))["finished"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+
+
+def resumed_config(folder: Path, schema: type[C] = RunConfig, *, kind: str = "training") -> tuple[C, bool]:  # type: ignore[assignment]
+    """The configuration of the run in a folder, and whether the run is finished.
+
+    Args:
+        schema, kind: of a run of another kind than `mixling train`'s.
+
+    Raises:
+        TrainingError: there is no run in the folder, or one of another kind.
         ModelFileError: its record is damaged.
     """
     path = folder / RUN_FILE
     try:
         saved = json.loads(path.read_text("utf-8"))
-        return parse(RunConfig, saved["config"], where=str(path)), bool(saved["finished"])
+        found = saved.get("kind", "training")
+        if found != kind:
+            raise TrainingError(
+                f"{folder}: holds a {found}, not a {kind}; give another folder, or use mixling "
+                f"{'pretrain' if found == 'pretraining' else 'train'}"
+            )
+        return parse(schema, saved["config"], where=str(path)), bool(saved["finished"])
     except FileNotFoundError:
         raise TrainingError(
-            f"{path}: there is no run to resume; start one with: mixling train FILE -o {folder}"
+            f"{path}: there is no run to resume; start one with: mixling "
+            f"{'pretrain' if kind == 'pretraining' else 'train'} FILE -o {folder}"
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from mixling.data.batches import TextSet
 from mixling.data.examples import read_examples
@@ -19,7 +17,7 @@ from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
 from mixling.models.model import build_model, count_parameters
-from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig
+from mixling.runs.config import RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, provenance
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import WRITTEN, Run, write_folder
 from mixling.runs.start import make_vectors, start_of
@@ -34,7 +32,6 @@ from mixling.training.data import LabelledData
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Observer, Trainer
 from mixling.training.start import start_bottleneck
-from mixling.version import __version__
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
 
@@ -171,7 +168,7 @@ def fit(
     model.cpu()
     pairs = isinstance(train.text(0), tuple)  # as all texts are, or none
     run = write_folder(config, model, encoder, labels, data, dev, history, folder, say, pairs=pairs)
-    write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": True})
+    write_json(folder / RUN_FILE, {**provenance(), "config": config.to_dict(), "finished": True})
     remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
     return run
 
@@ -215,7 +212,7 @@ def _lessons(
 def _begin(folder: Path, config: RunConfig) -> None:
     """Record a run, as it is given: what the data settle is settled again when it is resumed."""
     remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
-    write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": False})
+    write_json(folder / RUN_FILE, {**provenance(), "config": config.to_dict(), "finished": False})
     for name in WRITTEN:
         remove(folder / name)
 
@@ -267,16 +264,6 @@ def say_truncated(texts: TextSet, max_len: int, say: Callable[[str], None]) -> N
     share = sum(item.truncated for item in sample) / len(sample)
     if share > 0.02:
         say(f"{share:.0%} of the texts are cut at {max_len} words; --set model.text.max_len=N reads more")
-
-
-def _provenance() -> dict[str, Any]:
-    return {
-        "format_version": FORMAT_VERSION,
-        "mixling": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-    }
 
 
 def _fingerprint(

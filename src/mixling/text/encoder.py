@@ -27,7 +27,7 @@ Text = str | tuple[str, str] | list[str]
 _Word = str | tuple[str, int]
 _SECOND, _SHARED = 1, 2
 
-PADDING, SEPARATOR, EMPTY = 0, 1, 2
+PADDING, SEPARATOR, EMPTY, FIRST = 0, 1, 2, 3
 _SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
 
 
@@ -126,14 +126,17 @@ class TextEncoder:
     """Encodes texts; keeps a table with the bag of every word that it has met, so that each is hashed once.
 
     The table's row numbers are the only state: `generation` changes when the table was emptied because it held
-    `max_table` words, and row numbers of an older generation mean nothing then. It happens only between calls.
+    `max_table` words, and row numbers of an older generation mean nothing then. It happens only between calls. With
+    `keep` the table is never emptied: once it is full, words that it does not hold are read as `EMPTY`.
     """
 
-    def __init__(self, config: TextConfig, vocabulary: Vocabulary, *, max_table: int = 1 << 19) -> None:
+    def __init__(
+        self, config: TextConfig, vocabulary: Vocabulary, *, max_table: int = 1 << 19, keep: bool = False
+    ) -> None:
         self.config = config
         self.vocabulary = vocabulary
         self.generation = 0
-        self._max_table = max_table
+        self._max_table, self._keep = max_table, keep
         self._start_table()
 
     @property
@@ -148,18 +151,21 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[Text], *, offsets: bool = False) -> list[Encoded]:
         """Encode texts; words beyond `max_len` are left out and the answer says so."""
-        if self._size > self._max_table:
+        full = self._size > self._max_table
+        if full and not self._keep:
             self.generation += 1
             self._start_table()
+            full = False
         split = [self._split(text, offsets) for text in texts]
         if self.config.tokens == "units":
-            return [self._encoded_units(text, *item) for text, item in zip(texts, split, strict=True)]
+            return [self._encoded_units(text, *item, full) for text, item in zip(texts, split, strict=True)]
         ids = self._ids
         try:
             rows = [[ids[word] for word in words] for words, _, _ in split]
         except KeyError:
-            self._add(word for words, _, _ in split for word in words)
-            rows = [[ids[word] for word in words] for words, _, _ in split]
+            if not full:
+                self._add(word for words, _, _ in split for word in words)
+            rows = [[ids.get(word, EMPTY) for word in words] for words, _, _ in split]
         return [
             Encoded(np.array(row or [EMPTY], np.int32), spans, cut, self.generation)
             for row, (_, spans, cut) in zip(rows, split, strict=True)
@@ -170,20 +176,44 @@ class TextEncoder:
         weights = self._weights[rows] if self._weights is not None else None
         return Bags(self._positions[rows].astype(np.int32), weights)
 
+    def table_words(self) -> list[str]:
+        """The words (or units) of the table after the special ones, in the order of their rows; without marks."""
+        return [_string(word) for word in list(self._ids)[FIRST:]]
+
+    def learn(self, words: Sequence[str]) -> None:
+        """Enter words, or units, in this order from the row `FIRST` on, as `table_words` gave them.
+
+        The table must be new, or begin with them.
+
+        Raises:
+            ValueError: it holds others.
+        """
+        known = self.table_words()
+        if known != list(words[: len(known)]):
+            raise ValueError("the words are those of another encoder")
+        rest = words[len(known) :]
+        for first in range(0, len(rest), 8192):
+            part = rest[first : first + 8192]
+            normal = [normalise(word[: self.config.max_word_chars], lowercase=self.config.lowercase) for word in part]
+            by_units = self.config.tokens == "units"
+            units = [[word] for word in part] if by_units else self.vocabulary.units(normal)
+            self._append(part, part if by_units else normal, units)
+
     def words(self, text: str) -> list[str]:
         """The normalised words of a text, as the vocabulary is trained on them."""
         text, _ = clean(text, self.config.max_chars)
         return normal_words(text, self.config)
 
     def _encoded_units(
-        self, text: Text, words: Sequence[_Word], spans: list[tuple[int, int]] | None, cut: bool
+        self, text: Text, words: Sequence[_Word], spans: list[tuple[int, int]] | None, cut: bool, full: bool
     ) -> Encoded:
         """Each word as its units; a word whose first unit is beyond `max_len` is left out."""
         try:
             spelled = [self._spelled[word] for word in words]
         except KeyError:
-            self._add(words)
-            spelled = [self._spelled[word] for word in words]
+            if not full:
+                self._add(words)
+            spelled = [self._spelled.get(word, [EMPTY]) for word in words]
         if isinstance(text, tuple):
             middle = words.index(_SPECIAL[SEPARATOR])
             before, after = (list(itertools.chain(*part)) for part in (spelled[:middle], spelled[middle + 1 :]))

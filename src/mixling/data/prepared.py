@@ -1,0 +1,207 @@
+"""Unlabelled text as one row of tokens on the disk, read once: what pretraining draws its inputs from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from mixling.config import Config
+from mixling.data.corpora import read_texts
+from mixling.errors import ConfigError, DataError, StorageError
+from mixling.storage import write_json
+from mixling.text.encoder import SEPARATOR, TextEncoder
+
+FORMAT_VERSION = 1
+_META = "corpus.json"
+_SAMPLE_BYTES = 64 << 20  # text that a vocabulary is trained on
+_CHUNK = 256  # documents
+
+
+class CorpusConfig(Config):
+    """Where the text is, and which documents are held out."""
+
+    files: tuple[str, ...] = ()
+    dev: tuple[str, ...] = Field((), description="files of held-out text; empty: a share of the documents")
+    text: str = Field("text", description="the column of the text, of tables")
+    dev_fraction: float = Field(0.01, gt=0, lt=1)
+    dev_tokens: int = Field(1 << 17, ge=1, description="held-out tokens; documents beyond them are trained on")
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Documents one after another, each with a separator at its end: (T,) rows of the encoder's word table."""
+
+    rows: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.bool_]  # the first token of each word
+
+    def blocks(self, length: int) -> int:
+        """How many texts of `length` tokens there are; what is left over at the end is not used, but of the only one."""
+        return max(1, len(self.rows) // length)
+
+    def block(self, index: int, length: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+        """The tokens of one text, and which of them begin a word."""
+        part = slice(index * length, (index + 1) * length)
+        return self.rows[part].astype(np.int32), self.starts[part]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A corpus that is ready: tokens to train on and held-out ones; `digest` identifies them."""
+
+    train: Tokens
+    dev: Tokens
+    digest: str
+
+
+def sample_documents(config: CorpusConfig, *, limit: int = _SAMPLE_BYTES) -> Iterator[str]:
+    """Documents of at most `limit` characters in all, each with the same chance, in their order.
+
+    A document's chance is decided by a hash of it, so that neither order nor the number of files matters.
+    """
+    kept: list[tuple[int, str]] = []
+    size, highest = 0, 1 << 64
+    for document in read_texts(config.files, text=config.text):
+        rank = _hash(document, "sample")
+        if rank < highest:
+            kept.append((rank, document))
+            size += len(document)
+        while size > limit and len(kept) > 1:
+            highest //= 2
+            kept = [item for item in kept if item[0] < highest]
+            size = sum(len(document) for _, document in kept)
+    for _, document in kept:
+        yield document
+
+
+def prepare(config: CorpusConfig, encoder: TextEncoder, folder: Path, say: Callable[[str], None]) -> Prepared:
+    """Encode all documents into files of a folder.
+
+    Raises:
+        DataError: a file that cannot be used, or too little text to hold any out.
+        StorageError: the folder cannot be written.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+        with _Writer(folder, "train") as train, _Writer(folder, "dev") as dev:
+            cut = _write(read_texts(config.files, text=config.text), encoder, config, train, dev)
+            if config.dev:
+                cut += _write(read_texts(config.dev, text=config.text), encoder, config, dev, dev)
+            for writer, what in ((train, "left to train on"), (dev, "held out")):
+                if not writer.count:
+                    raise DataError(
+                        f"no document is {what} of {train.documents + dev.documents}; a line is one; give more text, "
+                        f"or held-out text with --dev",
+                        path=config.files[0],
+                    )
+    except OSError as error:
+        raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
+    if cut:
+        say(f"{cut} documents are cut at {encoder.config.max_len:,} words")
+    digest = hashlib.sha256(train.digest.digest() + dev.digest.digest()).hexdigest()
+    write_json(folder / _META, {"format_version": FORMAT_VERSION, "words": encoder.table_words(), "digest": digest})
+    say(
+        f"{train.documents:,} documents, {train.count:,} tokens, {len(encoder):,} different; "
+        f"{dev.documents:,} documents, {dev.count:,} tokens held out"
+    )
+    return open_prepared(folder, encoder)
+
+
+def open_prepared(folder: Path, encoder: TextEncoder) -> Prepared:
+    """What `prepare` wrote; the encoder, of the same configuration, learns the words in the order that they had.
+
+    Raises:
+        DataError: the folder is damaged.
+    """
+    try:
+        meta = json.loads((folder / _META).read_text("utf-8"))
+        encoder.learn(meta["words"])
+        parts = [
+            Tokens(
+                np.memmap(folder / f"{name}.rows", np.uint32, mode="r"),
+                np.memmap(folder / f"{name}.starts", np.bool_, mode="r"),
+            )
+            for name in ("train", "dev")
+        ]
+        fits = all(len(part.rows) == len(part.starts) and int(part.rows.max()) < len(encoder) for part in parts)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"the prepared text is damaged: {error}; remove it, and it is made again", path=folder) from None
+    if not fits:
+        raise DataError("the prepared text is damaged; remove it, and it is made again", path=folder)
+    return Prepared(*parts, digest=str(meta["digest"]))
+
+
+def is_prepared(folder: Path) -> bool:
+    """Whether `prepare` came to its end there."""
+    return (folder / _META).is_file()
+
+
+class _Writer:
+    """Tokens of documents, written as they come."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._paths = folder / f"{name}.rows", folder / f"{name}.starts"
+        self.digest = hashlib.sha256()
+        self.count = self.documents = 0
+
+    def __enter__(self) -> _Writer:
+        self._files = [open(path, "wb") for path in self._paths]
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for file in self._files:
+            file.close()
+
+    def add(self, rows: npt.NDArray[np.int32], starts: npt.NDArray[np.bool_]) -> None:
+        for file, values in zip(self._files, (rows.astype("<u4"), starts), strict=True):
+            file.write(values.tobytes())
+            self.digest.update(values.tobytes())
+        self.count += len(rows)
+        self.documents += 1
+
+
+def _write(
+    documents: Iterable[str], encoder: TextEncoder, config: CorpusConfig, train: _Writer, dev: _Writer
+) -> int:
+    """Encode documents; returns how many were too long."""
+    cut = 0
+    limit = int(config.dev_fraction * (1 << 64))
+    stream = iter(documents)
+    while chunk := list(islice(stream, _CHUNK)):
+        for document, encoded in zip(chunk, encoder.encode(chunk), strict=True):
+            rows = np.append(encoded.words, np.int32(SEPARATOR))
+            begins = np.ones(len(rows), bool)
+            if encoded.starts is not None:
+                begins[:-1] = False
+                begins[encoded.starts] = True
+            held_out = not config.dev and dev.count < config.dev_tokens and _hash(document, "dev") < limit
+            (dev if held_out else train).add(rows, begins)
+            cut += encoded.truncated
+    return cut
+
+
+def _hash(document: str, purpose: str) -> int:
+    data = document.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8, person=purpose.encode()).digest())
+
+
+def check_length(config: CorpusConfig, prepared: Prepared, length: int) -> None:
+    """Refuse texts that are longer than the corpus.
+
+    Raises:
+        ConfigError: not one text of `length` tokens can be made.
+    """
+    if len(prepared.train.rows) < length:
+        raise ConfigError(
+            f"the text has {len(prepared.train.rows)} tokens, the model reads {length} at a time; give more text, or "
+            f"--set model.text.max_len=N"
+        )

@@ -1,0 +1,195 @@
+"""Pretraining: from text to a folder that `mixling train --from` starts with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from mixling.config import Config
+from mixling.data.prepared import CorpusConfig, Prepared, check_length, is_prepared, open_prepared, prepare
+from mixling.data.prepared import sample_documents
+from mixling.errors import ConfigError
+from mixling.export.card import pretraining_card
+from mixling.inspect.plots import training_curves
+from mixling.models.model import ModelConfig, build_model, count_parameters
+from mixling.models.presets import PRESETS
+from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, RUN_FILE, WEIGHTS_FILE, provenance
+from mixling.runs.folder import CARD_FILE, CURVES_FILE, METRICS_FILE, WRITTEN
+from mixling.storage import remove, remove_leftovers, write_atomic, write_json
+from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
+from mixling.text.encoder import SEPARATOR, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.fingerprint import Units
+from mixling.text.vocabulary import FILES as VOCABULARY_FILES
+from mixling.text.vocabulary import Vocabulary
+from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets, word_targets
+from mixling.training.distributed import Processes
+from mixling.training.loop import CHECKPOINT, Observer, Trainer
+from mixling.training.optim import OptimConfig
+from mixling.training.recipe import TrainConfig
+
+KIND = "pretraining"
+CORPUS_FOLDER = "corpus"
+SPECIALS = ("[SEP]", MASK_WORD)
+DEFAULT_MODEL = "gmlp-tiny"
+_MAX_DOCUMENT = 1_000_000  # words
+_MAX_WORDS = 1 << 22  # different ones
+
+# AdamW's eps, weight decay and the linear decay are those of gMLP, appendix; the rate is for the small models.
+RECIPE = TrainConfig(
+    optim=OptimConfig(lr=1e-3, table_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
+    word_dropout=0.0,
+    checkpoint_seconds=60.0,
+)
+
+
+class PretrainConfig(Config):
+    """All that decides what a pretraining gives; it stands in the run folder as run.json."""
+
+    corpus: CorpusConfig = CorpusConfig()
+    model: ModelConfig = PRESETS[DEFAULT_MODEL].config
+    objective: MaskedLMConfig = MaskedLMConfig()
+    train: TrainConfig = RECIPE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """What a finished pretraining gives; `metrics` are those of the held-out text at the best evaluation."""
+
+    folder: Path
+    metrics: dict[str, float]
+    history: list[dict[str, Any]]
+    parameters: int
+
+
+def pretrain(
+    config: PretrainConfig,
+    *,
+    folder: Path,
+    resume: bool = False,
+    processes: Processes | None = None,
+    observer: Observer | None = None,
+    say: Callable[[str], None] = lambda message: None,
+) -> Pretrained | None:
+    """Train a masked language model and write its folder.
+
+    Text and vocabulary are read once, into the folder, and removed from there at the end: a resumed run needs no file.
+
+    Returns:
+        the run; None in processes other than the main one.
+
+    Raises:
+        UserError: of the kind that fits; see `prepare` and `Trainer.fit`.
+    """
+    processes = processes or Processes()
+    if processes.is_main:
+        remove_leftovers(folder)
+        if not resume:
+            _begin(folder, config)
+        text, encoder = _encoder(config, folder)
+        corpus = folder / CORPUS_FOLDER
+        prepared = open_prepared(corpus, encoder) if is_prepared(corpus) else prepare(config.corpus, encoder, corpus, say)
+        processes.barrier()
+    else:
+        processes.barrier()
+        text, encoder = _encoder(config, folder)
+        prepared = open_prepared(folder / CORPUS_FOLDER, encoder)
+    check_length(config.corpus, prepared, text.max_len)
+    on_units = isinstance(text.projection, Units)
+    targets = unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)
+    data = MaskedText(
+        objective=MaskedLM(),
+        config=config.objective,
+        encoder=encoder,
+        train=prepared.train,
+        dev=prepared.dev,
+        length=text.max_len,
+        targets=targets,
+    )
+    config = config.model_copy(update={"model": config.model.model_copy(update={"text": text})})
+    num_outputs = text.projection.num_features if on_units else int(targets.max()) + 1
+    assert num_outputs is not None
+    model = build_model(config.model, num_outputs=num_outputs, output="units", seed=config.train.seed)
+    if model.frontend.embeddings is not None:
+        model.frontend.load_embeddings(config.model.frontend.embeddings)
+    kept = count_parameters(model.frontend) + count_parameters(model.encoder)
+    say(f"{len(encoder.vocabulary):,} units, {kept:,} parameters, {count_parameters(model.head):,} for the time being")
+    trainer = Trainer(
+        model, data, config.train,
+        folder=folder,
+        fingerprint=_fingerprint(config, prepared, encoder.vocabulary),
+        processes=processes,
+        observer=observer,
+    )  # fmt: skip
+    history = trainer.fit(resume=resume and (folder / CHECKPOINT).exists())
+    if not processes.is_main:
+        return None
+    model.cpu()
+    best = next(record for record in reversed(history) if record["best"])
+    metrics = {key: best[f"dev_{key}"] for key in ("perplexity", "accuracy", "loss")}
+    name = encoder.vocabulary.serialise()[0]
+    saved = {"kind": KIND, "model": config.model.to_dict(), "vocabulary": name, "num_outputs": num_outputs}
+    saved["objective"] = config.objective.to_dict()
+    if not on_units:
+        words = encoder.table_words()
+        order = sorted((int(target), row) for row, target in enumerate(targets) if target >= 0)
+        saved["words"] = [words[row - 3] for _, row in order]
+    write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, "parameters": kept, **saved})
+    state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
+    write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
+    report = {"dev": metrics, "best": {key: best[key] for key in ("epoch", "step", "train_loss")}, "parameters": kept}
+    write_json(folder / METRICS_FILE, report)
+    training_curves(history, folder / CURVES_FILE)
+    write_atomic(folder / CARD_FILE, pretraining_card(config.to_dict(), report))
+    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": True})
+    shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+    remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
+    return Pretrained(folder=folder, metrics=metrics, history=history, parameters=kept)
+
+
+def _begin(folder: Path, config: PretrainConfig) -> None:
+    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
+    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": False})
+    for name in WRITTEN:
+        remove(folder / name)
+    shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+
+
+def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEncoder]:
+    """The vocabulary, given or trained and kept in the folder, and an encoder of whole documents."""
+    text = config.model.text
+    kept = next((folder / name for name in VOCABULARY_FILES if (folder / name).is_file()), None)
+    if kept is not None:
+        vocabulary = Vocabulary.load(str(kept))
+    else:
+        if text.vocabulary is not None:
+            vocabulary = Vocabulary.load(text.vocabulary)
+        else:
+            vocabulary = train_vocabulary(sample_documents(config.corpus), text, specials=SPECIALS)
+        name, content = vocabulary.serialise()
+        write_atomic(folder / name, content)
+    if isinstance(text.projection, Units):
+        for unit in SPECIALS:
+            if unit not in vocabulary:
+                raise ConfigError(
+                    f"the vocabulary has no unit {unit}, which masked language modelling needs; add it to the file, or "
+                    "leave out --vocabulary to train one on the text"
+                )
+    text = text.for_vocabulary(vocabulary)
+    whole = text.model_copy(update={"max_len": _MAX_DOCUMENT})
+    encoder = TextEncoder(whole, vocabulary, max_table=_MAX_WORDS, keep=True)
+    encoder.learn([MASK_WORD])
+    return text, encoder
+
+
+def _fingerprint(config: PretrainConfig, prepared: Prepared, vocabulary: Vocabulary) -> str:
+    """Identifies what a checkpoint belongs to: configuration and content of the text, not where the files lie."""
+    values = config.model_dump(mode="json", exclude={"corpus": True, "train": {"checkpoint_seconds"}})
+    content = json.dumps([values, *vocabulary.serialise(), prepared.digest], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -1,0 +1,46 @@
+"""Masked language modelling: tokens are hidden, and told from the tokens around them."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from mixling.config import Config
+from mixling.models.model import Output
+from mixling.tasks.base import Objective
+
+NO_TARGET = -100
+
+
+class MaskedLMConfig(Config):
+    """What is hidden, and what is told of it."""
+
+    share: float = Field(0.15, gt=0, lt=1, description="of the tokens that are to be told")
+    masked: float = Field(0.8, ge=0, le=1, description="share of these that [MASK] stands for")
+    random: float = Field(0.1, ge=0, le=1, description="share of these that another one stands for; the rest stay")
+    whole_words: bool = Field(True, description="all units of a word are hidden, or none")
+    num_words: int = Field(
+        8192, ge=100, description="where tokens are words: how many, the most frequent, are told; others are only read"
+    )
+
+
+class MaskedLM(Objective):
+    """Cross-entropy of the hidden tokens, the mean over those of the batch (BERT, section 3.1; gMLP, section 4)."""
+
+    output: Output = "units"
+    metric = "perplexity"
+    less_is_better = True
+
+    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        shares = (targets != NO_TARGET).to(logits.dtype)
+        if weights is not None:
+            shares = shares * weights[:, None]
+        losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=NO_TARGET)
+        return (losses.view_as(targets) * shares).sum(), shares.sum()
+
+
+def count_hits(logits: Tensor, targets: Tensor) -> Tensor:
+    """How many tokens are told right."""
+    return ((logits.argmax(-1) == targets) & (targets != NO_TARGET)).sum(dtype=torch.float64)

@@ -1,0 +1,119 @@
+"""Prepared text as the training data of a masked language model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from mixling.data.batches import Batch, Indices, collate, pad_targets
+from mixling.data.masking import choose_masked, replace_masked
+from mixling.data.prepared import Tokens
+from mixling.errors import TrainingError
+from mixling.models.model import Model
+from mixling.tasks.masked_lm import NO_TARGET, MaskedLM, MaskedLMConfig, count_hits
+from mixling.text.encoder import FIRST, TextEncoder
+from mixling.text.fingerprint import Units
+from mixling.training.data import Forward, TrainingData
+
+MASK_WORD = "[MASK]"  # the first word that a corpus's encoder learns: row `FIRST`
+_DEV_BATCH = 64
+
+
+def unit_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
+    """Of each row of the encoder's table the unit that it is; negative for what is never hidden."""
+    assert isinstance(encoder.config.projection, Units), "only an embedding table has a row for each unit"
+    targets = encoder.bags(np.arange(len(encoder))).positions[:, 0].astype(np.int64)
+    targets[: FIRST + 1] = -1
+    return targets
+
+
+def word_targets(encoder: TextEncoder, tokens: Tokens, count: int) -> npt.NDArray[np.int64]:
+    """Of each row of the encoder's table its place among the `count` most frequent words; negative for the others."""
+    frequency = np.bincount(tokens.rows, minlength=len(encoder))
+    frequency[: FIRST + 1] = 0
+    best = np.argsort(-frequency, kind="stable")[: min(count, np.count_nonzero(frequency))]
+    targets = np.full(len(encoder), -1, np.int64)
+    targets[best] = np.arange(len(best))
+    return targets
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedText(TrainingData):
+    """Texts of `length` tokens from prepared documents; which are hidden changes from epoch to epoch, but not on dev.
+
+    Args:
+        targets: of each row of the encoder's table, what is to be told where it is hidden; negative: it never is.
+    """
+
+    objective: MaskedLM
+    config: MaskedLMConfig
+    encoder: TextEncoder
+    train: Tokens
+    dev: Tokens
+    length: int
+    targets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.train.blocks(self.length)
+
+    def epoch(self, number: int, batch_size: int, *, seed: int) -> list[Indices]:
+        order = np.random.default_rng([seed, number]).permutation(len(self))
+        return [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
+
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
+        return *self._masked(self.train, indices, chosen, seed=[seed, 2, step]), None
+
+    def measure(self, model: Model, forward: Forward) -> tuple[dict[str, float], float]:
+        return measure_masked(self.masked_dev(), forward)
+
+    def masked_dev(self) -> Iterator[tuple[Batch, Tensor]]:
+        """The held-out texts with what is hidden of them, always the same."""
+        count = self.dev.blocks(self.length)
+        for number, first in enumerate(range(0, count, _DEV_BATCH)):
+            indices = np.arange(first, min(first + _DEV_BATCH, count))
+            yield self._masked(self.dev, indices, np.arange(len(indices)), seed=[0, 3, number])
+
+    def _masked(self, tokens: Tokens, indices: Indices, chosen: Indices, *, seed: list[int]) -> tuple[Batch, Tensor]:
+        config, rng = self.config, np.random.default_rng(seed)
+        blocks = [tokens.block(int(index), self.length) for index in indices]
+        lengths = [len(rows) for rows, _ in blocks]
+        rows = np.zeros((len(blocks), max(lengths)), np.int32)
+        starts = np.ones(rows.shape, bool)
+        for place, (block, begins) in enumerate(blocks):
+            rows[place, : len(block)], starts[place, : len(block)] = block, begins
+        targets = self.targets[rows]
+        hidden = choose_masked(targets, starts, share=config.share, whole_words=config.whole_words, rng=rng)
+        others = np.flatnonzero(self.targets >= 0).astype(np.int32)
+        read = replace_masked(
+            rows, hidden, mask_row=FIRST, others=others, masked=config.masked, random=config.random, rng=rng
+        )
+        places = [np.flatnonzero(hidden[i]).astype(np.int32) for i in chosen]
+        batch = collate([read[i, : lengths[i]] for i in chosen], self.encoder, places)
+        told = [targets[i, where] for i, where in zip(chosen, places, strict=True)]
+        return batch, pad_targets(told, batch.num_answers, NO_TARGET)
+
+
+@torch.inference_mode()
+def measure_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) -> tuple[dict[str, float], float]:
+    """Perplexity and accuracy on hidden tokens, and the mean loss.
+
+    Raises:
+        TrainingError: an answer is not finite.
+    """
+    objective = MaskedLM()
+    sums = np.zeros(3)
+    for batch, targets in batches:
+        logits = forward(batch).float()
+        targets = targets.to(logits.device)
+        loss, count = objective.loss(logits, targets, None)
+        sums += [float(loss), float(count_hits(logits, targets)), float(count)]
+    loss_mean, accuracy = sums[:2] / max(sums[2], 1)
+    if not math.isfinite(loss_mean):
+        raise TrainingError("an answer on dev is not finite")
+    return {"perplexity": math.exp(min(loss_mean, 700)), "accuracy": accuracy}, loss_mean
