@@ -187,9 +187,9 @@ def test_load_tells_what_it_cannot_read(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", offline)
     with pytest.raises(ConfigError, match=r"neither vocab\.txt nor tokenizer\.json"):
         Vocabulary.load(str(tmp_path))
-    (tmp_path / "t5.model").write_bytes(b"\x0a\xff\xfe")
-    with pytest.raises(ConfigError, match=r"t5\.model: is not UTF-8 text"):
-        Vocabulary.load(str(tmp_path / "t5.model"))
+    (tmp_path / "t5.txt").write_bytes(b"\x0a\xff\xfe")
+    with pytest.raises(ConfigError, match=r"t5\.txt: is not UTF-8 text"):
+        Vocabulary.load(str(tmp_path / "t5.txt"))
     with pytest.raises(ConfigError, match=r"'org/name': no such file .* no route to https://.*/org/name/.*$"):
         Vocabulary.load("org/name")
     assert len(asked) == 1

@@ -11,7 +11,20 @@ from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError
 
 # One file a command. Named, not imported: the files are light, what they do is imported when a command runs.
-COMMANDS = ("train", "pretrain", "predict", "evaluate", "show", "export", "demo", "models", "cost", "vectors", "distill", "compare")
+COMMANDS = (
+    "train",
+    "pretrain",
+    "predict",
+    "evaluate",
+    "show",
+    "export",
+    "demo",
+    "models",
+    "cost",
+    "vectors",
+    "distill",
+    "compare",
+)
 
 EXTRAS = {
     "torch": "train",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -63,7 +62,7 @@ def pretrain(
     """
     from mixling.cli.progress import TrainingProgress
     from mixling.cli.train import present
-    from mixling.runs.config import RUN_FILE, resumed_config
+    from mixling.runs.config import RUN_FILE, read_record
     from mixling.runs.pretrain import KIND, PretrainConfig
     from mixling.runs.pretrain import pretrain as run
     from mixling.training.distributed import processes
@@ -87,7 +86,7 @@ def pretrain(
         terminal = TrainingProgress(silent=not ranks.is_main)
         terminal.metric = "perplexity"
         if resume:
-            settled, finished = resumed_config(out, PretrainConfig, kind=KIND)
+            settled, finished = read_record(out, PretrainConfig, kind=KIND)
             if also := given_beside(context, "resume", "out"):
                 raise ConfigError(f"with --resume all comes from {out}; leave out {', '.join(also)}")
             if finished:

@@ -6,7 +6,6 @@ import functools
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 

@@ -44,7 +44,7 @@ class Tokens:
     starts: npt.NDArray[np.bool_]  # the first token of each word
 
     def blocks(self, length: int) -> int:
-        """How many texts of `length` tokens there are; what is left over at the end is not used, but of the only one."""
+        """How many texts of `length` tokens there are; one that is shorter only where it is the only one."""
         return max(1, len(self.rows) // length)
 
     def block(self, index: int, length: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
@@ -134,10 +134,12 @@ def open_prepared(folder: Path, encoder: TextEncoder) -> Prepared:
         ]
         fits = all(len(part.rows) == len(part.starts) and int(part.rows.max()) < len(encoder) for part in parts)
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"the prepared text is damaged: {error}; remove it, and it is made again", path=folder) from None
+        raise DataError(
+            f"the prepared text is damaged: {error}; remove it, and it is made again", path=folder
+        ) from None
     if not fits:
         raise DataError("the prepared text is damaged; remove it, and it is made again", path=folder)
-    return Prepared(*parts, digest=str(meta["digest"]))
+    return Prepared(parts[0], parts[1], str(meta["digest"]))
 
 
 def is_prepared(folder: Path) -> bool:
@@ -154,7 +156,7 @@ class _Writer:
         self.count = self.documents = 0
 
     def __enter__(self) -> _Writer:
-        self._files = [open(path, "wb") for path in self._paths]
+        self._files = [path.open("wb") for path in self._paths]
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -169,9 +171,7 @@ class _Writer:
         self.documents += 1
 
 
-def _write(
-    documents: Iterable[str], encoder: TextEncoder, config: CorpusConfig, train: _Writer, dev: _Writer
-) -> int:
+def _write(documents: Iterable[str], encoder: TextEncoder, config: CorpusConfig, train: _Writer, dev: _Writer) -> int:
     """Encode documents; returns how many were too long."""
     cut = 0
     limit = int(config.dev_fraction * (1 << 64))

@@ -93,11 +93,16 @@ def is_finished(folder: Path) -> bool:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
 
 
-def resumed_config(folder: Path, schema: type[C] = RunConfig, *, kind: str = "training") -> tuple[C, bool]:  # type: ignore[assignment]
+def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
+    """As `read_record`, of a run of `mixling train`."""
+    return read_record(folder, RunConfig, kind="training")
+
+
+def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
     """The configuration of the run in a folder, and whether the run is finished.
 
     Args:
-        schema, kind: of a run of another kind than `mixling train`'s.
+        kind: "training" or "pretraining".
 
     Raises:
         TrainingError: there is no run in the folder, or one of another kind.

@@ -13,8 +13,15 @@ from typing import Any
 from safetensors.torch import save
 
 from mixling.config import Config
-from mixling.data.prepared import CorpusConfig, Prepared, check_length, is_prepared, open_prepared, prepare
-from mixling.data.prepared import sample_documents
+from mixling.data.prepared import (
+    CorpusConfig,
+    Prepared,
+    check_length,
+    is_prepared,
+    open_prepared,
+    prepare,
+    sample_documents,
+)
 from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
 from mixling.inspect.plots import training_curves
@@ -24,7 +31,7 @@ from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, RUN_FILE, WEIGHTS_F
 from mixling.runs.folder import CARD_FILE, CURVES_FILE, METRICS_FILE, WRITTEN
 from mixling.storage import remove, remove_leftovers, write_atomic, write_json
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.encoder import SEPARATOR, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.encoder import FIRST, TextConfig, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import Units
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
@@ -94,7 +101,9 @@ def pretrain(
             _begin(folder, config)
         text, encoder = _encoder(config, folder)
         corpus = folder / CORPUS_FOLDER
-        prepared = open_prepared(corpus, encoder) if is_prepared(corpus) else prepare(config.corpus, encoder, corpus, say)
+        prepared = (
+            open_prepared(corpus, encoder) if is_prepared(corpus) else prepare(config.corpus, encoder, corpus, say)
+        )
         processes.barrier()
     else:
         processes.barrier()
@@ -139,7 +148,7 @@ def pretrain(
     if not on_units:
         words = encoder.table_words()
         order = sorted((int(target), row) for row, target in enumerate(targets) if target >= 0)
-        saved["words"] = [words[row - 3] for _, row in order]
+        saved["words"] = [words[row - FIRST] for _, row in order]
     write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, "parameters": kept, **saved})
     state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
     write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))

@@ -17,7 +17,7 @@ from mixling.config import Config
 from mixling.errors import ConfigError, DataError
 from mixling.text.clean import clean, normalise
 from mixling.text.fingerprint import HASH_VERSION, AveragedEmbedding, Bags, MinHash, Projection, Projector, Units
-from mixling.text.vocabulary import Vocabulary
+from mixling.text.vocabulary import Vocabulary, VocabularyKind
 from mixling.text.words import split_words, word_spans
 
 # One text, a pair of texts, or the words of a sentence that was split before.
@@ -28,6 +28,8 @@ _Word = str | tuple[str, int]
 _SECOND, _SHARED = 1, 2
 
 PADDING, SEPARATOR, EMPTY, FIRST = 0, 1, 2, 3
+# Fields that say where the vocabulary came from: what it is counts.
+_ORIGIN = ("vocabulary", "vocabulary_kind", "vocabulary_size")
 _SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
 
 
@@ -47,8 +49,9 @@ class TextConfig(Config):
     contractions: bool = Field(False, description='English: "isn\'t" is two words, "is" and "n\'t"')
     vocabulary: str | None = Field(
         None,
-        description="vocab.txt, tokenizer.json, a folder or a hub name; None trains WordPiece on the training text",
+        description="vocab.txt, tokenizer.json, a SentencePiece .model, a folder or a hub name; None: trained here",
     )
+    vocabulary_kind: VocabularyKind = Field("wordpiece", description="units to train where `vocabulary` is None")
     vocabulary_size: int | None = Field(None, ge=100, le=1_000_000, description="units to train; None: from the data")
     hash_version: Literal[1] = HASH_VERSION  # type: ignore[assignment]
 
@@ -142,7 +145,7 @@ class TextEncoder:
     @property
     def digest(self) -> str:
         """Equal for two encoders exactly if they give every word the same bag."""
-        config = self.config.model_dump(mode="json", exclude={"max_len", "vocabulary", "vocabulary_size"})
+        config = self.config.model_dump(mode="json", exclude={"max_len", *_ORIGIN})
         content = json.dumps([config, *self.vocabulary.serialise()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -363,8 +366,8 @@ def normal_words(text: str, config: TextConfig) -> list[str]:
     return [normalise(word[:limit], lowercase=config.lowercase) for word in words]
 
 
-def train_vocabulary(texts: Iterable[Text], config: TextConfig) -> Vocabulary:
-    """WordPiece units of texts.
+def train_vocabulary(texts: Iterable[Text], config: TextConfig, *, specials: Sequence[str] = ()) -> Vocabulary:
+    """Units of texts, of the kind and number that the configuration names, and `specials` that no text spells.
 
     Raises:
         DataError: there is no word in the texts.
@@ -375,8 +378,8 @@ def train_vocabulary(texts: Iterable[Text], config: TextConfig) -> Vocabulary:
             for part in text if not isinstance(text, str) else (text,):
                 yield from normal_words(clean(part, config.max_chars)[0], config)
 
-    vocabulary = Vocabulary.train(words(), size=config.vocabulary_size)
-    if len(vocabulary) < 2:
+    vocabulary = Vocabulary.train(words(), size=config.vocabulary_size, kind=config.vocabulary_kind, specials=specials)
+    if len(vocabulary) < 2 + len(specials):
         raise DataError("the training text has no word at all; the vocabulary cannot be trained on it")
     return vocabulary
 

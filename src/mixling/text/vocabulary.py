@@ -1,4 +1,4 @@
-"""Subword units: WordPiece trained on the user's own text, or a vocabulary that exists already."""
+"""Subword units: WordPiece or Unigram trained on the user's own text, or a vocabulary that exists already."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from tokenizers import Tokenizer, models, trainers
 
 from mixling.errors import ConfigError, ModelFileError
+from mixling.text.unigram import repeated, train_unigram, unigram_tokenizer
+from mixling.text.words import split_words
 
 CONTINUATION = "##"
 UNKNOWN = "[UNK]"
-FILES = ("vocab.txt", "tokenizer.json")
+FILES = ("vocab.txt", "tokenizer.json", "spiece.model", "tokenizer.model")
+SENTENCEPIECE = ".model"
 MIN_UNITS, MAX_UNITS = 1_000, 8_000
 MAX_CHARS = 1_000  # of a word that is split into units
 
+VocabularyKind = Literal["wordpiece", "unigram"]
+
 
 class Vocabulary:
-    """Splits words into units.
+    """Splits words, each on its own, into units.
 
-    A word that the vocabulary cannot spell is its own single unit: its trigrams still say more than `[UNK]` does.
+    WordPiece marks the units that go on with a word ("un", "##affable"); Unigram and SentencePiece mark the one that
+    begins it ("▁un", "affable"). A word that WordPiece cannot spell is its own single unit: its trigrams still say more
+    than `[UNK]` does. Of a word that Unigram cannot spell the unknown characters in a row are one unit.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -29,7 +37,7 @@ class Vocabulary:
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
         self._is_wordpiece = type(tokenizer.model).__name__ == "WordPiece"
-        self._unknown = getattr(tokenizer.model, "unk_token", None) or UNKNOWN
+        self._unknown = _unknown(tokenizer)
         if self._is_wordpiece:
             if tokenizer.token_to_id(self._unknown) is None:
                 raise ModelFileError(f"the unit {self._unknown} is missing; a WordPiece vocabulary has it")
@@ -37,6 +45,14 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
+
+    def __contains__(self, unit: str) -> bool:
+        return self._tokenizer.token_to_id(unit) is not None
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What splits the words; not to be changed."""
+        return self._tokenizer
 
     def units(self, words: Sequence[str]) -> list[list[str]]:
         """The units of each word, in order; never empty."""
@@ -50,7 +66,7 @@ class Vocabulary:
         ]
 
     def unit_id(self, unit: str) -> int:
-        """The id of a unit; that of `[UNK]`, or 0, for one that is not in the vocabulary."""
+        """The id of a unit; that of the unknown unit, or 0, for one that is not in the vocabulary."""
         found = self._tokenizer.token_to_id(unit)
         return found if found is not None else self._tokenizer.token_to_id(self._unknown) or 0
 
@@ -94,7 +110,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, source: str) -> Vocabulary:
-        """Read `vocab.txt`, `tokenizer.json`, a folder that holds one of them, or a name on the model hub.
+        """Read `vocab.txt`, `tokenizer.json`, a SentencePiece `.model`, a folder with one of them, or a hub name.
 
         Raises:
             ConfigError: nothing of that name can be read.
@@ -106,6 +122,10 @@ class Vocabulary:
                 path = next((path / name for name in FILES if (path / name).is_file()), path)
             if path.is_dir():
                 raise ConfigError(f"{path}: the folder has neither {' nor '.join(FILES)}")
+            if path.is_file() and path.suffix == SENTENCEPIECE:
+                from mixling.text.sentencepiece import read_sentencepiece  # protobuf: 20 ms that few need
+
+                return cls(read_sentencepiece(path.read_bytes(), str(path)))
             if path.is_file():
                 return cls.parse(str(path), path.read_text("utf-8"))
         except UnicodeDecodeError as error:
@@ -122,21 +142,37 @@ class Vocabulary:
             ) from None
 
     @classmethod
-    def train(cls, words: Iterable[str], *, size: int | None = None) -> Vocabulary:
-        """Train WordPiece on words; two runs on the same words give the same units.
+    def train(
+        cls,
+        words: Iterable[str],
+        *,
+        size: int | None = None,
+        kind: VocabularyKind = "wordpiece",
+        specials: Sequence[str] = (),
+    ) -> Vocabulary:
+        """Train units on words; two runs on the same words, in any order, give the same units.
 
         Args:
             words: normalised words, repeated as often as they occur.
             size: number of units; None takes half of the distinct words, within 1,000 and 8,000.
+            kind: how words are split, see the class.
+            specials: units beside `[UNK]`, which is 0, that texts never spell, such as `[MASK]`; numbered from 1 on.
+
+        Raises:
+            ConfigError: two specials are the same, or a text could spell one.
         """
         counts = Counter(words)
         if size is None:
             size = min(max(len(counts) // 2, MIN_UNITS), MAX_UNITS)
+        fixed = [UNKNOWN, *specials]
+        check_specials(fixed)
+        if kind == "unigram":
+            return cls(unigram_tokenizer(train_unigram(counts, size, fixed), unknown=UNKNOWN, specials=fixed))
         # The trainer breaks ties by unit number and numbers the one-character units in the random order of a hash map,
         # unless they are there before it starts: without this, two runs give two vocabularies.
         first = {word[0] for word in counts if word}
         later = {CONTINUATION + char for word in counts for char in word[1:]}
-        fixed = [UNKNOWN, *sorted(first), *sorted(later)]
+        fixed += [*sorted(first), *sorted(later)]
         tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
         trainer = trainers.WordPieceTrainer(
             vocab_size=max(size, len(fixed)),
@@ -144,9 +180,34 @@ class Vocabulary:
             continuing_subword_prefix=CONTINUATION,
             show_progress=False,
         )
-        tokenizer.train_from_iterator(_repeat(counts), trainer)
+        tokenizer.train_from_iterator(repeated(counts), trainer)
         ids = json.loads(tokenizer.to_str())["model"]["vocab"]
         return cls._from_units(sorted(ids, key=ids.__getitem__), "the trained vocabulary")
+
+
+def check_specials(names: Sequence[str]) -> None:
+    """Refuse names that could be taken for each other or for a unit of a text.
+
+    Raises:
+        ConfigError: which of them, and why.
+    """
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise ConfigError(f"the special unit {name!r} is there twice; each needs a name of its own")
+        if name.startswith(CONTINUATION) or name.split() != [name] or len(split_words(name)) < 2:
+            raise ConfigError(
+                f"{name!r} cannot be the name of a special unit, a text could spell it; allowed: a name with "
+                f"punctuation, without spaces, not beginning with {CONTINUATION}, such as [MASK]"
+            )
+
+
+def _unknown(tokenizer: Tokenizer) -> str:
+    """The unit that stands for what cannot be spelled."""
+    named = getattr(tokenizer.model, "unk_token", None)
+    if named is None and type(tokenizer.model).__name__ == "Unigram":  # the binding does not give its `unk_id`
+        number = json.loads(tokenizer.to_str())["model"]["unk_id"]
+        named = None if number is None else tokenizer.id_to_token(number)
+    return named or UNKNOWN
 
 
 def _probe_hub(name: str) -> None:
@@ -155,9 +216,3 @@ def _probe_hub(name: str) -> None:
 
     if not isinstance(try_to_load_from_cache(name, "tokenizer.json"), str):
         get_hf_file_metadata(hf_hub_url(name, "tokenizer.json"))
-
-
-def _repeat(counts: Counter[str]) -> Iterable[str]:
-    for word in sorted(counts):
-        for _ in range(counts[word]):
-            yield word

@@ -1,0 +1,201 @@
+"""SentencePiece's `.model` files (Unigram and BPE) as tokenizers of the `tokenizers` library, piece for piece.
+
+What differs: Unigram sums scores in 64 bits, SentencePiece in 32, so that of two splittings that score almost the same
+the other may win; pieces of type "user defined" are normalised like the text around them; of type "unused" none wins
+in BPE, where SentencePiece uses them on the way to longer ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from mixling.errors import ModelFileError
+from mixling.text.unigram import MARK
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+UNIGRAM, BPE = 1, 2
+_MODEL_TYPES = {UNIGRAM: "unigram", BPE: "BPE", 3: "word", 4: "char"}
+
+_FIELD = descriptor_pb2.FieldDescriptorProto
+# What matters of sentencepiece_model.proto: (field, number, type, default); the rest is skipped.
+_MESSAGES = {
+    "Piece": [
+        ("piece", 1, _FIELD.TYPE_BYTES, None),  # a string there, but here its damage is to be told
+        ("score", 2, _FIELD.TYPE_FLOAT, None),
+        ("type", 3, _FIELD.TYPE_INT32, str(NORMAL)),
+    ],
+    "Trainer": [
+        ("model_type", 3, _FIELD.TYPE_INT32, str(UNIGRAM)),
+        ("treat_whitespace_as_suffix", 24, _FIELD.TYPE_BOOL, "false"),
+    ],
+    "Normalizer": [
+        ("precompiled_charsmap", 2, _FIELD.TYPE_BYTES, None),
+        ("add_dummy_prefix", 3, _FIELD.TYPE_BOOL, "true"),
+        ("remove_extra_whitespaces", 4, _FIELD.TYPE_BOOL, "true"),
+        ("escape_whitespaces", 5, _FIELD.TYPE_BOOL, "true"),
+    ],
+    "Model": [
+        ("pieces", 1, "Piece", None),
+        ("trainer_spec", 2, "Trainer", None),
+        ("normalizer_spec", 3, "Normalizer", None),
+    ],
+}
+
+
+@functools.cache
+def message_type(name: str = "Model") -> Any:
+    """The class of a protobuf message; its fields are those above."""
+    package = "mixling.sentencepiece"
+    file = descriptor_pb2.FileDescriptorProto(name="sentencepiece_model.proto", package=package, syntax="proto2")
+    for message, fields in _MESSAGES.items():
+        described = file.message_type.add(name=message)
+        for field, number, kind, default in fields:
+            label = _FIELD.LABEL_REPEATED if field == "pieces" else _FIELD.LABEL_OPTIONAL
+            if isinstance(kind, str):
+                described.field.add(
+                    name=field, number=number, label=label, type=_FIELD.TYPE_MESSAGE, type_name=f".{package}.{kind}"
+                )
+            else:
+                described.field.add(name=field, number=number, label=label, type=kind, default_value=default)
+    pool = descriptor_pool.DescriptorPool()  # not the shared one, where SentencePiece's own may stand
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+
+
+def read_sentencepiece(data: bytes, name: str) -> Tokenizer:
+    """The tokenizer of a `.model` file; control pieces and the unknown one are its special tokens, under their ids.
+
+    Raises:
+        ModelFileError: the bytes are no such file, or ask for what is not read here; begins with `name`.
+    """
+    try:
+        model = message_type()()
+        model.ParseFromString(data)
+        return _tokenizer(model)
+    except DecodeError:
+        raise ModelFileError(
+            f"{name}: is not a SentencePiece model: it is damaged, cut short or of another format"
+        ) from None
+    except ModelFileError as error:
+        raise ModelFileError(f"{name}: {error}") from None
+
+
+def _tokenizer(model: Any) -> Tokenizer:
+    pieces, types, unknown = _pieces(model)
+    kind, rules = model.trainer_spec.model_type, model.normalizer_spec
+    if kind not in (UNIGRAM, BPE):
+        raise ModelFileError(f"the model type is {_MODEL_TYPES.get(kind, kind)}; allowed: unigram, BPE")
+    if model.trainer_spec.treat_whitespace_as_suffix or not rules.escape_whitespaces:
+        raise ModelFileError("marks spaces after words or not at all; a model that marks them before words can be read")
+    names = [piece for piece, _ in pieces]
+    defined = [piece for piece, what in zip(names, types, strict=True) if what == USER_DEFINED]
+    if kind == UNIGRAM:
+        tokenizer = Tokenizer(models.Unigram(_forced(pieces, types), unk_id=unknown, byte_fallback=BYTE in types))
+    else:
+        if defined and rules.add_dummy_prefix:
+            raise ModelFileError(
+                f"is BPE with a prefix for texts and user-defined pieces ({defined[0]!r}); allowed: one"
+            )
+        ids = {piece: number for number, piece in enumerate(names)}
+        tokenizer = Tokenizer(
+            models.BPE(
+                ids, _merges(pieces, types), unk_token=names[unknown], fuse_unk=True, byte_fallback=BYTE in types
+            )
+        )
+        tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in defined])
+    tokenizer.normalizer = normalizers.Sequence(_normalizers(rules))
+    if not any(MARK in piece[1:] for piece in names):  # else a piece may go on over a space
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="never", split=True)
+    steps = [decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if rules.add_dummy_prefix else steps)
+    tokenizer.add_special_tokens([p for p, what in zip(names, types, strict=True) if what in (UNKNOWN, CONTROL)])
+    return tokenizer
+
+
+def _pieces(model: Any) -> tuple[list[tuple[str, float]], list[int], int]:
+    """The pieces with their scores, their types, and the number of the unknown one."""
+    if not model.pieces:
+        raise ModelFileError("is not a SentencePiece model: it has no pieces")
+    pieces: list[tuple[str, float]] = []
+    types = [piece.type for piece in model.pieces]
+    seen: set[str] = set()
+    for number, (item, what) in enumerate(zip(model.pieces, types, strict=True)):
+        try:
+            piece = item.piece.decode()
+        except UnicodeDecodeError as error:
+            raise ModelFileError(f"piece {number} is not UTF-8: {error}") from None
+        if not piece or piece in seen:
+            raise ModelFileError(f"piece {number} is {'there twice' if piece else 'empty'}: {piece!r}")
+        if not NORMAL <= what <= BYTE:
+            raise ModelFileError(f"piece {number}, {piece!r}, is of type {what}; allowed: {NORMAL} to {BYTE}")
+        if not -1e30 < item.score < 1e30:
+            raise ModelFileError(f"piece {number}, {piece!r}, has the score {item.score}; it is a finite number")
+        seen.add(piece)
+        pieces.append((piece, item.score))
+    if types.count(UNKNOWN) != 1:
+        raise ModelFileError(f"has {types.count(UNKNOWN)} unknown pieces; a SentencePiece model has one")
+    return pieces, types, types.index(UNKNOWN)
+
+
+def _forced(pieces: list[tuple[str, float]], types: list[int]) -> list[tuple[str, float]]:
+    """Pieces with the scores that they have when SentencePiece looks for the best splitting.
+
+    One that the user defined always wins; an unused one never does.
+    """
+    normal = [score for (_, score), what in zip(pieces, types, strict=True) if what == NORMAL]
+    best, worst = max(normal, default=0.0), min(normal, default=0.0)
+    return [
+        (
+            piece,
+            len(piece) * best - 0.1 if what == USER_DEFINED else len(piece) * (worst - 1) if what == UNUSED else score,
+        )
+        for (piece, score), what in zip(pieces, types, strict=True)
+    ]
+
+
+def _merges(pieces: list[tuple[str, float]], types: list[int]) -> list[tuple[str, str]]:
+    """BPE's merges, best first: every way to make a piece of two others, in the order of the pieces' scores."""
+    ids = {piece: i for i, ((piece, _), what) in enumerate(zip(pieces, types, strict=True)) if what == NORMAL}
+    merges = []
+    for piece in sorted(ids, key=lambda piece: (-pieces[ids[piece]][1], ids[piece])):
+        halves = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
+        merges += sorted(
+            (pair for pair in halves if pair[0] in ids and pair[1] in ids),
+            key=lambda pair: (ids[pair[0]], ids[pair[1]]),
+        )
+    return merges
+
+
+def _normalizers(rules: Any) -> list[Any]:
+    steps: list[Any] = []
+    if rules.precompiled_charsmap:
+        steps.append(_charsmap(rules.precompiled_charsmap))
+    if rules.remove_extra_whitespaces:
+        steps += [normalizers.Replace(Regex(rf"\A +|[ {MARK}]+\z"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+    steps.append(normalizers.Replace(" ", MARK))
+    if rules.add_dummy_prefix:
+        steps.append(normalizers.Prepend(MARK))
+    return steps
+
+
+def _charsmap(data: bytes) -> Any:
+    """The table of character replacements: the length of a trie in bytes, the trie, and the strings it points to."""
+    size = struct.unpack("<I", data[:4])[0] if len(data) > 4 else 0
+    if size % 4 or not 0 < size < len(data) - 4:
+        raise ModelFileError(
+            f"the table of character replacements is damaged: its trie has {size} of {len(data) - 4} bytes"
+        )
+    try:
+        table = normalizers.Precompiled(data)
+        table.normalize_str("Ａﬁ \t①é")
+    except BaseException as error:  # Rust's panics are no `Exception`
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise ModelFileError(f"the table of character replacements is damaged: {error}") from None
+        raise
+    return table
