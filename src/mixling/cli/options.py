@@ -57,6 +57,10 @@ StartOption = Annotated[
     str | None,
     typer.Option("--start", metavar="DIR", help="Begin with the word vectors that `mixling vectors` wrote there."),
 ]
+FromOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="DIR", help="Begin with the model of a run, such as one of `mixling pretrain`."),
+]
 EpochsOption = Annotated[int | None, typer.Option("--epochs", help="By default from the number of rows.")]
 TimeBudgetOption = Annotated[
     str | None, typer.Option("--time-budget", metavar="90s|3m|1h", help="Fewer epochs where they would take longer.")
@@ -87,7 +91,11 @@ def run_values(params: Mapping[str, Any]) -> dict[str, Any]:
             **{name: params[name] for name in ("dev", "dev_fraction", "on_bad_row")},
             "columns": {name: params[name] for name in columns},
         },
-        "start": {"vectors": params["start"], "texts": params["unlabelled"]},
+        "start": {
+            "vectors": params["start"],
+            "texts": params["unlabelled"],
+            "pretrained": params.get("pretrained"),
+        },
         "model": params["model"],
         "train": {
             "epochs": params["epochs"],

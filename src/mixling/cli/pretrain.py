@@ -96,7 +96,7 @@ def pretrain(
             if ranks.is_main and not overwrite:
                 refuse_old_run(out)
             settled = configure(given, toml=config, vocabulary=vocabulary, overrides=overrides or ())
-            if not settled.corpus.files:
+            if not settled.corpus.files and settled.corpus.prepared is None:
                 raise ConfigError("no text; name at least one file: mixling pretrain FILE -o DIR")
         try:
             done = run(settled, folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say)

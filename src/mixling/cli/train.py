@@ -17,6 +17,7 @@ from mixling.cli.options import (
     DevFractionOption,
     DevOption,
     EpochsOption,
+    FromOption,
     LabelOption,
     ModelOption,
     OnBadRowOption,
@@ -64,6 +65,7 @@ def train(
         list[str] | None,
         typer.Option("--unlabelled", metavar="FILE", help="Begin with word vectors of this text; may be repeated."),
     ] = None,
+    pretrained: FromOption = None,
     epochs: EpochsOption = None,
     time_budget: TimeBudgetOption = None,
     seed: SeedOption = None,
@@ -158,6 +160,7 @@ def is_model_given(options: Mapping[str, Any], toml: str | None, overrides: Sequ
     values = read_toml(toml) if toml else {}
     return (
         "model" in options
+        or _pretrained(options, values, overrides) is not None
         or isinstance(read_overrides(overrides).get("model"), str)
         or isinstance(values.get("model"), str)
         or bool({"preset", "layers"} & set(values.get("model", {})))
@@ -187,6 +190,7 @@ def configure(
     from mixling.config import merge, parse, read_overrides, read_toml
     from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
     from mixling.runs import RunConfig
+    from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 
     values = read_toml(toml) if toml else {}
     values = values | {"model": options["model"]} if "model" in options else values
@@ -199,11 +203,20 @@ def configure(
         model_changes = merge({"text": {"vocabulary": vocabulary}}, model_changes)
     values = merge(values, changes)
     given = values.get("model", {})
+    folder = values.get("start", {}).get("pretrained")
+    if folder is not None:
+        if isinstance(given, str) or {"preset", "layers"} & given.keys():
+            raise ConfigError(f"--from {folder} is the model; leave out --model")
+        if "vocabulary" in {**given.get("text", {}), **model_changes.get("text", {})}:
+            raise ConfigError(f"--from {folder} has the units that it was trained with; leave out --vocabulary")
+        given = merge(pretrained_config(folder), given)
     if not (isinstance(given, str) or {"preset", "layers"} & given.keys()):
         given = merge({"preset": DEFAULT_PRESET}, merge(chosen.get("model", {}), given))
     recipe = preset_values(given if isinstance(given, str) else given.get("preset", ""))
     if "start" in values:  # the user's own takes its place
         recipe = {key: value for key, value in recipe.items() if key != "start"}
+    if folder is not None:
+        recipe = {"train": FINE_TUNING}
     values = merge(recipe, values)
     values["model"] = with_changes(given, model_changes).to_dict()
     remark = ""
@@ -211,6 +224,14 @@ def configure(
         values["task"], why = infer_task(values.get("data", {}))
         remark = f"task: {values['task']} ({why}; --task chooses another)"
     return parse(RunConfig, values, where=toml or "options"), remark
+
+
+def _pretrained(options: Mapping[str, Any], values: Mapping[str, Any], overrides: Sequence[str]) -> str | None:
+    """The folder to begin with, where one is named."""
+    from mixling.config import read_overrides
+
+    named = (options, read_overrides(overrides), values)
+    return next((folder for item in named if (folder := item.get("start", {}).get("pretrained"))), None)
 
 
 def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:

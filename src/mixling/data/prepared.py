@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,8 @@ class CorpusConfig(Config):
     dev: tuple[str, ...] = Field((), description="files of held-out text; empty: a share of the documents")
     text: str = Field("text", description="the column of the text, of tables")
     dev_fraction: float = Field(0.01, gt=0, lt=1)
+    keep: bool = Field(False, description="leave the encoded text in the folder, for other runs")
+    prepared: str | None = Field(None, description="folder of a run that kept its text, which takes the files' place")
     dev_tokens: int = Field(1 << 17, ge=1, description="held-out tokens; documents beyond them are trained on")
 
 
@@ -108,7 +111,8 @@ def prepare(config: CorpusConfig, encoder: TextEncoder, folder: Path, say: Calla
     if cut:
         say(f"{cut} documents are cut at {encoder.config.max_len:,} words")
     digest = hashlib.sha256(train.digest.digest() + dev.digest.digest()).hexdigest()
-    write_json(folder / _META, {"format_version": FORMAT_VERSION, "words": encoder.table_words(), "digest": digest})
+    meta = {"format_version": FORMAT_VERSION, "reading": _reading(encoder), "digest": digest}
+    write_json(folder / _META, {**meta, "words": encoder.table_words()})
     say(
         f"{train.documents:,} documents, {train.count:,} tokens, {len(encoder):,} different; "
         f"{dev.documents:,} documents, {dev.count:,} tokens held out"
@@ -120,10 +124,13 @@ def open_prepared(folder: Path, encoder: TextEncoder) -> Prepared:
     """What `prepare` wrote; the encoder, of the same configuration, learns the words in the order that they had.
 
     Raises:
+        ConfigError: the text was made for models that read it otherwise.
         DataError: the folder is damaged.
     """
     try:
         meta = json.loads((folder / _META).read_text("utf-8"))
+        if meta["reading"] != _reading(encoder):
+            raise ConfigError(f"{folder}: the text was read as {meta['reading']}; this model needs {_reading(encoder)}")
         encoder.learn(meta["words"])
         parts = [
             Tokens(
@@ -145,6 +152,12 @@ def open_prepared(folder: Path, encoder: TextEncoder) -> Prepared:
 def is_prepared(folder: Path) -> bool:
     """Whether `prepare` came to its end there."""
     return (folder / _META).is_file()
+
+
+def _reading(encoder: TextEncoder) -> dict[str, Any]:
+    """What of the encoder's configuration decides the rows."""
+    kept = {"tokens", "max_word_chars", "lowercase", "contractions"}
+    return encoder.config.model_dump(mode="json", include=kept)
 
 
 class _Writer:

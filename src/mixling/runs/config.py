@@ -42,10 +42,14 @@ class StartConfig(Config):
     vectors: str | None = Field(None, description="folder of word vectors, as `mixling vectors` writes it")
     texts: tuple[str, ...] = Field((), description="files of unlabelled text, from which vectors are made first")
     training_texts: bool = Field(False, description="vectors are made from the training texts, too")
+    pretrained: str | None = Field(None, description="folder of a run, whose front end and body the model begins with")
+    resize: bool = Field(False, description="allow longer texts than those that the pretrained model read")
 
     @property
     def kind(self) -> Start:
-        """Random numbers, vectors of the training rows' text, or of more."""
+        """Random numbers, vectors of the training rows' text, or of more, or a whole model."""
+        if self.pretrained is not None:
+            return "model"
         if self.vectors is not None or self.texts:
             return "text"
         return "rows" if self.training_texts else "random"
@@ -54,6 +58,10 @@ class StartConfig(Config):
     def _one_source(self) -> StartConfig:
         if self.vectors is not None and (self.texts or self.training_texts):
             raise ValueError("vectors that were made before exclude texts to make them from: leave one out")
+        if self.pretrained is not None and (self.vectors is not None or self.texts or self.training_texts):
+            raise ValueError("a pretrained model has its vectors: leave out those, and the texts to make them from")
+        if self.resize and self.pretrained is None:
+            raise ValueError("resize is of a pretrained model; name one, or leave it out")
         return self
 
 

@@ -19,6 +19,7 @@ from mixling.models.model import build_model, count_parameters
 from mixling.runs.config import RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, provenance
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import WRITTEN, Run, write_folder
+from mixling.runs.pretrained import load_pretrained
 from mixling.runs.start import make_vectors, start_of
 from mixling.runs.teacher import SELF, check_distill
 from mixling.storage import remove, remove_leftovers, write_json
@@ -145,6 +146,8 @@ def fit(
     model = build_model(config.model, num_outputs=len(labels), output=task.output, seed=config.train.seed)
     if model.frontend.embeddings is not None:
         model.frontend.load_embeddings(config.model.frontend.embeddings)
+    if config.start.pretrained is not None:
+        load_pretrained(model, config.model, config.start.pretrained, resize=config.start.resize)
     say(f"{len(labels)} labels, {len(vocabulary):,} units, {count_parameters(model):,} parameters")
     say_truncated(data.train, text.max_len, say)
     if vectors is not None:

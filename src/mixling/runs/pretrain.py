@@ -100,15 +100,16 @@ def pretrain(
         if not resume:
             _begin(folder, config)
         text, encoder = _encoder(config, folder)
-        corpus = folder / CORPUS_FOLDER
-        prepared = (
-            open_prepared(corpus, encoder) if is_prepared(corpus) else prepare(config.corpus, encoder, corpus, say)
-        )
+        corpus = _corpus(config, folder)
+        if config.corpus.prepared is not None or is_prepared(corpus):
+            prepared = open_prepared(corpus, encoder)
+        else:
+            prepared = prepare(config.corpus, encoder, corpus, say)
         processes.barrier()
     else:
         processes.barrier()
         text, encoder = _encoder(config, folder)
-        prepared = open_prepared(folder / CORPUS_FOLDER, encoder)
+        prepared = open_prepared(_corpus(config, folder), encoder)
     check_length(config.corpus, prepared, text.max_len)
     on_units = isinstance(text.projection, Units)
     targets = unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)
@@ -157,7 +158,8 @@ def pretrain(
     training_curves(history, folder / CURVES_FILE)
     write_atomic(folder / CARD_FILE, pretraining_card(config.to_dict(), report))
     write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": True})
-    shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+    if not config.corpus.keep:
+        shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
     return Pretrained(folder=folder, metrics=metrics, history=history, parameters=kept)
 
@@ -170,19 +172,26 @@ def _begin(folder: Path, config: PretrainConfig) -> None:
     shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
 
 
+def _corpus(config: PretrainConfig, folder: Path) -> Path:
+    return Path(config.corpus.prepared or folder) / CORPUS_FOLDER
+
+
 def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEncoder]:
     """The vocabulary, given or trained and kept in the folder, and an encoder of whole documents."""
     text = config.model.text
-    kept = next((folder / name for name in VOCABULARY_FILES if (folder / name).is_file()), None)
+    source = folder if config.corpus.prepared is None else Path(config.corpus.prepared)
+    kept = next((source / name for name in VOCABULARY_FILES if (source / name).is_file()), None)
     if kept is not None:
         vocabulary = Vocabulary.load(str(kept))
+    elif config.corpus.prepared is not None:
+        raise ConfigError(f"{source}: holds no vocabulary; name the folder of a run with corpus.keep = true")
     else:
         if text.vocabulary is not None:
             vocabulary = Vocabulary.load(text.vocabulary)
         else:
             vocabulary = train_vocabulary(sample_documents(config.corpus), text, specials=SPECIALS)
-        name, content = vocabulary.serialise()
-        write_atomic(folder / name, content)
+    name, content = vocabulary.serialise()
+    write_atomic(folder / name, content)
     if isinstance(text.projection, Units):
         for unit in SPECIALS:
             if unit not in vocabulary:

@@ -19,7 +19,12 @@ from mixling.training.start import check_projection
 def start_of(config: RunConfig) -> StartConfig:
     """What is given; of a distilled run, where no text is named, the text that is labelled."""
     hashed = not isinstance(config.model.text.projection, Units | AveragedEmbedding)
-    if config.start.kind != "text" and config.distill is not None and config.distill.unlabelled and hashed:
+    if (
+        config.start.kind not in ("text", "model")
+        and config.distill is not None
+        and config.distill.unlabelled
+        and hashed
+    ):
         return StartConfig(texts=config.distill.unlabelled)
     return config.start
 
@@ -47,7 +52,7 @@ def make_vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], No
         ModelFileError: no vectors are in the folder.
     """
     start, text = config.start, config.model.text
-    if start.kind == "random":
+    if start.kind in ("random", "model"):
         return None
     check_projection(text)
     if start.vectors is not None:

@@ -11,7 +11,7 @@ from mixling.tasks.base import LossConfig
 from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
 
-Start = Literal["random", "rows", "text"]
+Start = Literal["random", "rows", "text", "model"]
 
 
 class TrainConfig(Config):
@@ -54,6 +54,8 @@ class TrainConfig(Config):
         epochs = self.planned_epochs(num_examples)
         if self.epochs is None and taught:
             epochs = min(max(round(240_000 / max(num_examples, 1)), 3), 20)
+        elif self.epochs is None and start == "model":
+            epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and start != "random" and rows_per_label is not None:
             epochs = min(max(round((280 if start == "text" else 560) / rows_per_label**0.5), 3), 25)
         share = self.optim.table_lr

@@ -1,0 +1,108 @@
+"""Beginning with a model that was trained before: its configuration, vocabulary and weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from mixling.config import parse
+from mixling.errors import ConfigError, ModelFileError
+from mixling.models.model import Model, ModelConfig, build_model
+from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
+
+# Of a run that begins with a pretrained model; chosen on the dev split of SST-2.
+FINE_TUNING: dict[str, Any] = {
+    "optim": {"lr": 5e-4, "table_lr": 1.0, "weight_decay": 0.01, "warmup": 0.1, "schedule": "linear"},
+    "word_dropout": 0.1,
+}
+_PARTS = ("frontend.", "encoder.")
+
+
+def pretrained_config(folder: str) -> dict[str, Any]:
+    """The configuration of the model in a run folder, with the units that it was trained with.
+
+    Raises:
+        ConfigError: there is no run folder.
+        ModelFileError: it is not complete, or damaged.
+    """
+    saved = _read(Path(folder))
+    config = parse(ModelConfig, saved["model"], where=str(Path(folder) / CONFIG_FILE))
+    text = config.text.model_copy(update={"vocabulary": str(Path(folder) / Path(str(saved["vocabulary"])).name)})
+    return config.model_copy(update={"text": text}).to_dict()
+
+
+def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: bool) -> None:
+    """Give a model the front end and body of the one in a run folder.
+
+    Args:
+        resize: the model may read longer texts; weights for the places beyond are those that `resize` of the mixers
+            makes, or of learned positions those that the model began with.
+
+    Raises:
+        ConfigError: the model differs from the pretrained one, or reads longer texts; it says in what.
+        ModelFileError: the folder is not complete, or damaged.
+    """
+    path = Path(folder)
+    saved = parse(ModelConfig, _read(path)["model"], where=str(path / CONFIG_FILE))
+    for name in ("dim", "blocks", "final_norm"):
+        if getattr(saved, name) != getattr(config, name):
+            raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
+    longest, wanted = saved.text.max_len, config.text.max_len
+    if wanted > longest and not resize:
+        raise ConfigError(
+            f"model.text.max_len = {wanted}, but {folder} read {longest} tokens at a time; take that, or allow longer "
+            "texts with --set start.resize=true"
+        )
+    try:
+        weights = {name: value for name, value in load_file(path / WEIGHTS_FILE).items() if name.startswith(_PARTS)}
+    except (OSError, SafetensorError) as error:
+        raise ModelFileError(f"{path / WEIGHTS_FILE}: is damaged, or not there: {error}") from None
+    if wanted > longest:
+        weights = _for_longer_texts(saved, model, weights, wanted)
+    own = {name: value for name, value in model.state_dict().items() if name.startswith(_PARTS)}
+    faults = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
+    if faults:
+        name = faults[0]
+        shapes = [tuple(part[name].shape) if name in part else None for part in (own, weights)]
+        why = (
+            "" if wanted == longest else f"; it was made for {longest} tokens: leave out model.text.max_len = {wanted}"
+        )
+        raise ConfigError(f"{folder}: {name} has the shape {shapes[1]}, the model needs {shapes[0]}{why}")
+    model.load_state_dict({**model.state_dict(), **weights})
+
+
+def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tensor], wanted: int) -> dict[str, Tensor]:
+    """The weights for texts of the model's length, where mixers can give them; what reads shorter ones stays."""
+    source = build_model(saved, num_outputs=2, output="text")
+    source.load_state_dict({**source.state_dict(), **weights})
+    for module in source.encoder.modules():
+        if hasattr(module, "resize"):
+            cast(Any, module).resize(wanted)
+    out = {name: value for name, value in source.state_dict().items() if name.startswith(_PARTS)}
+    positions = model.frontend.positions
+    if positions is not None and positions.weight is not None:
+        table, name = positions.weight.detach().clone(), "frontend.positions.weight"
+        table[: saved.text.max_len] = out[name]
+        out[name] = table
+    return out
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG_FILE
+    try:
+        saved = json.loads(path.read_text("utf-8"))
+        if saved["format_version"] != FORMAT_VERSION:
+            raise ModelFileError(f"{path}: format {saved['format_version']!r}; this version reads {FORMAT_VERSION}")
+        saved["model"], saved["vocabulary"]
+        return saved
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{folder}: is no folder of a finished run; --from takes what `mixling pretrain` or `mixling train` wrote"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
