@@ -1,0 +1,157 @@
+"""gMLP, Table 3 in small: what the spatial unit's form is worth in perplexity, beside attention and MLP-Mixer.
+
+Paper (C4, 125k steps of 256 sequences of 128 tokens, vocabulary 32k): BERT base 4.37 and 4.26 with relative positions,
+5.64 without content; MLP-Mixer 5.34; gMLP linear 5.14, additive 4.97, multiplicative 4.53, multiplicative and split
+4.35. Here, so that two cores can do it: IMDB reviews, 8,192 units trained on them, 128 tokens, width 128, and bodies of
+the size of three layers of BERT (590 thousand parameters; without content it has fewer, as in the paper).
+
+    python experiments/gmlp_ablation.py --data ../shared/data --runs runs/gmlp        # 2.5 hours of one core
+
+Every model has the same steps and the same rates to choose from, by held-out perplexity; the two closest forms have
+three seeds. The text is encoded once, into RUNS/text. Each training is a run folder; what is finished is not done again.
+Perplexities are of one set of hidden tokens, and compare within this table only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mixling.cost.flops import count
+from mixling.cost.provenance import provenance
+from mixling.mixers.attention import AttentionConfig
+from mixling.mixers.positions import RelativePositions
+from mixling.mixers.synthesizer import SynthesizerConfig
+from mixling.mixers.token_mlp import TokenMLPConfig
+from mixling.models.block import BlockConfig, FeedForwardConfig
+from mixling.models.model import ModelConfig
+from mixling.models.presets import bert, gmlp
+from mixling.runs.config import RUN_FILE, is_finished
+from mixling.runs.pretrain import RECIPE, PretrainConfig, pretrain
+from mixling.storage import write_json
+
+DIM, LENGTH, UNITS = 128, 128, 8192
+RATES = (1e-3, 3e-3)
+
+
+def family(name: str, layers: int) -> ModelConfig:
+    """gMLP, aMLP or a BERT with relative positions; four layers of gMLP are as large as three of the others."""
+    if name == "transformer":
+        attention = AttentionConfig(num_heads=4, positions=RelativePositions())
+        return bert(attention, num_layers=layers, dim=DIM, max_len=LENGTH)
+    tiny = {"tiny_attention_dim": 64} if name == "amlp" else {}
+    return gmlp(num_layers=layers, dim=DIM, ffn_dim=6 * DIM, max_len=LENGTH, **tiny)
+
+
+def mlp_mixer() -> ModelConfig:
+    """The text MLP-Mixer: gMLP's front end and head, four layers of the same size."""
+    layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=DIM),), feed_forward=FeedForwardConfig(ffn_dim=448))
+    return family("gmlp", 4).model_copy(update={"layers": (layer,)})
+
+
+MODELS = {
+    "BERT, relative positions": family("transformer", 3),
+    "BERT, without content": bert(SynthesizerConfig(num_heads=4), num_layers=3, dim=DIM, max_len=LENGTH),
+    "MLP-Mixer": mlp_mixer(),
+    **{
+        f"gMLP, {form}": gmlp(num_layers=4, dim=DIM, ffn_dim=576, max_len=LENGTH, form=form)
+        for form in ("linear", "additive", "multiplicative")
+    },
+    "gMLP, multiplicative, split": family("gmlp", 4),
+    "aMLP": family("amlp", 3),
+}
+PAPER = {
+    "BERT, relative positions": 4.26,
+    "BERT, without content": 5.64,
+    "MLP-Mixer": 5.34,
+    "gMLP, linear": 5.14,
+    "gMLP, additive": 4.97,
+    "gMLP, multiplicative": 4.53,
+    "gMLP, multiplicative, split": 4.35,
+}
+
+
+def with_training(model: ModelConfig, corpus: dict[str, Any], **training: Any) -> PretrainConfig:
+    """A pretraining by our recipe, of the model over `UNITS` units."""
+    rate = training.pop("lr", RECIPE.optim.lr)
+    optim = RECIPE.optim.model_copy(update={"lr": rate})
+    values = {
+        "corpus": corpus,
+        "model": {**model.to_dict(), "text": {**model.text.to_dict(), "vocabulary_size": UNITS}},
+        "train": {**RECIPE.to_dict(), "evaluations": 5, **training, "optim": optim.to_dict()},
+    }
+    return PretrainConfig.model_validate(values)
+
+
+def encode_text(source: Path, folder: Path) -> None:
+    """Encode the text once, by a run of one step that keeps it."""
+    if not (folder / RUN_FILE).exists() or not is_finished(folder):
+        corpus = {"files": [str(source)], "keep": True, "dev_tokens": 65_536}
+        pretrain(with_training(family("gmlp", 1), corpus, steps=1, evaluations=1), folder=folder, say=print)
+
+
+def train(model: ModelConfig, text: Path, folder: Path, **training: Any) -> dict[str, Any]:
+    """Pretrain into a folder, unless that is done; held-out measures and the parameters of the body."""
+    if not (folder / RUN_FILE).exists() or not is_finished(folder):
+        pretrain(with_training(model, {"prepared": str(text)}, **training), folder=folder)
+    dev = json.loads((folder / "metrics.json").read_text())["dev"]
+    print(folder, {key: round(value, 4) for key, value in dev.items()}, flush=True)
+    return dev
+
+
+def main() -> None:
+    """Train what is missing and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=MODELS, help="train these with one seed, write nothing")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gmlp_ablation.json")
+    options = parser.parse_args()
+    made = provenance(seed=0)
+    torch.set_num_threads(1)
+    text = options.runs / "text"
+    encode_text(options.data / "imdb_unsup_lm" / "train.txt.gz", text)
+
+    def at(name: str, rate: float, seed: int) -> dict[str, Any]:
+        folder = options.runs / "ablation" / name / f"{rate:g}" / str(seed)
+        return train(MODELS[name], text, folder, steps=options.steps, seed=seed, lr=rate)
+
+    rows: dict[str, dict[str, Any]] = {}
+    for name in options.only or MODELS:
+        rates = {rate: at(name, rate, 0)["perplexity"] for rate in RATES}
+        best = min(rates, key=rates.__getitem__)
+        body = count(MODELS[name], vocabulary=UNITS).body
+        rows[name] = {"body": body, "rates": {f"{rate:g}": value for rate, value in rates.items()}, "rate": best}
+        rows[name]["perplexity"] = [rates[best]]
+    if options.only:
+        return
+    ranked = sorted(rows, key=lambda name: rows[name]["perplexity"][0])
+    gap, closest = min(
+        (rows[b]["perplexity"][0] / rows[a]["perplexity"][0], (a, b)) for a, b in zip(ranked, ranked[1:], strict=False)
+    )
+    print(f"closest: {closest}, ratio {gap:.4f}")
+    always = ("BERT, relative positions", "gMLP, multiplicative, split")
+    for name in dict.fromkeys((*closest, *always)):
+        rows[name]["perplexity"] += [
+            at(name, rows[name]["rate"], seed)["perplexity"] for seed in range(1, options.seeds)
+        ]
+    for name, row in rows.items():
+        row["mean"] = statistics.mean(row["perplexity"])
+        row["paper"] = PAPER.get(name)
+    settings = {"steps": options.steps, "batch_size": RECIPE.batch_size, "length": LENGTH, "units": UNITS}
+    write_json(options.out, {**made, "settings": settings, "models": rows})
+    for name in sorted(rows, key=lambda name: -rows[name]["mean"]):
+        row = rows[name]
+        shown = ", ".join(f"{value:.2f}" for value in row["perplexity"])
+        print(f"| {name} | {row['body']:,} | {row['rate']:g} | {shown} | {row['paper'] or ''} |")
+
+
+if __name__ == "__main__":
+    main()
