@@ -8,13 +8,14 @@ the size of three layers of BERT (590 thousand parameters; without content it ha
     python experiments/gmlp_ablation.py --data ../shared/data --runs runs/gmlp        # 2.5 hours of one core
 
 Every model has the same steps and the same rates to choose from, by held-out perplexity; the two closest forms have
-three seeds. The text is encoded once, into RUNS/text. Each training is a run folder; what is finished is not done again.
+three seeds. The text is encoded once, into RUNS/text. Each training is a run folder; what is finished is not repeated.
 Perplexities are of one set of hidden tokens, and compare within this table only.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 from pathlib import Path
@@ -134,7 +135,7 @@ def main() -> None:
         return
     ranked = sorted(rows, key=lambda name: rows[name]["perplexity"][0])
     gap, closest = min(
-        (rows[b]["perplexity"][0] / rows[a]["perplexity"][0], (a, b)) for a, b in zip(ranked, ranked[1:], strict=False)
+        (rows[b]["perplexity"][0] / rows[a]["perplexity"][0], (a, b)) for a, b in itertools.pairwise(ranked)
     )
     print(f"closest: {closest}, ratio {gap:.4f}")
     always = ("BERT, relative positions", "gMLP, multiplicative, split")
