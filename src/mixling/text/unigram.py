@@ -28,7 +28,7 @@ def unigram_tokenizer(pieces: Sequence[Piece], *, unknown: str, specials: Sequen
     return tokenizer
 
 
-def train_unigram(counts: Counter[str], size: int, fixed: Sequence[str]) -> list[Piece]:
+def train_unigram(counts: Counter[str], size: int, fixed: Sequence[str], *, unknown: str) -> list[Piece]:
     """Pieces with their log-probabilities, best first, after the `fixed` ones, whose score is 0.
 
     Every character of the words has a piece, even beyond `size`; there are fewer pieces than `size` where the words
@@ -42,7 +42,8 @@ def train_unigram(counts: Counter[str], size: int, fixed: Sequence[str]) -> list
     Args:
         counts: how often each normalised word occurs.
         size: number of pieces, the fixed ones included.
-        fixed: pieces that no text spells; the first is the unknown one.
+        fixed: pieces that no text spells.
+        unknown: the one of them that stands for characters without a piece.
     """
     words = {MARK + word: count for word, count in counts.items() if word}
     chars = {char for word in words for char in word}
@@ -51,7 +52,7 @@ def train_unigram(counts: Counter[str], size: int, fixed: Sequence[str]) -> list
     trainer = trainers.UnigramTrainer(
         vocab_size=max(size, len(fixed) + len(chars)),
         special_tokens=list(fixed),
-        unk_token=fixed[0],
+        unk_token=unknown,
         max_piece_length=MAX_PIECE_CHARS,
         show_progress=False,
     )
