@@ -11,7 +11,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from mixling.errors import ConfigError, ModelFileError
 from mixling.text.clean import clean
 from mixling.text.unigram import MARK, train_unigram, unigram_tokenizer
-from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary, check_specials
+from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary
 
 PAD, EOS, UNK = "<pad>", "</s>", "<unk>"  # T5's, and in its order
 _PADS, _EOSES = (PAD, "[PAD]"), (EOS, "[EOS]", "[SEP]", "<eos>", "<|endoftext|>")
@@ -36,7 +36,9 @@ class PieceCoder:
     def __init__(self, tokenizer: Tokenizer) -> None:
         kind = type(tokenizer.model).__name__
         if kind not in ("Unigram", "BPE"):
-            raise ModelFileError(f"is a {kind} vocabulary, whose units do not give the text back; allowed: Unigram, BPE")
+            raise ModelFileError(
+                f"is a {kind} vocabulary, whose units do not give the text back; allowed: Unigram, BPE"
+            )
         tokenizer = Tokenizer.from_str(tokenizer.to_str())
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -79,7 +81,7 @@ class PieceCoder:
         return [encoding.ids for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of pieces up to the first end piece; padding is skipped, sentinels and the unknown piece are written.
+        """The text of pieces up to the first end piece; padding is skipped, other special pieces are written.
 
         Raises:
             ValueError: a number that no piece has.
@@ -140,7 +142,7 @@ class PieceCoder:
     def train(cls, texts: Iterable[str], *, size: int | None = None, sentinels: int = 0) -> PieceCoder:
         """Train Unigram pieces on texts; two runs on the same texts, in any order, give the same pieces.
 
-        Case and punctuation stay as they are and a piece never goes on over a space, so that symbols written with spaces
+        Case and punctuation stay as they are and a piece never goes on over a space, so that symbols with spaces
         between them, as in `[IN:GET_WEATHER what is [SL:DATE_TIME tomorrow ] ]`, come back exactly.
 
         Args:
@@ -183,10 +185,12 @@ def _sentinels(number: int) -> list[str]:
 
 
 def _guarded(tokenizer: Tokenizer, specials: Sequence[str]) -> Tokenizer:
-    """The tokenizer, so that it finds no special piece in a text: the first character of its name stands alone there."""
+    """The tokenizer, so that no text has a special piece: the first character of such a name is cut off."""
     tokenizer.encode_special_tokens = True  # as text
     if specials:
-        split = pre_tokenizers.Split(Regex("|".join(f"{re.escape(s[0])}(?={re.escape(s[1:])})" for s in specials)), "isolated")
+        split = pre_tokenizers.Split(
+            Regex("|".join(f"{re.escape(s[0])}(?={re.escape(s[1:])})" for s in specials)), "isolated"
+        )
         before = tokenizer.pre_tokenizer
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split] if before is None else [before, split])
     return tokenizer

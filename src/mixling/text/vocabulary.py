@@ -199,8 +199,8 @@ def check_specials(names: Sequence[str]) -> None:
             raise ConfigError(f"the special unit {name!r} is there twice; each needs a name of its own")
         if name.startswith(CONTINUATION) or name.split() != [name] or len(split_words(name)) < 2:
             raise ConfigError(
-                f"{name!r} cannot be the name of a special unit, a text could spell it; allowed: a name with punctuation, "
-                f"without spaces, not beginning with {CONTINUATION}, such as [MASK]"
+                f"{name!r} cannot be the name of a special unit, a text could spell it; allowed: a name with "
+                f"punctuation, without spaces, not beginning with {CONTINUATION}, such as [MASK]"
             )
 
 
