@@ -16,6 +16,7 @@ from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary
 PAD, EOS, UNK = "<pad>", "</s>", "<unk>"  # T5's, and in its order
 _PADS, _EOSES = (PAD, "[PAD]"), (EOS, "[EOS]", "[SEP]", "<eos>", "<|endoftext|>")
 _SENTINEL = re.compile(r"<extra_id_(\d+)>")
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 FILE = "tokenizer.json"
 
 
@@ -54,7 +55,9 @@ class PieceCoder:
         found = {int(match[1]): ids[name] for name in ids if (match := _SENTINEL.fullmatch(name))}
         self.sentinel_ids: tuple[int, ...] = tuple(found[number] for number in sorted(found))
         special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
-        self._tokenizer = _guarded(tokenizer, sorted({*special, *(name for name in ids if _SENTINEL.fullmatch(name))}))
+        unknown = set() if self._unknown is None else {tokenizer.id_to_token(self._unknown)}
+        matched = {name for name in ids if _SENTINEL.fullmatch(name) or _BYTE.fullmatch(name)}
+        self._tokenizer = _guarded(tokenizer, sorted(special | unknown | matched))
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
