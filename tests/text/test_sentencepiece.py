@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,7 +105,7 @@ def test_what_has_no_piece_is_one_unknown_piece_or_its_bytes(kind: int) -> None:
 
 
 def test_user_defined_pieces_win_and_unused_ones_never() -> None:
-    assert tokens(model([("bc", -99.0, USER_DEFINED)][:0] + [("ca", -99.0, USER_DEFINED)]), "aca") == ["▁a", "ca"]
+    assert tokens(model([("ca", -99.0, USER_DEFINED)]), "aca") == ["▁a", "ca"]
     assert tokens(model([("abc", 5.0, UNUSED)]), "abc") == tokens(model(), "abc")
     assert tokens(model([("<b>", 0.0, USER_DEFINED)], BPE, add_dummy_prefix=False), "a<b>b") == ["a", "<b>", "b"]
 
@@ -120,17 +121,13 @@ def test_a_model_is_a_vocabulary(tmp_path: Path) -> None:
     assert again.units(WORDS) == vocabulary.units(WORDS)
 
 
-def repeated_piece() -> bytes:
-    return model([("a", -1.0, NORMAL)])
-
-
 @pytest.mark.parametrize(
     ("data", "told"),
     [
         (b"", "has no pieces"),
         (b"[UNK]\na\n", "is not a SentencePiece model"),
         (model()[:-3], "is not a SentencePiece model"),
-        (repeated_piece(), "piece 12 is there twice: 'a'"),
+        (model([("a", -1.0, NORMAL)]), "piece 12 is there twice: 'a'"),
         (model([("", 0.0, NORMAL)]), "piece 12 is empty"),
         (model([("q", 0.0, 9)]), "piece 12, 'q', is of type 9; allowed: 1 to 6"),
         (model([("q", float("nan"), NORMAL)]), "has the score nan"),
@@ -154,10 +151,8 @@ def test_what_is_no_model_is_refused(data: bytes, told: str, tmp_path: Path) -> 
 def test_a_model_cut_short_anywhere_is_refused_or_still_one() -> None:
     data = model()
     for end in range(len(data)):
-        try:
+        with contextlib.suppress(ModelFileError):  # at the end of a piece it is a model of fewer
             assert read_sentencepiece(data[:end], "x.model").encode("ab").tokens
-        except ModelFileError as error:
-            assert str(error).startswith("x.model: ")
 
 
 # Numbers by sentencepiece 0.2.3 with T5's file: SentencePieceProcessor(model_file=...).encode(text).

@@ -15,7 +15,7 @@ from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary
 
 PAD, EOS, UNK = "<pad>", "</s>", "<unk>"  # T5's, and in its order
 _PADS, _EOSES = (PAD, "[PAD]"), (EOS, "[EOS]", "[SEP]", "<eos>", "<|endoftext|>")
-_SENTINEL = re.compile(r"<extra_id_(\d+)>")
+_SENTINEL = re.compile(r"<extra_id_(\d{1,6})>")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 FILE = "tokenizer.json"
 
@@ -55,9 +55,9 @@ class PieceCoder:
         found = {int(match[1]): ids[name] for name in ids if (match := _SENTINEL.fullmatch(name))}
         self.sentinel_ids: tuple[int, ...] = tuple(found[number] for number in sorted(found))
         special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
-        unknown = set() if self._unknown is None else {tokenizer.id_to_token(self._unknown)}
-        matched = {name for name in ids if _SENTINEL.fullmatch(name) or _BYTE.fullmatch(name)}
-        self._tokenizer = _guarded(tokenizer, sorted(special | unknown | matched))
+        special |= {name for name in ids if _SENTINEL.fullmatch(name) or _BYTE.fullmatch(name)}
+        special |= {name for name, number in ids.items() if number == self._unknown}
+        self._tokenizer = _guarded(tokenizer, sorted(special))
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
@@ -93,15 +93,23 @@ class PieceCoder:
         for number in map(int, ids):
             if number == self.eos_id:
                 break
-            if not 0 <= number < len(self):
-                raise ValueError(f"piece {number} does not exist; allowed: 0 to {len(self) - 1}")
+            self._check(number)
             if number != self.pad_id:
                 kept.append(number)
         return self._tokenizer.decode(kept, skip_special_tokens=False)
 
     def piece(self, number: int) -> str:
-        """How a piece is written in the file, with "▁" for a space."""
-        return self._tokenizer.id_to_token(number)
+        """How a piece is written in the file, with "▁" for a space.
+
+        Raises:
+            ValueError: no piece has the number.
+        """
+        self._check(number)
+        return self._tokenizer.id_to_token(number)  # type: ignore[return-value]
+
+    def _check(self, number: int) -> None:
+        if not 0 <= number < len(self):
+            raise ValueError(f"piece {number} does not exist; allowed: 0 to {len(self) - 1}")
 
     def serialise(self) -> tuple[str, str]:
         """File name and content for `PieceCoder.parse`."""

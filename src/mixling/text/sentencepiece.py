@@ -27,7 +27,7 @@ _ALWAYS = 1_000.0  # a character: more than all other pieces of a word could los
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 # What matters of sentencepiece_model.proto: (field, number, type, default); the rest is skipped.
-_MESSAGES = {
+_MESSAGES: dict[str, list[tuple[str, int, Any, str | None]]] = {
     "Piece": [
         ("piece", 1, _FIELD.TYPE_BYTES, None),  # a string there, but here its damage is to be told
         ("score", 2, _FIELD.TYPE_FLOAT, None),
