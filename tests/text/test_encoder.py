@@ -256,6 +256,20 @@ def test_another_version_of_the_hashes_is_refused() -> None:
 
 # Tokens that are units, and segments.
 
+
+def test_the_vocabulary_is_of_the_kind_that_the_configuration_names() -> None:
+    config = TextConfig(vocabulary_kind="unigram", vocabulary_size=100)
+    vocabulary = train_vocabulary(["aa bb"] * 9, config, specials=("[MASK]",))
+    assert vocabulary.unit_id("[MASK]") == 1
+    assert vocabulary.units(["aa"]) == [["▁aa"]]
+    with pytest.raises(DataError, match="no word at all"):
+        train_vocabulary(["  "], config, specials=("[MASK]",))
+    wordpiece = config.model_copy(update={"vocabulary_kind": "wordpiece"})
+    assert (
+        TextEncoder(config, vocabulary).digest == TextEncoder(wordpiece, vocabulary).digest
+    )  # of the units themselves
+
+
 UNITS = Vocabulary.parse("vocab.txt", "[UNK]\n[SEP]\na\ncat\n##s\nsit\n##ting\n")
 
 

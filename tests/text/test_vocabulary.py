@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from mixling.errors import ConfigError, ModelFileError
-from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary
+from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary, VocabularyKind
 
 WORDS = ["the", "cat", "sat", "on", "mat", "the", "hat", "unhappiness", "unhappily", "happily", "größe", "हिन्दी", "京"]
 
@@ -41,6 +41,90 @@ def test_two_processes_train_the_same_units() -> None:
     assert name == "vocab.txt"
     assert len(content.split("\n")) - 1 == 150  # so that ties were broken, not only letters numbered
     assert (name, content) == Vocabulary.train(many_words(), size=150).serialise()
+
+
+TRAIN_KINDS = """
+import json, sys
+from mixling.text.vocabulary import Vocabulary
+words = json.load(sys.stdin)
+specials = ("[SEP]", "[MASK]")
+for size in (60, 120, 150, 400):
+    for kind in ("unigram", "wordpiece"):
+        print(json.dumps(Vocabulary.train(words, size=size, kind=kind, specials=specials).serialise()))
+"""
+
+
+def test_two_processes_train_the_same_units_of_both_kinds() -> None:
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", TRAIN_KINDS],
+            input=json.dumps(many_words()),
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed, "TOKENIZERS_PARALLELISM": parallel},
+        ).stdout
+        for seed, parallel in (("1", "false"), ("2", "true"), ("3", "true"))
+    ]
+    assert runs[0] == runs[1] == runs[2]
+    vocabulary = Vocabulary.train(many_words()[::-1], size=400, kind="unigram", specials=("[SEP]", "[MASK]"))
+    assert list(vocabulary.serialise()) == json.loads(runs[0].split("\n")[-3])
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+def test_specials_are_the_first_units_and_no_words(kind: VocabularyKind) -> None:
+    vocabulary = Vocabulary.train(WORDS, size=60, kind=kind, specials=("[SEP]", "[MASK]"))
+    assert [vocabulary.unit_id(unit) for unit in ("[UNK]", "[SEP]", "[MASK]")] == [0, 1, 2]
+    again = Vocabulary.parse(*vocabulary.serialise())
+    assert again.unit_id("[MASK]") == 2
+    assert again.serialise() == vocabulary.serialise()
+    plain = Vocabulary.train(WORDS, size=58, kind=kind)
+    assert plain.units(WORDS) == vocabulary.units(WORDS)
+    assert len(plain) == len(vocabulary) - 2
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+@pytest.mark.parametrize(
+    ("specials", "told"),
+    [
+        (("[SEP]", "[SEP]"), "'[SEP]' is there twice"),
+        (("[UNK]",), "'[UNK]' is there twice"),
+        (("mask",), "'mask' cannot be the name"),
+        (("#",), "'#' cannot be the name"),
+        (("##x",), "'##x' cannot be the name"),
+        (("[A B]",), "'[A B]' cannot be the name"),
+    ],
+)
+def test_specials_that_a_text_could_spell_are_refused(
+    kind: VocabularyKind, specials: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Vocabulary.train(WORDS, kind=kind, specials=specials)
+    assert told in str(caught.value)
+
+
+def test_unigram_units_spell_the_words_with_a_mark_before() -> None:
+    vocabulary = Vocabulary.train(WORDS, size=60, kind="unigram")
+    assert len(vocabulary) <= 60
+    for word, units in zip(WORDS, vocabulary.units(WORDS), strict=True):
+        assert "".join(units) == "▁" + word
+        assert not any("▁" in unit[1:] for unit in units)
+    assert vocabulary.units(["the"]) == [["▁the"]]
+    assert vocabulary.units(["caж漢t", ""])[1] == [""]
+    assert "ж漢" in vocabulary.units(["caж漢t"])[0]  # what cannot be spelled is one unit, the rest is split
+    assert vocabulary.unit_id("ж漢") == 0
+
+
+def test_a_frequent_word_is_a_unit_though_no_other_begins_with_it() -> None:
+    words = ["because"] * 50 + ["x"] * 50 + [a + b + c for a in "bcaxs" for b in "eaubs" for c in "xyzes"]
+    assert Vocabulary.train(words, size=40, kind="unigram").units(["because", "x"]) == [["▁because"], ["▁x"]]
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+def test_no_words_train_the_specials_alone(kind: VocabularyKind) -> None:
+    vocabulary = Vocabulary.train(["", ""], kind=kind, specials=("[MASK]",))
+    assert len(vocabulary) == 2
+    assert vocabulary.units(["a"]) == [["a"]] if kind == "wordpiece" else [["▁a"]]
 
 
 def test_training_does_not_depend_on_the_order_of_words() -> None:

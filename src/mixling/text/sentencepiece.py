@@ -1,8 +1,9 @@
 """SentencePiece's `.model` files (Unigram and BPE) as tokenizers of the `tokenizers` library, piece for piece.
 
-What differs: Unigram sums scores in 64 bits, SentencePiece in 32, so that of two splittings that score almost the same
-the other may win; pieces of type "user defined" are normalised like the text around them; of type "unused" none wins
-in BPE, where SentencePiece uses them on the way to longer ones.
+What differs: Unigram sums scores in 64 bits, SentencePiece in 32, so that of two splittings with almost the same score
+("!!" "!" and "!" "!!") the other may win; `tokenizers` loses a combining mark that follows a character which the table
+of replacements changes, such as a no-break space; pieces of type "user defined" are normalised like the text around
+them; of type "unused" none wins in BPE, where SentencePiece uses them on the way to longer ones.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 UNIGRAM, BPE = 1, 2
 _MODEL_TYPES = {UNIGRAM: "unigram", BPE: "BPE", 3: "word", 4: "char"}
 
+_ALWAYS = 1_000.0  # a character: more than all other pieces of a word could lose
+
 _FIELD = descriptor_pb2.FieldDescriptorProto
 # What matters of sentencepiece_model.proto: (field, number, type, default); the rest is skipped.
-_MESSAGES = {
+_MESSAGES: dict[str, list[tuple[str, int, Any, str | None]]] = {
     "Piece": [
         ("piece", 1, _FIELD.TYPE_BYTES, None),  # a string there, but here its damage is to be told
         ("score", 2, _FIELD.TYPE_FLOAT, None),
@@ -144,17 +147,11 @@ def _pieces(model: Any) -> tuple[list[tuple[str, float]], list[int], int]:
 
 
 def _forced(pieces: list[tuple[str, float]], types: list[int]) -> list[tuple[str, float]]:
-    """Pieces with the scores that they have when SentencePiece looks for the best splitting.
-
-    One that the user defined always wins; an unused one never does.
-    """
-    normal = [score for (_, score), what in zip(pieces, types, strict=True) if what == NORMAL]
-    best, worst = max(normal, default=0.0), min(normal, default=0.0)
+    """Pieces with scores by which one that the user defined always wins, and an unused one never does."""
+    worst = min((score for (_, score), what in zip(pieces, types, strict=True) if what == NORMAL), default=0.0)
+    scale = {USER_DEFINED: _ALWAYS, UNUSED: worst - 1}
     return [
-        (
-            piece,
-            len(piece) * best - 0.1 if what == USER_DEFINED else len(piece) * (worst - 1) if what == UNUSED else score,
-        )
+        (piece, len(piece) * scale[what] if what in scale else score)
         for (piece, score), what in zip(pieces, types, strict=True)
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -17,22 +17,21 @@ _STEP = 1e-4  # between the scores that the trainer gives characters it has no e
 _DECIMALS = 6
 
 
-def unigram_tokenizer(pieces: Sequence[Piece], *, unknown: str, specials: Sequence[str] = ()) -> Tokenizer:
+def unigram_tokenizer(pieces: Sequence[Piece], *, unknown: str, specials: Sequence[str]) -> Tokenizer:
     """Splits at spaces and marks the start of every word, also the first; `specials` are pieces that no text spells."""
     names = [piece for piece, _ in pieces]
     tokenizer = Tokenizer(models.Unigram(list(pieces), unk_id=names.index(unknown)))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="always")
     tokenizer.decoder = decoders.Metaspace(replacement=MARK, prepend_scheme="always")
-    if specials:
-        tokenizer.add_special_tokens(list(specials))
+    tokenizer.add_special_tokens(list(specials))
     return tokenizer
 
 
-def train_unigram(counts: Counter[str], size: int, fixed: Sequence[str]) -> list[Piece]:
+def train_unigram(counts: Mapping[str, int], size: int, fixed: Sequence[str], *, unknown: str) -> list[Piece]:
     """Pieces with their log-probabilities, best first, after the `fixed` ones, whose score is 0.
 
     Every character of the words has a piece, even beyond `size`; there are fewer pieces than `size` where the words
-    have no more that occur twice.
+    have no more that are worth one.
 
     The trainer visits words in the random order of a hash map. That changes its sums by rounding, which ends at the
     sixth decimal here, and the order of ties, which are sorted here; and it hands the characters that no word needs as
@@ -42,22 +41,25 @@ def train_unigram(counts: Counter[str], size: int, fixed: Sequence[str]) -> list
     Args:
         counts: how often each normalised word occurs.
         size: number of pieces, the fixed ones included.
-        fixed: pieces that no text spells; the first is the unknown one.
+        fixed: pieces that no text spells.
+        unknown: the one of them that stands for characters without a piece.
     """
     words = {MARK + word: count for word, count in counts.items() if word}
-    chars = {char for word in words for char in word}
     if not words:
         return [(name, 0.0) for name in fixed]
+    chars = {char for word in words for char in word}
+    size = max(size, len(fixed) + len(chars))
     trainer = trainers.UnigramTrainer(
-        vocab_size=max(size, len(fixed) + len(chars)),
+        vocab_size=size + size // 8,  # for those that `_open_ends` makes
         special_tokens=list(fixed),
-        unk_token=fixed[0],
+        unk_token=unknown,
         max_piece_length=MAX_PIECE_CHARS,
         show_progress=False,
     )
     tokenizer = Tokenizer(models.Unigram())
-    tokenizer.train_from_iterator(repeated(words), trainer)
+    tokenizer.train_from_iterator(repeated(_open_ends(words, size)), trainer)
     trained = json.loads(tokenizer.to_str())["model"]["vocab"][len(fixed) :]
+    trained = [(piece, score) for piece, score in trained if MARK not in piece[1:]]
     lowest = min(score for _, score in trained)
 
     def settled(piece: str, score: float) -> float:
@@ -65,8 +67,37 @@ def train_unigram(counts: Counter[str], size: int, fixed: Sequence[str]) -> list
         unneeded = len(piece) == 1 and steps < len(chars) and abs(steps - round(steps)) < 1e-3
         return round(lowest if unneeded else score, _DECIMALS)
 
-    scores = {piece: settled(piece, score) for piece, score in trained}
-    return [(name, 0.0) for name in fixed] + sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    scores = {piece: settled(piece, score) for piece, score in trained} | _short_words(words)
+    pieces = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    room = size - len(fixed) - len(chars)
+    kept = {piece for piece, _ in [item for item in pieces if len(item[0]) > 1][:room]}
+    return [(name, 0.0) for name in fixed] + [item for item in pieces if len(item[0]) == 1 or item[0] in kept]
+
+
+def _open_ends(words: Mapping[str, int], size: int) -> dict[str, int]:
+    """The words; one occurrence of each frequent one goes on with a mark.
+
+    The trainer considers only strings that are followed by different characters somewhere in the distinct words: the
+    end of a word is one for it, but a word that no longer one begins with would never be a piece, however frequent.
+    """
+    out = dict(words)
+    for word in sorted(words, key=lambda word: (-words[word], word))[:size]:
+        if words[word] > 1:
+            out[word] -= 1
+            out[word + MARK] = 1
+    return out
+
+
+def _short_words(words: Mapping[str, int]) -> dict[str, float]:
+    """The words of one character that occur twice, with the scores of their shares among all words.
+
+    The trainer starts characters at their counts but longer strings at the number of distinct words that have them, by
+    which a word of one character, such as a bracket between symbols, would never be one piece.
+    """
+    total = sum(words.values())
+    return {
+        word: round(math.log(count / total), _DECIMALS) for word, count in words.items() if len(word) == 2 and count > 1
+    }
 
 
 def repeated(counts: Mapping[str, int]) -> Iterable[str]:

@@ -68,7 +68,12 @@ class Vocabulary:
     def unit_id(self, unit: str) -> int:
         """The id of a unit; that of the unknown unit, or 0, for one that is not in the vocabulary."""
         found = self._tokenizer.token_to_id(unit)
-        return found if found is not None else self._tokenizer.token_to_id(self._unknown) or 0
+        return found if found is not None else self.unknown_id or 0
+
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of the unknown unit; None where there is none."""
+        return self._tokenizer.token_to_id(self._unknown)
 
     def serialise(self) -> tuple[str, str]:
         """File name and content for `Vocabulary.parse`: `vocab.txt` for usual WordPiece, else `tokenizer.json`."""
@@ -167,7 +172,8 @@ class Vocabulary:
         fixed = [UNKNOWN, *specials]
         check_specials(fixed)
         if kind == "unigram":
-            return cls(unigram_tokenizer(train_unigram(counts, size, fixed), unknown=UNKNOWN, specials=fixed))
+            pieces = train_unigram(counts, size, fixed, unknown=UNKNOWN)
+            return cls(unigram_tokenizer(pieces, unknown=UNKNOWN, specials=fixed))
         # The trainer breaks ties by unit number and numbers the one-character units in the random order of a hash map,
         # unless they are there before it starts: without this, two runs give two vocabularies.
         first = {word[0] for word in counts if word}

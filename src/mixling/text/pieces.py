@@ -1,0 +1,207 @@
+"""Whole texts as piece numbers and back, for models that read and write text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+
+from mixling.errors import ConfigError, ModelFileError
+from mixling.text.clean import clean
+from mixling.text.unigram import MARK, train_unigram, unigram_tokenizer
+from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary
+
+PAD, EOS, UNK = "<pad>", "</s>", "<unk>"  # T5's, and in its order
+_PADS, _EOSES = (PAD, "[PAD]"), (EOS, "[EOS]", "[SEP]", "<eos>", "<|endoftext|>")
+_SENTINEL = re.compile(r"<extra_id_(\d{1,6})>")
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+FILE = "tokenizer.json"
+
+
+class PieceCoder:
+    """Encodes texts as numbers of pieces, and decodes them.
+
+    `decode(encode(text)) == normal(text)` for every text whose characters all have pieces; spaces are part of the
+    pieces. No text spells a special piece: "</s>" in a text is four characters, here as in SentencePiece. Sentinels
+    `<extra_id_0>`, `<extra_id_1>`, ... stand for the spans that span corruption takes out.
+
+    Args:
+        tokenizer: of the `tokenizers` library, Unigram or BPE; padding and end pieces are added where it has none.
+
+    Raises:
+        ModelFileError: a WordPiece tokenizer, which forgets the spaces between words.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        kind = type(tokenizer.model).__name__
+        if kind not in ("Unigram", "BPE"):
+            raise ModelFileError(
+                f"is a {kind} vocabulary, whose units do not give the text back; allowed: Unigram, BPE"
+            )
+        tokenizer = Tokenizer.from_str(tokenizer.to_str())
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        names = tokenizer.get_vocab()
+        for some in (_PADS, _EOSES):
+            if not any(name in names for name in some):
+                tokenizer.add_special_tokens([some[0]])
+        self._content = tokenizer.to_str()
+        self._unknown = Vocabulary(tokenizer).unknown_id
+        ids = tokenizer.get_vocab()
+        self.pad_id: int = next(ids[name] for name in _PADS if name in ids)
+        self.eos_id: int = next(ids[name] for name in _EOSES if name in ids)
+        found = {int(match[1]): ids[name] for name in ids if (match := _SENTINEL.fullmatch(name))}
+        self.sentinel_ids: tuple[int, ...] = tuple(found[number] for number in sorted(found))
+        special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+        special |= {name for name in ids if _SENTINEL.fullmatch(name) or _BYTE.fullmatch(name)}
+        special |= {name for name, number in ids.items() if number == self._unknown}
+        self._tokenizer = _guarded(tokenizer, sorted(special))
+
+    def __len__(self) -> int:
+        return self._tokenizer.get_vocab_size()
+
+    @property
+    def unk_id(self) -> int | None:
+        """The number of the unknown piece; None where every character has pieces."""
+        return self._unknown
+
+    def normal(self, text: str) -> str:
+        """The text as it comes back: composed characters, single spaces, whatever else the file's rules do."""
+        text = _cleaned(text)
+        if self._tokenizer.normalizer is not None:
+            text = self._tokenizer.normalizer.normalize_str(text)
+        return self._tokenizer.decoder.decode([text]) if self._tokenizer.decoder is not None else text
+
+    def encode(self, text: str) -> list[int]:
+        """The pieces of a text, without an end piece."""
+        return self.encode_many([text])[0]
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The pieces of each text."""
+        found = self._tokenizer.encode_batch([_cleaned(text) for text in texts], add_special_tokens=False)
+        return [encoding.ids for encoding in found]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of pieces up to the first end piece; padding is skipped, other special pieces are written.
+
+        Raises:
+            ValueError: a number that no piece has.
+        """
+        kept: list[int] = []
+        for number in map(int, ids):
+            if number == self.eos_id:
+                break
+            self._check(number)
+            if number != self.pad_id:
+                kept.append(number)
+        return self._tokenizer.decode(kept, skip_special_tokens=False)
+
+    def piece(self, number: int) -> str:
+        """How a piece is written in the file, with "▁" for a space.
+
+        Raises:
+            ValueError: no piece has the number.
+        """
+        self._check(number)
+        return self._tokenizer.id_to_token(number)  # type: ignore[return-value]
+
+    def _check(self, number: int) -> None:
+        if not 0 <= number < len(self):
+            raise ValueError(f"piece {number} does not exist; allowed: 0 to {len(self) - 1}")
+
+    def serialise(self) -> tuple[str, str]:
+        """File name and content for `PieceCoder.parse`."""
+        return FILE, self._content
+
+    @classmethod
+    def parse(cls, name: str, content: str) -> PieceCoder:
+        """Read what `serialise` wrote, or any `tokenizer.json` of a Unigram or BPE tokenizer.
+
+        Raises:
+            ModelFileError: the content is none; begins with `name`.
+        """
+        return cls._named(Vocabulary.parse(name, content), name, 0)
+
+    @classmethod
+    def load(cls, source: str, *, sentinels: int = 0) -> PieceCoder:
+        """Read a SentencePiece `.model`, a `tokenizer.json`, a folder with one of them, or a name on the model hub.
+
+        Args:
+            source: as for `Vocabulary.load`.
+            sentinels: how many the coder is to have; those that the file has not are added in T5's order, the last
+                first, which gives the ids of the published T5 models: of 32,100 pieces `<extra_id_0>` is 32,099.
+
+        Raises:
+            ConfigError: nothing of that name can be read.
+            ModelFileError: the file is not a vocabulary, or one of WordPiece.
+        """
+        return cls._named(Vocabulary.load(source), source, sentinels)
+
+    @classmethod
+    def _named(cls, vocabulary: Vocabulary, name: str, sentinels: int) -> PieceCoder:
+        try:
+            tokenizer = vocabulary.tokenizer
+            missing = [name for name in reversed(_sentinels(sentinels)) if tokenizer.token_to_id(name) is None]
+            tokenizer.add_special_tokens(missing)
+            return cls(tokenizer)
+        except ModelFileError as error:
+            raise ModelFileError(f"{name}: {error}") from None
+
+    @classmethod
+    def train(cls, texts: Iterable[str], *, size: int | None = None, sentinels: int = 0) -> PieceCoder:
+        """Train Unigram pieces on texts; two runs on the same texts, in any order, give the same pieces.
+
+        Case and punctuation stay as they are and a piece never goes on over a space, so that symbols with spaces
+        between them, as in `[IN:GET_WEATHER what is [SL:DATE_TIME tomorrow ] ]`, come back exactly.
+
+        Args:
+            texts: sources and targets.
+            size: number of pieces, the special ones included; None takes half of the distinct words, within 1,000 and
+                8,000. Every character of the texts has a piece, even beyond it.
+            sentinels: how many.
+
+        Raises:
+            ConfigError: the texts have no word.
+        """
+        counts: Counter[str] = Counter()
+        rules = _rules()
+        for text in texts:
+            counts.update(rules.normalize_str(_cleaned(text)).split(" "))
+        del counts[""]
+        if not counts:
+            raise ConfigError("the texts have no word at all; pieces cannot be trained on them")
+        if size is None:
+            size = min(max(len(counts) // 2, MIN_UNITS), MAX_UNITS)
+        specials = [PAD, EOS, UNK, *_sentinels(sentinels)]
+        pieces = train_unigram(counts, size, specials, unknown=UNK)
+        tokenizer = unigram_tokenizer(pieces, unknown=UNK, specials=specials)
+        tokenizer.normalizer = rules
+        return cls(tokenizer)
+
+
+def _cleaned(text: str) -> str:
+    return clean(text, len(text))[0]
+
+
+def _rules() -> normalizers.Normalizer:
+    """Composed characters, one space between words, none around them; the mark in a text is taken for a space."""
+    spaces = normalizers.Replace(Regex(rf"[\s{MARK}]+"), " ")
+    return normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Strip()])
+
+
+def _sentinels(number: int) -> list[str]:
+    return [f"<extra_id_{i}>" for i in range(number)]
+
+
+def _guarded(tokenizer: Tokenizer, specials: Sequence[str]) -> Tokenizer:
+    """The tokenizer, so that no text has a special piece: the first character of such a name is cut off."""
+    tokenizer.encode_special_tokens = True  # as text
+    if specials:
+        split = pre_tokenizers.Split(
+            Regex("|".join(f"{re.escape(s[0])}(?={re.escape(s[1:])})" for s in specials)), "isolated"
+        )
+        before = tokenizer.pre_tokenizer
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split] if before is None else [before, split])
+    return tokenizer

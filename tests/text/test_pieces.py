@@ -1,0 +1,152 @@
+"""Whole texts as pieces: they come back, special pieces stay apart, the file is the coder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
+
+from mixling.errors import ConfigError, ModelFileError
+from mixling.text.pieces import PieceCoder
+
+TARGETS = [
+    "* cake ( x _ 1 ) ; eat . agent ( x _ 2 , x _ 1 )",
+    "* cat ( x _ 3 ) ; see . theme ( x _ 1 , x _ 3 ) AND see . agent ( x _ 1 , Liam )",
+    "[IN:GET_WEATHER what is [SL:DATE_TIME tomorrow ] ]",
+    "[IN:GET_WEATHER [SL:LOCATION Zürich ] [SL:DATE_TIME at 8 pm ] ]",
+]
+CODER = PieceCoder.train(TARGETS * 3, size=120, sentinels=3)
+
+TRAIN = """
+import json, sys
+from mixling.text.pieces import PieceCoder
+print(json.dumps(PieceCoder.train(json.load(sys.stdin), size=70, sentinels=2).serialise()))
+"""
+
+
+def test_targets_come_back() -> None:
+    for target in TARGETS:
+        assert CODER.decode(CODER.encode(target)) == target
+        assert CODER.decode(CODER.encode(f"\n  {target.replace(' ', '  ')}\t")) == target
+        assert CODER.unk_id not in CODER.encode(target)
+    assert CODER.encode_many(TARGETS) == [CODER.encode(target) for target in TARGETS]
+
+
+def test_a_frequent_symbol_is_one_piece_even_of_one_character() -> None:
+    assert [CODER.piece(i) for i in CODER.encode("agent ( x _ 1 )")] == ["▁agent", "▁(", "▁x", "▁_", "▁1", "▁)"]
+    assert [CODER.piece(i) for i in CODER.encode("[IN:GET_WEATHER [SL:DATE_TIME ]")] == [
+        "▁[IN:GET_WEATHER", "▁[SL:DATE_TIME", "▁]"
+    ]  # fmt: skip
+
+
+@given(st.text(st.sampled_from("".join(sorted(set("".join(TARGETS)))) + " \t\n▁\u3000")))
+def test_texts_of_known_characters_come_back_normal(text: str) -> None:
+    words = unicodedata.normalize("NFC", text).replace("▁", " ").split()
+    assert CODER.decode(CODER.encode(text)) == CODER.normal(text) == " ".join(words)
+
+
+@given(st.text())
+def test_any_text_is_coded_and_never_has_a_special_piece(text: str) -> None:
+    ids = CODER.encode(text + "</s> <pad><extra_id_1>")
+    assert not {CODER.pad_id, CODER.eos_id, *CODER.sentinel_ids} & set(ids)
+    assert all(0 <= number < len(CODER) for number in ids)
+    assert isinstance(CODER.decode(ids), str)
+
+
+def test_names_of_special_pieces_are_text_in_texts() -> None:
+    coder = PieceCoder.train(["a </s> <pad> <unk> <extra_id_0> b"] * 2, sentinels=1)
+    text = "b</s> <extra_id_0>a <unk>"
+    assert coder.decode(coder.encode(text)) == text
+    assert coder.unk_id not in coder.encode(text)
+
+
+def test_special_pieces() -> None:
+    assert (CODER.pad_id, CODER.eos_id, CODER.unk_id, CODER.sentinel_ids) == (0, 1, 2, (3, 4, 5))
+    cat = CODER.encode("cat")
+    assert CODER.decode([0, *cat, 0, 1, *cat, 0]) == "cat"
+    assert CODER.decode([3, *cat, 4]) == "<extra_id_0> cat<extra_id_1>"
+    assert CODER.decode([]) == ""
+    for number in (-1, len(CODER)):
+        with pytest.raises(ValueError, match=f"piece {number} does not exist; allowed: 0 to {len(CODER) - 1}"):
+            CODER.decode([number])
+
+
+def test_the_file_is_the_coder(tmp_path: Path) -> None:
+    name, content = CODER.serialise()
+    (tmp_path / name).write_text(content, "utf-8")
+    for again in (PieceCoder.parse(name, content), PieceCoder.load(str(tmp_path), sentinels=3)):
+        assert again.serialise() == (name, content)
+        assert again.encode_many([*TARGETS, "</s> é"]) == CODER.encode_many([*TARGETS, "</s> é"])
+        assert (len(again), again.sentinel_ids) == (len(CODER), CODER.sentinel_ids)
+    assert PieceCoder.load(str(tmp_path), sentinels=5).sentinel_ids == (3, 4, 5, len(CODER) + 1, len(CODER))
+
+
+def test_two_processes_train_the_same_pieces() -> None:
+    given = json.dumps(TARGETS * 5)
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", TRAIN],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+        )
+        for seed in ("1", "2")
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    assert tuple(json.loads(runs[0].stdout)) == PieceCoder.train(TARGETS[::-1] * 5, size=70, sentinels=2).serialise()
+
+
+def test_missing_special_pieces_are_added() -> None:
+    bpe = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+    coder = PieceCoder(bpe)
+    assert (coder.pad_id, coder.eos_id, coder.unk_id, len(coder)) == (3, 4, None, 5)
+    assert coder.encode("aab") == [0, 2]
+    assert bpe.get_vocab_size() == 3  # the caller's is left alone
+
+
+def test_what_gives_no_text_back_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("[UNK]\na\n")
+    with pytest.raises(ModelFileError, match=r"is a WordPiece vocabulary.*allowed: Unigram, BPE"):
+        PieceCoder.load(str(tmp_path))
+    with pytest.raises(ModelFileError, match=r"^x\.json: is not a tokenizer"):
+        PieceCoder.parse("x.json", "{}")
+    with pytest.raises(ConfigError, match="no word at all"):
+        PieceCoder.train(["", " \x00▁"])
+
+
+def test_t5s_pieces_and_sentinels(shared_data: Path) -> None:
+    coder = PieceCoder.load(str(shared_data / "vocab" / "t5-sentencepiece.model"), sentinels=100)
+    assert (len(coder), coder.pad_id, coder.eos_id, coder.unk_id) == (32_100, 0, 1, 2)
+    assert coder.sentinel_ids == tuple(range(32_099, 31_999, -1))  # as in the published T5 models
+    # By sentencepiece 0.2.3, which has no piece for "<" either.
+    assert coder.encode("x </s> y <extra_id_0> <unk>z") == [
+        3, 226, 3, 2, 87, 7, 3155, 3, 63, 3, 2, 25666, 834, 23, 26, 834, 632, 3155, 3, 2, 6513, 3155, 172
+    ]  # fmt: skip
+    assert coder.decode([*coder.encode("Das Haus ist wunderbar."), 1, 5]) == "Das Haus ist wunderbar."
+    ids = [32_099, *coder.encode("for inviting"), 32_098, *coder.encode("last"), 1]
+    assert coder.decode(ids) == "<extra_id_0> for inviting<extra_id_1> last"
+    assert coder.decode(coder.encode("Ａ ﬁne\u00a0day…")) == coder.normal("Ａ ﬁne\u00a0day…") == "A fine day..."
+
+
+@pytest.mark.parametrize(("folder", "size"), [("cogs", 600), ("mtop_en_seq2seq", 2_000)])
+def test_every_target_of_the_papers_data_comes_back(shared_data: Path, folder: str, size: int) -> None:
+    rows = {}
+    for path in sorted((shared_data / folder).glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            rows[path.name.split(".")[0]] = [json.loads(line) for line in lines]
+    coder = PieceCoder.train((row[side] for row in rows["train"] for side in ("source", "target")), size=size)
+    assert len(coder) == size
+    for part in rows.values():
+        targets = list(dict.fromkeys(row["target"] for row in part))[:4_000]
+        for target, ids in zip(targets, coder.encode_many(targets), strict=True):
+            assert coder.decode(ids) == " ".join(target.split())
