@@ -79,7 +79,9 @@ def test_the_same_text_in_other_files_is_held_out_alike(corpus: Path, tmp_path: 
         for name, files in (("one", (str(corpus),)), ("two", tuple(map(str, parts))))
     ]
     assert made[0].digest == made[1].digest
-    other = prepare(CorpusConfig(files=(str(parts[0]),), dev=(str(parts[1]),)), encoder(True), tmp_path / "three", print)
+    other = prepare(
+        CorpusConfig(files=(str(parts[0]),), dev=(str(parts[1]),)), encoder(True), tmp_path / "three", print
+    )
     assert np.count_nonzero(other.dev.rows == SEPARATOR) == 200
     assert np.count_nonzero(other.train.rows == SEPARATOR) == 100
 
@@ -133,7 +135,7 @@ def test_what_cannot_be_used_is_told(corpus: Path, tmp_path: Path) -> None:
 def test_text_that_was_read_otherwise_or_is_damaged_is_refused(corpus: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     prepare(CorpusConfig(files=(str(corpus),), dev_fraction=0.2), encoder(True), folder, print)
-    with pytest.raises(ConfigError, match="'tokens': 'units'.* this model needs .*'tokens': 'words'"):
+    with pytest.raises(ConfigError, match=r"'tokens': 'units'.* this model needs .*'tokens': 'words'"):
         open_prepared(folder, encoder(False))
     (folder / "train.rows").write_bytes((folder / "train.rows").read_bytes()[:-4])
     with pytest.raises(DataError, match="is damaged"):
