@@ -89,11 +89,12 @@ def with_training(model: ModelConfig, corpus: dict[str, Any], **training: Any) -
     return PretrainConfig.model_validate(values)
 
 
-def encode_text(source: Path, folder: Path) -> None:
-    """Encode the text once, by a run of one step that keeps it."""
+def encode_text(source: Path, folder: Path, model: ModelConfig | None = None) -> None:
+    """Encode the text once, by a run of one step that keeps it, as `model` reads it."""
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
         corpus = {"files": [str(source)], "keep": True, "dev_tokens": 65_536}
-        pretrain(with_training(family("gmlp", 1), corpus, steps=1, evaluations=1), folder=folder, say=print)
+        config = with_training(model or family("gmlp", 1), corpus, steps=1, evaluations=1, batch_size=8)
+        pretrain(config, folder=folder, say=print)
 
 
 def train(model: ModelConfig, text: Path, folder: Path, **training: Any) -> dict[str, Any]:

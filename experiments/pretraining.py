@@ -1,0 +1,188 @@
+"""gMLP, section 4.4 in small: what masked language modelling buys downstream, for models of one size.
+
+Paper (C4, 110-365 million parameters): fine-tuned accuracy follows perplexity; gMLP is behind the Transformer on pairs
+of texts (MNLI), and aMLP's tiny attention closes the gap. It trains nothing from scratch. Its open question, whether
+pretraining helps the pNLP-Mixer, whose features have no table of units, is asked here of HyperMixer on MinHash
+features: the target is a softmax over the 8,192 most frequent words, a table that fine-tuning drops.
+
+    python experiments/pretraining.py pretrain --data ../shared/data --runs runs/gmlp    # 1 hour of one core
+    python experiments/pretraining.py tune --data ../shared/data --runs runs/gmlp        # 2 hours of one core
+
+`pretrain`: IMDB's unlabelled reviews (15.8 million units), width 128, bodies of 0.6 million parameters (three layers of
+BERT and aMLP, four of gMLP) over 8,192 units, and one on MinHash features with at most a million in all. `tune`: each
+on SST-2 (all 67,349 rows of GLUE), IMDB (the first 128 units) and pairs (RTE, MRPC), beginning with the pretrained
+weights and from scratch with the same units. A part of the training rows chooses rate and epoch; GLUE's dev split is
+read once, at the end. Every training is a run folder; what is finished is not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from gmlp_ablation import DIM, encode_text, family, train
+
+from mixling.comparison.baselines import choose, fit_tfidf
+from mixling.config import merge, parse
+from mixling.cost.provenance import provenance
+from mixling.data.examples import ColumnsConfig, read_examples
+from mixling.data.rows import OnBadRow
+from mixling.data.splits import split_dev
+from mixling.data.store import ExampleStore
+from mixling.mixers.hypermixing import HyperMixingConfig
+from mixling.models.block import BlockConfig, FeedForwardConfig
+from mixling.models.model import ModelConfig
+from mixling.models.presets import own
+from mixling.runs import RUN_FILE, RunConfig, fit
+from mixling.runs.config import is_finished
+from mixling.runs.pretrained import FINE_TUNING, pretrained_config
+from mixling.runtime.predictor import Predictor
+from mixling.storage import write_json
+
+
+class Task(NamedTuple):
+    """Files of one data set, without .jsonl.gz; a part of train chooses."""
+
+    train: str
+    test: str
+    epochs: int
+    dev_fraction: float
+    pairs: bool = False
+
+
+TASKS = {
+    "sst2_glue": Task("train", "dev", 3, 0.05),
+    "imdb": Task("train", "test", 2, 0.1),
+    "rte": Task("train", "dev", 10, 0.1, pairs=True),
+    "mrpc": Task("train", "dev", 10, 0.1, pairs=True),
+}
+
+
+def hypermixer_on_hashes() -> ModelConfig:
+    """Three layers of HyperMixer on 4,096 MinHash features of words, and our own head."""
+    layer = BlockConfig(
+        mixers=(HyperMixingConfig(hidden_dim=256),), feed_forward=FeedForwardConfig(ffn_dim=2 * DIM), dropout=0.0
+    )
+    return own(num_features=4096, dim=DIM, ffn_dim=256).model_copy(
+        update={"layers": (layer,), "num_layers": 3, "final_norm": True}
+    )
+
+
+MODELS = {
+    "gmlp": family("gmlp", 4),
+    "amlp": family("amlp", 3),
+    "transformer": family("transformer", 3),
+    "hypermixer-minhash": hypermixer_on_hashes(),
+}
+STARTS = {"pretrained": (3e-4, 1e-3), "scratch": (1e-3, 3e-3)}  # and the rates that dev chooses from
+
+
+def pretrain_all(options: argparse.Namespace) -> None:
+    """Pretrain the models that are named."""
+    for name in options.models:
+        text = options.runs / ("words" if name == "hypermixer-minhash" else "text")
+        source = options.data / "imdb_unsup_lm" / "train.txt.gz"
+        encode_text(source, text, MODELS[name] if name == "hypermixer-minhash" else None)
+        train(MODELS[name], text, options.runs / "long" / name, steps=options.steps, lr=options.rate, evaluations=10)
+
+
+def load(task: Task, name: str, split: str, data: Path) -> ExampleStore:
+    """The examples of a split."""
+    columns = ColumnsConfig(text_pair="text_pair" if task.pairs else None)
+    path = data / name / f"{split}.jsonl.gz"
+    return ExampleStore.from_examples(
+        read_examples([path], task="classification", columns=columns, on_bad_row=OnBadRow("error"))
+    )
+
+
+def tune(folder: Path, source: Path, start: str, task: Task, rows: tuple[ExampleStore, ExampleStore]) -> float:
+    """Fine-tune, or train from scratch, into RATE/SEED, unless that is done; accuracy on the choosing rows."""
+    rate, seed = float(folder.parent.name), int(folder.name)
+    if not (folder / RUN_FILE).exists() or not is_finished(folder):
+        recipe = merge(FINE_TUNING, {"optim": {"lr": rate}, "epochs": task.epochs, "seed": seed})
+        values: dict[str, Any] = {"model": pretrained_config(str(source)), "train": recipe, "precision": "float32"}
+        if start == "pretrained":
+            values["start"] = {"pretrained": str(source)}
+        fit(parse(RunConfig, values, where=str(folder)), *rows, folder=folder)
+    dev = json.loads((folder / "metrics.json").read_text())["dev"]["accuracy"]
+    print(folder, round(dev, 4), flush=True)
+    return dev
+
+
+def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All models on one task."""
+    task = TASKS[name]
+    rows = split_dev(load(task, name, task.train, options.data), fraction=task.dev_fraction, seed=0)
+    report: dict[str, Any] = {}
+    for model in options.models:
+        source = options.runs / "long" / model
+        for start, rates in STARTS.items():
+            folders = {rate: options.runs / name / model / start / f"{rate:g}" for rate in rates}
+            dev = {rate: tune(path / "0", source, start, task, rows) for rate, path in folders.items()}
+            best = max(dev, key=dev.__getitem__)
+            for seed in range(1, options.seeds):
+                tune(folders[best] / str(seed), source, start, task, rows)
+            runs = [folders[best] / str(seed) for seed in range(options.seeds)]
+            report[f"{model}, {start}"] = {"rates": {f"{k:g}": v for k, v in dev.items()}, "rate": best, "runs": runs}
+    if options.dev_only:
+        return report
+    test = load(task, name, task.test, options.data)
+    texts, labels = [test.text(i) for i in range(len(test))], [test.target(i) for i in range(len(test))]
+
+    def accuracy(answers: list[Any]) -> float:
+        return statistics.mean(answer == label for answer, label in zip(answers, labels, strict=True))
+
+    for row in report.values():
+        predictors = [Predictor(folder) for folder in row.pop("runs")]
+        row["test"] = [accuracy([item.label for item in each.predict_stream(texts)]) for each in predictors]
+        row["parameters"] = predictors[0].metadata.parameters
+    train_texts, dev_texts = ([part.text(i) for i in range(len(part))] for part in rows)
+    train_labels, dev_labels = ([part.target(i) for i in range(len(part))] for part in rows)
+    baseline, _ = choose(
+        fit_tfidf(train_texts, train_labels, seed=0),
+        lambda fitted: statistics.mean(a == b for a, b in zip(fitted.predict(dev_texts), dev_labels, strict=True)),
+    )
+    report["tf-idf + lr"] = {"test": [accuracy(list(baseline.predict(texts)))], "parameters": baseline.parameters}
+    return report
+
+
+def main() -> None:
+    """Pretrain, or fine-tune and add the tasks to the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("pretrain", "tune"))
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--rate", type=float, default=3e-3, help="of pretraining")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--dev-only", action="store_true", help="train only; read no test split, write nothing")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "pretraining.json")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.what == "pretrain":
+        pretrain_all(options)
+        return
+    for name in options.tasks:
+        made = provenance(packages=("onnxruntime", "tokenizers", "scikit-learn"))
+        report = tune_all(name, options)
+        if options.dev_only:
+            continue
+        for system, row in report.items():
+            print(name, system, [round(100 * value, 2) for value in row["test"]], flush=True)
+        results = json.loads(options.out.read_text()) if options.out.exists() else {}
+        held_out = {
+            model: json.loads((options.runs / "long" / model / "metrics.json").read_text())["dev"]
+            for model in options.models
+        }
+        results[name] = {"provenance": made, "epochs": TASKS[name].epochs, "pretraining": held_out, "models": report}
+        write_json(options.out, results)
+
+
+if __name__ == "__main__":
+    main()
