@@ -21,7 +21,8 @@ from mixling.mixers.base import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.training import data, loop
 from mixling.training.interrupts import Interrupts
-from mixling.training.loop import HISTORY, Observer, Trainer
+from mixling.training.loop import HISTORY, Trainer
+from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig, learning_rate
 from mixling.training.recipe import Start, TrainConfig
 
@@ -49,9 +50,9 @@ class Recorder(Observer):
         self.at_evaluation: dict[int, dict[str, bytes]] = {}
         self.ended = 0
 
-    def stepped(self, step: int, loss: float) -> None:
-        self.losses.append(loss)
-        assert step == len(self.losses)
+    def stepped(self, step: Step) -> None:
+        self.losses.append(step.loss)
+        assert step.number == len(self.losses)
 
     def evaluated(self, record: dict[str, Any]) -> None:
         assert self.trainer is not None

@@ -32,7 +32,8 @@ from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import LabelledData
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Observer, Trainer
+from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.observers import Observer
 from mixling.training.start import start_bottleneck
 from mixling.version import __version__
 
@@ -288,7 +289,7 @@ def _fingerprint(
     weights: npt.NDArray[np.float32] | None,
 ) -> str:
     """Identifies what a checkpoint belongs to: configuration and content of the data, not where the files lie."""
-    values = config.model_dump(mode="json", exclude={"data": True, "train": {"checkpoint_seconds"}})
+    values = config.model_dump(mode="json", exclude={"data": True, "train": {"checkpoint_seconds", "track"}})
     out = hashlib.sha256(json.dumps([values, *vocabulary.serialise()], sort_keys=True).encode())
     for store in (train, dev):
         out.update(store.text_hashes().tobytes())
