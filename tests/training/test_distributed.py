@@ -171,7 +171,7 @@ def test_two_processes_give_what_one_gives(
     history = alone.fit()
     first = check_agreement(together / sharing / rows, alone)
     moved = max(float((value - start[name]).abs().max()) for name, value in first.items())
-    assert moved > 0.05, "the case must be one where training does something"
+    assert moved > 0.03, "the case must be one where training does something"
     lines = (together / sharing / rows / HISTORY).read_text("utf-8").splitlines()
     check_history([json.loads(line) for line in lines], history)
 
