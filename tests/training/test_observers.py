@@ -16,7 +16,7 @@ from mixling.training.observers import Observer, Observers, Step
 from mixling.training.optim import OptimConfig, learning_rate
 from mixling.training.recipe import TrainConfig
 
-CONFIG = TrainConfig(epochs=2, batch_size=8, accumulate=2, word_dropout=0.0, optim=OptimConfig(lr=0.02))
+CONFIG = TrainConfig(epochs=2, batch_size=8, accumulate=3, word_dropout=0.0, optim=OptimConfig(lr=0.02))
 
 
 class Notes(Observer):

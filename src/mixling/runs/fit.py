@@ -22,6 +22,7 @@ from mixling.models.model import build_model, count_parameters
 from mixling.runs.config import FORMAT_VERSION, RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import WRITTEN, Run, write_folder
+from mixling.runs.pictures import Curves
 from mixling.runs.start import make_vectors, start_of
 from mixling.runs.teacher import SELF, check_distill
 from mixling.storage import remove, remove_leftovers, write_json
@@ -33,7 +34,7 @@ from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import LabelledData
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Trainer
-from mixling.training.observers import Observer
+from mixling.training.observers import Observer, Observers
 from mixling.training.start import start_bottleneck
 from mixling.version import __version__
 
@@ -156,6 +157,7 @@ def fit(
         started = start_bottleneck(model.frontend, encoder, vectors)
         say(f"start: the features explain {started.explained:.0%} of the vectors of {started.words:,} words")
     if processes.is_main:
+        observer = Observers(observer or Observer(), Curves(folder, say))
         remove_leftovers(folder)
         if not resume and config.distill is None:
             _begin(folder, given)

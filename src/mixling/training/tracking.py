@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mixling.errors import StorageError, UserError
+from mixling.errors import MissingPackage, StorageError
 from mixling.storage import remove
 from mixling.training.observers import Observer, Step
 
@@ -23,14 +23,14 @@ class TensorBoard(Observer):
         every: steps between two points.
 
     Raises:
-        UserError: tensorboard is not installed.
+        MissingPackage: tensorboard is not installed.
     """
 
     def __init__(self, folder: Path, *, every: int = 10) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise UserError('tracking needs tensorboard; install it by pip install "mixling[track]"') from None
+            raise MissingPackage('tracking needs tensorboard; install it by pip install "mixling[track]"') from None
         self._make, self._folder, self._every = SummaryWriter, folder, every
         self._writer: Any = None
 
