@@ -36,6 +36,7 @@ from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.start import start_bottleneck
+from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 from mixling.version import __version__
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
@@ -221,6 +222,7 @@ def _begin(folder: Path, config: RunConfig) -> None:
     write_json(folder / RUN_FILE, {**_provenance(), "config": config.to_dict(), "finished": False})
     for name in WRITTEN:
         remove(folder / name)
+    remove_curves(folder / TENSORBOARD_FOLDER)
 
 
 class _Member:

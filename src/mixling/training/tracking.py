@@ -12,6 +12,16 @@ from mixling.training.observers import Observer, Step
 TENSORBOARD_FOLDER = "tensorboard"
 
 
+def remove_curves(folder: Path) -> None:
+    """Remove what another run wrote there.
+
+    Raises:
+        StorageError: a file could not be removed.
+    """
+    for path in folder.glob("events.out.tfevents.*"):
+        remove(path)
+
+
 class TensorBoard(Observer):
     """Writes train loss and learning rate of every few steps, and all measures of each evaluation.
 
@@ -36,8 +46,7 @@ class TensorBoard(Observer):
 
     def started(self, step: int, total_steps: int) -> None:
         if step == 0:
-            for path in self._folder.glob("events.out.tfevents.*"):
-                remove(path)
+            remove_curves(self._folder)
         try:
             # Seconds until points are on the disk: as often as checkpoints are, for a kill loses what is not.
             self._writer = self._make(str(self._folder), purge_step=step + 1 if step else None, flush_secs=10)
