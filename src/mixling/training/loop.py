@@ -229,11 +229,10 @@ class Trainer:
         """How many steps: those of the planned epochs, or as many as the time budget allows."""
         config = self.config
         per_epoch = self.steps_per_epoch
-        total, evaluations = per_epoch * config.planned_epochs(len(self.data)), config.evaluations
-        total = config.steps or total
+        total, evaluations = config.steps or per_epoch * config.planned_epochs(len(self.data)), config.evaluations
         if config.time_budget is not None:
-            steps, evaluations = self.processes.share(self._affordable(config.time_budget))
-            total, evaluations = min(total, int(steps)), int(evaluations)
+            steps, fewest = self.processes.share(self._affordable(config.time_budget))
+            total, evaluations = min(total, int(steps)), int(fewest)
         interval = per_epoch if total >= evaluations * per_epoch else math.ceil(total / evaluations)
         return State(total_steps=total, eval_interval=interval)
 
