@@ -1,20 +1,24 @@
 """Kill a training at random moments, go on with --resume, and compare what it ends with to an uninterrupted run.
 
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --kills 50 --out benchmarks/results/kill_resume.json
+    OMP_NUM_THREADS=1 python benchmarks/kill_resume.py train --processes 2 --kills 20 --out FILE.json
+    OMP_NUM_THREADS=1 python benchmarks/kill_resume.py pretrain CORPUS --out FILE.json -- --set train.steps=200
 
 Everything goes through the command line: `mixling train ROWS -o DIR`, SIGKILL, `mixling train --resume -o DIR`,
-SIGKILL, ... until the run ends; then a new run begins, until the kills are made. By turns drawn at random the kills
-come at any moment of the process's life, at any moment of training, while a temporary file lies in the folder (inside a
-save), or between the end of training and the end of the run (the export). Just before a kill the process is asked, by a
-signal that only the interpreter's fault handler sees, where it stands: that is the `phase` of the result. Every file of
-a finished run's folder must have the bytes of the uninterrupted run's, and no other file may be there. Exit code 1 if
-they differ.
+SIGKILL, ... until the run ends; then a new run begins, until the kills are made. Without files `train` gets made-up
+rows. What stands after `--` goes to the command as it is. Several processes are started by torchrun, and all of them,
+torchrun too, are killed together. By turns drawn at random the kills come at any moment of the process's life, at any
+moment of training, while a temporary file lies in the folder (inside a save), or between the end of training and the
+end of the run (the export). Just before a kill the main process is asked, by a signal that only the interpreter's fault
+handler sees, where it stands: that is the `phase` of the result. Every file of a finished run's folder must have the
+bytes of the uninterrupted run's, and no other file may be there. Exit code 1 if they differ.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import csv
 import json
 import os
@@ -29,12 +33,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from mixling.cost.provenance import provenance
 
-# `python -m mixling`, with a handler in C that writes the stack on SIGUSR1; Python code never sees the signal.
+# `python -m mixling`, with a handler in C that writes the stack on SIGUSR1; Python code never sees the signal. Each
+# process leaves its number.
 START = """
-import faulthandler, runpy, signal, sys
-faulthandler.register(signal.SIGUSR1, file=open(sys.argv.pop(1), "w"))
+import faulthandler, os, pathlib, runpy, signal, sys
+stack = pathlib.Path(sys.argv.pop(1) + "." + os.environ.get("RANK", "0"))
+faulthandler.register(signal.SIGUSR1, file=stack.open("w"))
+stack.with_suffix(".pid" + stack.suffix).write_text(str(os.getpid()))
 runpy.run_module("mixling", run_name="__main__", alter_sys=True)
 """
 # The first that stands in the stack, from its inner end outwards, is the phase.
@@ -54,19 +63,57 @@ PHASES = (
     ("fit.py", "fit", "preparing"),
 )
 BEGUN, TRAINED = "metrics.jsonl", "config.json"  # written when training begins, or goes on; and when it is done
+# For the made-up rows: a model that is soon trained.
+MADE_UP = (
+    *("--text", "text", "--label", "label"),
+    *("--set", "train.word_dropout=0.1", "--set", "model.head.dropout=0.1", "--set", "model.dim=16"),
+    *("--set", "model.text.projection.num_features=256", "--set", "data.dev_fraction=0.4"),
+)
 AIMS = ("any moment", "training", "save", "export")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is run: the command, its arguments, and in how many processes."""
+
+    command: str
+    arguments: list[str]
+    processes: int
+    folder: Path  # of all that the trial writes
+
+    def begin(self, out: Path, *, again: bool = False) -> Attempt:
+        """Start the run, or go on with it; a run that was killed before it was recorded starts from scratch."""
+        if again and (out / "run.json").exists():
+            arguments = ["--resume", "-o", str(out)]
+        else:
+            arguments = [*self.arguments, "-o", str(out), *(["--overwrite"] if again else [])]
+        for path in self.folder.glob("stack.*"):
+            path.unlink()
+        start = self.folder / "start.py"
+        start.write_text(START, "utf-8")
+        launch = [sys.executable]
+        if self.processes > 1:
+            launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"]
+        command = [*launch, str(start), str(self.folder / "stack"), self.command, *arguments]
+        stamps = {name: stamp(out / name) for name in (BEGUN, TRAINED)}
+        with (self.folder / "log.txt").open("wb") as output:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        return Attempt(process, out, self.folder, stamps)
 
 
 @dataclass
 class Attempt:
-    """One process, and the way it ended."""
+    """One start of the command, and the way it ended."""
 
     process: subprocess.Popen[bytes]
     folder: Path
-    stack: Path
-    log: Path
+    notes: Path  # the folder of stacks and log
     stamps: dict[str, int | None]  # of files as they were before
     begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def log(self) -> str:
+        return read(self.notes / "log.txt")
 
     @property
     def age(self) -> float:
@@ -91,26 +138,50 @@ class Attempt:
         return any(name.startswith(".") for name in os.listdir(self.folder)) if self.folder.exists() else False
 
     def kill(self) -> str:
-        """Ask where the process stands, kill it, and return the phase."""
-        self.process.send_signal(signal.SIGUSR1)
+        """Ask where the main process stands, kill all, and return the phase."""
+        stack, number = self.notes / "stack.0", read(self.notes / "stack.pid.0")
+        if number:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(number), signal.SIGUSR1)
         waited = time.monotonic()
-        while self.running() and time.monotonic() - waited < 0.05 and not complete(read(self.stack)):
+        while self.running() and time.monotonic() - waited < 0.05 and not complete(read(stack)):
             pass
-        self.process.send_signal(signal.SIGKILL)
+        family = self._family()
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait()
-        found = phase(read(self.stack))
+        psutil.wait_procs(family)
+        found = phase(read(stack))
         # The handler cuts deep stacks, which after training are those of the export.
         return "exporting" if found == "starting" and self.written(TRAINED) else found
+
+    def _family(self) -> list[psutil.Process]:
+        """The process and those that it started; it is stopped, so that it starts no more."""
+        try:
+            first = psutil.Process(self.process.pid)
+            first.suspend()
+            return [first, *first.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", nargs="?", choices=("train", "pretrain"), default="train")
+    parser.add_argument("files", nargs="*", help="what it trains on; without them train gets made-up rows")
+    parser.add_argument("--processes", type=int, default=1, help="started by torchrun")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=600, help="rows of made-up text to train on")
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=12, help="of the made-up rows")
     parser.add_argument("--seed", type=int, default=0, help="of the rows and of the moments")
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
-    options = parser.parse_args()
+    given = sys.argv[1:]
+    split = given.index("--") if "--" in given else len(given)
+    options = parser.parse_args(given[:split])
+    options.further = given[split + 1 :]
+    if options.command == "pretrain" and not options.files:
+        parser.error("pretrain needs a file of text")
 
     origin = provenance(seed=options.seed, packages=["safetensors", "onnx", "onnxruntime"])
     with tempfile.TemporaryDirectory() as folder:
@@ -123,10 +194,13 @@ def main() -> None:
 
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     rng = random.Random(options.seed)
-    rows = folder / "rows.csv"
-    write_rows(rows, options.rows, rng)
+    arguments = [*options.files, "--set", "train.checkpoint_seconds=0.05", *options.further]
+    if not options.files:
+        write_rows(folder / "rows.csv", options.rows, rng)
+        arguments = [str(folder / "rows.csv"), "--epochs", str(options.epochs), *MADE_UP, *arguments]
+    trial = Trial(options.command, arguments, options.processes, folder)
     whole = folder / "whole"
-    times = uninterrupted(begin(rows, whole, options.epochs))
+    times = uninterrupted(trial.begin(whole))
     wanted = files(whole)
     kills: list[dict[str, Any]] = []
     differences: list[str] = []
@@ -134,23 +208,26 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     while len(kills) < options.kills:
         finished += 1
         victim = folder / f"run{finished}"
-        attempt = begin(rows, victim, options.epochs)
+        attempt = trial.begin(victim)
         late = 0  # kills after training: a run is allowed two, else most kills would be there
         while True:
             kill = strike(attempt, rng, times) if len(kills) < options.kills and late < 2 else None
             if kill is None and attempt.process.wait() == 0:
                 break
             if kill is None:
-                sys.exit(f"the run ended with code {attempt.process.returncode}:\n{read(attempt.log)}")
+                sys.exit(f"the run ended with code {attempt.process.returncode}:\n{attempt.log}")
             kills.append({"run": finished, **kill})
             late += attempt.written(TRAINED)
             print(kills[-1], flush=True)
-            attempt = begin(rows, victim, options.epochs, again=True)
+            attempt = trial.begin(victim, again=True)
         found = [f"run {finished}: {difference}" for difference in compare(files(victim), wanted)]
         print(found or f"run {finished}: the {len(wanted)} files are the same", flush=True)
         differences += found
     return {
-        "rows": options.rows,
+        "command": options.command,
+        "processes": options.processes,
+        "arguments": [argument.replace(str(folder), "DIR") for argument in arguments],
+        "rows": None if options.files else options.rows,
         "uninterrupted_seconds": {name: round(seconds, 2) for name, seconds in times.items()},
         "kills": len(kills),
         "phases": dict(collections.Counter(kill["phase"] for kill in kills).most_common()),
@@ -175,31 +252,6 @@ def write_rows(path: Path, count: int, rng: random.Random) -> None:
             writer.writerow([" ".join(text), f"label {told if rng.random() < 0.9 else label}"])
 
 
-def begin(rows: Path, folder: Path, epochs: int, *, again: bool = False) -> Attempt:
-    """Start the run, or go on with it; a run that was killed before it was recorded starts from scratch."""
-    if again and (folder / "run.json").exists():
-        arguments = ["--resume", "-o", str(folder)]
-    else:
-        settings = {
-            "train.checkpoint_seconds": 0.05,
-            "train.word_dropout": 0.1,
-            "model.head.dropout": 0.1,
-            "model.dim": 16,
-            "model.text.projection.num_features": 256,
-            "data.dev_fraction": 0.4,
-        }
-        arguments = [str(rows), "--text", "text", "--label", "label", "-o", str(folder), "--epochs", str(epochs)]
-        arguments += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        arguments += ["--overwrite"] if again else []
-    stack, log = rows.parent / "stack.txt", rows.parent / "log.txt"
-    stack.unlink(missing_ok=True)
-    stamps = {name: stamp(folder / name) for name in (BEGUN, TRAINED)}
-    with log.open("wb") as output:
-        command = [sys.executable, "-c", START, str(stack), "train", *arguments]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-    return Attempt(process, folder, stack, log, stamps)
-
-
 def uninterrupted(attempt: Attempt) -> dict[str, float]:
     """Seconds that the parts of a run take."""
     attempt.wait_until(lambda: attempt.written(BEGUN))
@@ -207,7 +259,7 @@ def uninterrupted(attempt: Attempt) -> dict[str, float]:
     attempt.wait_until(lambda: attempt.written(TRAINED))
     trained = attempt.age
     if attempt.process.wait() != 0:
-        sys.exit(f"the uninterrupted run ended with code {attempt.process.returncode}:\n{read(attempt.log)}")
+        sys.exit(f"the uninterrupted run ended with code {attempt.process.returncode}:\n{attempt.log}")
     return {"start": begun, "training": trained - begun, "export": attempt.age - trained, "whole": attempt.age}
 
 
@@ -249,7 +301,7 @@ def phase(stack: str) -> str:
 
 def complete(stack: str) -> bool:
     """Whether the main thread, the last that is written, is written to its outermost frame."""
-    return '"<string>", line' in stack or stack.endswith("  ...\n")
+    return 'start.py", line' in stack or stack.endswith("  ...\n")
 
 
 def compare(got: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
@@ -262,7 +314,7 @@ def compare(got: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def stamp(path: Path) -> int | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mixling.runtime.predictor import Predictor
     from mixling.text.encoder import TextConfig, TextEncoder
     from mixling.text.labels import Prediction, Span
+    from mixling.training.observers import Observer, Observers, Step
 
 _HOMES = {
     "UserError": "errors",
@@ -32,14 +33,20 @@ _HOMES = {
     "TextEncoder": "text.encoder",
     "Prediction": "text.labels",
     "Span": "text.labels",
+    "Observer": "training.observers",
+    "Observers": "training.observers",
+    "Step": "training.observers",
 }
 
 __all__ = [
     "PRESETS",
     "ModelConfig",
+    "Observer",
+    "Observers",
     "Prediction",
     "Predictor",
     "Span",
+    "Step",
     "TextClassifier",
     "TextConfig",
     "TextEncoder",

@@ -42,6 +42,10 @@ class StorageError(UserError):
     """A file that could not be written; what stood there before still stands."""
 
 
+class MissingPackage(UserError):
+    """A package of an extra that is not installed."""
+
+
 class TrainingError(UserError):
     """A training that cannot go on, such as a loss that is not finite."""
 

@@ -115,6 +115,26 @@ def test_training_curves_of_one_epoch_and_one_number(tmp_path: Path, figures: li
     assert png_size(tmp_path / "curves.png") == (960, 336)
 
 
+def test_perplexity_has_a_logarithmic_panel_of_its_own(tmp_path: Path, figures: list[Any]) -> None:
+    records = [{**record, "dev_perplexity": 10.0 ** (5 - record["epoch"])} for record in RECORDS]
+    plots.training_curves(records, tmp_path / "curves.png")
+    got = curves(figures[0])
+    assert list(got) == ["loss", "dev metrics", "perplexity", "learning rate"]
+    assert got["perplexity"] == {"dev_perplexity": [(1, 1e4), (2, 1e3), (3, 1e2), (4, 1e1)]}
+    assert list(got["dev metrics"]) == ["dev_accuracy"]
+    assert [axes.get_yscale() for axes in figures[0].axes] == ["linear", "linear", "log", "linear"]
+
+
+@pytest.mark.parametrize(("epochs", "place"), [((0.3, 0.9), "step"), ((0.5, 1.0), "epoch"), ((None, None), "step")])
+def test_a_run_that_has_not_ended_an_epoch_is_drawn_over_its_steps(
+    tmp_path: Path, figures: list[Any], epochs: tuple[Any, ...], place: str
+) -> None:
+    records = [{"epoch": x, "step": 50 * n, "train_loss": 1.0} for n, x in enumerate(epochs, 1)]
+    plots.training_curves(records, tmp_path / "curves.png")
+    assert figures[0].axes[-1].get_xlabel() == place
+    assert [x for x, _ in curves(figures[0])["loss"]["train_loss"]] == [record[place] for record in records]
+
+
 @pytest.mark.parametrize("records", [[], [{"epoch": 1}], [{"train_loss": 1.0}], [{"epoch": 1, "train_loss": None}]])
 def test_no_curve_is_told(records: list[dict[str, Any]], tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no training curve"):

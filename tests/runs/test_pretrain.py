@@ -21,7 +21,8 @@ from mixling.runs import RunConfig, fit, load_model
 from mixling.runs.config import is_finished
 from mixling.runs.pretrain import KIND, PretrainConfig, pretrain
 from mixling.runs.pretrained import FINE_TUNING, load_pretrained, pretrained_config
-from mixling.training.loop import CHECKPOINT, Observer
+from mixling.training.loop import CHECKPOINT
+from mixling.training.observers import Observer
 
 SHAPES: dict[str, dict[str, Any]] = {
     "gmlp": {"preset": "gmlp-tiny", "layers": [{"mixers": [{"type": "spatial_gating", "ffn_dim": 32}]}]},

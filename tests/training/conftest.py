@@ -34,7 +34,7 @@ LABELS = ("down", "left", "up")
 MakeTrainer = Callable[..., Trainer]
 
 
-def model_config(*, dropout: float = 0.1, mixer: MixerConfig | None = None) -> ModelConfig:
+def model_config(*, dropout: float = 0.1, mixer: MixerConfig | None = None, num_layers: int = 1) -> ModelConfig:
     """A pNLP-Mixer of a few hundred weights, or one with another mixer."""
     mixer = mixer or TokenMLPConfig(hidden_dim=8)
     block = BlockConfig(mixers=(mixer,), feed_forward=FeedForwardConfig(ffn_dim=8), dropout=dropout)
@@ -43,6 +43,7 @@ def model_config(*, dropout: float = 0.1, mixer: MixerConfig | None = None) -> M
         frontend=FrontendConfig(window=1),
         dim=8,
         layers=(block,),
+        num_layers=num_layers,
         head=HeadConfig(dropout=dropout),
     )
 
@@ -80,6 +81,7 @@ def trainer(
     pairs: bool = False,
     mixer: MixerConfig | None = None,
     dropout: float = 0.1,
+    num_layers: int = 1,
     keep: bool = True,
     train: ExampleStore | None = None,
     weights: npt.NDArray[np.float32] | None = None,
@@ -92,7 +94,7 @@ def trainer(
     kind: type[Task] = TokenLabelling if tagged else Classification
     counts = train.label_counts()
     task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
-    shape = model_config(dropout=dropout, mixer=mixer)
+    shape = model_config(dropout=dropout, mixer=mixer, num_layers=num_layers)
     encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
     data = LabelledData(
         objective=task,

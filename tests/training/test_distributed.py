@@ -1,4 +1,7 @@
-"""Two processes on one global batch give what one process gives, to rounding."""
+"""Two processes on one global batch give what one process gives, to rounding; so do its parts one after another.
+
+All that needs two processes is done in one launch of torchrun, whose results the tests look at.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,33 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from mixling.data.batches import shard
+from mixling.mixers.attention import AttentionConfig
+from mixling.mixers.base import config_class, mixer_config, mixer_types
+from mixling.mixers.positions import RelativePositions
 from mixling.tasks.base import LossConfig
+from mixling.training.checkpoint import load_checkpoint
 from mixling.training.distributed import Processes, is_launched, processes
-from mixling.training.loop import Trainer
+from mixling.training.loop import CHECKPOINT, HISTORY, Trainer
+from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-# 49 rows: of seven batches the last has one example, which leaves the second process without work.
+# 49 rows: of seven batches the last has one example, which leaves the second process, and of parts all but one,
+# without work.
 NUM_TRAIN = 49
 # eps well above rounding: else AdamW makes steps of full size out of gradients that are zero but for rounding.
 CONFIG = TrainConfig(
-    epochs=4,
+    epochs=2,
     batch_size=8,
     word_dropout=0.2,
     precision="float32",
@@ -34,13 +45,54 @@ CONFIG = TrainConfig(
     optim=OptimConfig(lr=0.02, eps=1e-4),
     loss=LossConfig(label_smoothing=0.1, class_weights="balanced"),
 )
-CASES = pytest.mark.parametrize(("tagged", "weighted"), [(False, False), (False, True), (True, False)])
+# The data of a case, and how several processes, or parts of a step, share the work.
+ROWS: dict[str, dict[str, Any]] = {"plain": {}, "weighted": {"weighted": True}, "tagged": {"tagged": True}}
+SHARING: dict[str, dict[str, Any]] = {
+    "ddp": {},
+    "ddp-parts": {"accumulate": 3},
+    "fsdp": {"parallel": "fsdp"},
+    "fsdp-parts": {"parallel": "fsdp", "accumulate": 3},
+}
+CASES = pytest.mark.parametrize("rows", ROWS)
+# With positions that all layers share, and one mixer of each kind.
+MIXERS = {
+    "shared": AttentionConfig(positions=RelativePositions(num_buckets=8, shared=True)),
+    **{
+        kind: mixer_config(
+            {"type": kind} | {key: 8 for key in ("hidden_dim", "ffn_dim") if key in config_class(kind).model_fields}
+        )
+        for kind in mixer_types()
+    },
+}
 
 
-def make(trainer: Callable[..., Trainer], *, tagged: bool, weighted: bool, **options: object) -> Trainer:
-    weights = np.linspace(0.1, 2, NUM_TRAIN, dtype=np.float32) if weighted else None
+class Cut(Exception):
+    """Stands for kill -9."""
+
+
+class CutAt(Observer):
+    def stepped(self, step: Step) -> None:
+        if step.number == 9:
+            raise Cut
+
+
+def make(trainer: Callable[..., Trainer], rows: str = "plain", **options: Any) -> Trainer:
+    values = {key: options.pop(key) for key in ("accumulate", "parallel", "checkpoint_seconds", "epochs", "clip_norm")
+              if key in options}  # fmt: skip
+    given = ROWS[rows]
+    weights = np.linspace(0.1, 2, NUM_TRAIN, dtype=np.float32) if given.get("weighted") else None
     # Dropout draws other numbers in each process; the words to drop are those of the global batch.
-    return trainer(CONFIG, num_train=NUM_TRAIN, dropout=0.0, tagged=tagged, weights=weights, **options)
+    options = {"num_train": NUM_TRAIN, "dropout": 0.0, "tagged": given.get("tagged", False), **options}
+    return trainer(CONFIG.model_copy(update=values), weights=weights, **options)
+
+
+def mixed(trainer: Callable[..., Trainer], name: str, **options: Any) -> Trainer:
+    """A short training of two layers with another mixer."""
+    return make(trainer, epochs=1, num_train=17, mixer=MIXERS[name], num_layers=2, **options)
+
+
+def save_weights(made: Trainer, path: Path) -> None:
+    save_file({name: value.contiguous() for name, value in made.model.state_dict().items()}, path)
 
 
 def train_and_save(trainer: Callable[..., Trainer], out: Path) -> None:
@@ -49,21 +101,37 @@ def train_and_save(trainer: Callable[..., Trainer], out: Path) -> None:
     assert is_launched()
     with processes() as ranks:
         assert ranks.world == 2
-        assert ranks.share(7 + ranks.rank) == 7
-        for tagged, weighted in [(False, False), (False, True), (True, False)]:
-            folder = out / f"{tagged}-{weighted}"
-            made = make(trainer, tagged=tagged, weighted=weighted, folder=folder, processes=ranks)
+        assert ranks.share([7 + ranks.rank, 0.1 + ranks.rank]) == [7, 0.1]
+        name = f"rank{ranks.rank}.safetensors"
+        for sharing, options in SHARING.items():
+            for rows in ROWS:
+                folder = out / sharing / rows
+                made = make(trainer, rows, folder=folder, processes=ranks, **options)
+                made.fit()
+                save_weights(made, folder / name)
+        for mixer in MIXERS:
+            made = mixed(trainer, mixer, processes=ranks, parallel="fsdp")
             made.fit()
-            tensors = {name: value.contiguous() for name, value in made.model.state_dict().items()}
-            save_file(tensors, folder / f"rank{ranks.rank}.safetensors")
-            ranks.barrier()
+            save_weights(made, out / "mixers" / mixer / name)
+        for rows in ROWS:
+            options = {**SHARING["fsdp"], "folder": out / "cut" / rows, "processes": ranks, "checkpoint_seconds": 1e-9}
+            try:
+                make(trainer, rows, observer=CutAt(), **options).fit()
+            except Cut:
+                ranks.barrier()
+                if ranks.is_main:
+                    assert load_checkpoint(out / "cut" / rows / CHECKPOINT)[1]["step"] == 8
+            made = make(trainer, rows, **options)
+            made.fit(resume=True)
+            save_weights(made, out / "cut" / rows / name)
 
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("together")
-    for name in ("False-False", "False-True", "True-False"):
-        (out / name).mkdir()
+    for kind, names in (dict.fromkeys(SHARING, ROWS) | {"mixers": MIXERS, "cut": ROWS}).items():
+        for name in names:
+            (out / kind / name).mkdir(parents=True)
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from pathlib import Path\nfrom conftest import trainer\nfrom test_distributed import train_and_save\n"
@@ -77,24 +145,92 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.slow
-@CASES
-def test_two_processes_give_what_one_gives(
-    trainer: Callable[..., Trainer], together: Path, tagged: bool, weighted: bool
-) -> None:
-    alone = make(trainer, tagged=tagged, weighted=weighted)
-    start = {name: value.clone() for name, value in alone.model.state_dict().items()}
-    history = alone.fit()
-    folder = together / f"{tagged}-{weighted}"
+def check_agreement(folder: Path, alone: Trainer) -> dict[str, Tensor]:
+    """Both processes have the same bits, which are the one process's weights to rounding."""
     first, second = (load_file(folder / f"rank{rank}.safetensors") for rank in (0, 1))
     for name, value in alone.model.state_dict().items():
         assert torch.equal(first[name], second[name]), "the processes must agree to the bit"
         torch.testing.assert_close(first[name], value, rtol=1e-3, atol=1e-4)
+    return first
+
+
+def check_history(records: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+    assert [record["step"] for record in records] == [record["step"] for record in wanted]
+    for name in ("train_loss", "dev_loss"):
+        assert [record[name] for record in records] == pytest.approx([record[name] for record in wanted], abs=1e-4)
+
+
+@pytest.mark.slow
+@CASES
+@pytest.mark.parametrize("sharing", SHARING)
+def test_two_processes_give_what_one_gives(
+    trainer: Callable[..., Trainer], together: Path, sharing: str, rows: str
+) -> None:
+    alone = make(trainer, rows)
+    start = {name: value.clone() for name, value in alone.model.state_dict().items()}
+    history = alone.fit()
+    first = check_agreement(together / sharing / rows, alone)
     moved = max(float((value - start[name]).abs().max()) for name, value in first.items())
-    assert moved > 0.05, "the case must be one where training does something"
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
-    for name in ("step", "train_loss", "dev_loss"):
-        assert [record[name] for record in records] == pytest.approx([record[name] for record in history], abs=1e-4)
+    assert moved > 0.03, "the case must be one where training does something"
+    lines = (together / sharing / rows / HISTORY).read_text("utf-8").splitlines()
+    check_history([json.loads(line) for line in lines], history)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MIXERS)
+def test_every_mixer_can_be_sharded(trainer: Callable[..., Trainer], together: Path, name: str) -> None:
+    alone = mixed(trainer, name)
+    alone.fit()
+    check_agreement(together / "mixers" / name, alone)
+
+
+@pytest.mark.slow
+@CASES
+def test_a_checkpoint_of_sharded_models_is_whole(
+    trainer: Callable[..., Trainer], together: Path, run_folder: Path, rows: str
+) -> None:
+    make(trainer, rows, folder=run_folder).fit()
+    wanted, _ = load_checkpoint(run_folder / CHECKPOINT)
+    tensors, _ = load_checkpoint(together / "fsdp" / rows / CHECKPOINT)
+    shapes = {name: (value.dtype, value.shape) for name, value in tensors.items()}
+    assert shapes == {name: (value.dtype, value.shape) for name, value in wanted.items()}
+    for name, value in tensors.items():
+        torch.testing.assert_close(value, wanted[name], rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.slow
+@CASES
+def test_an_interrupted_sharded_run_ends_with_the_same_bytes(together: Path, rows: str) -> None:
+    whole, cut = together / "fsdp" / rows, together / "cut" / rows
+    for file in ("rank0.safetensors", "rank1.safetensors"):
+        first, second = load_file(whole / file), load_file(cut / file)
+        assert {n: v.numpy().tobytes() for n, v in first.items()} == {n: v.numpy().tobytes() for n, v in second.items()}
+    tensors, state = load_checkpoint(whole / CHECKPOINT)
+    resumed, resumed_state = load_checkpoint(cut / CHECKPOINT)
+    assert state == resumed_state
+    assert {n: v.numpy().tobytes() for n, v in tensors.items()} == {n: v.numpy().tobytes() for n, v in resumed.items()}
+    assert (whole / HISTORY).read_bytes() == (cut / HISTORY).read_bytes()
+
+
+@CASES
+@pytest.mark.parametrize("accumulate", [3, 11])
+def test_parts_of_a_step_give_what_the_whole_gives(trainer: Callable[..., Trainer], rows: str, accumulate: int) -> None:
+    """Eleven parts are more than a batch of eight has examples."""
+    whole, parts = make(trainer, rows), make(trainer, rows, accumulate=accumulate)
+    sizes: list[int] = []
+    batch = type(parts.data).batch
+
+    def noted(self: Any, indices: Any, chosen: Any, **options: Any) -> Any:
+        sizes.append(len(chosen))
+        return batch(self, indices, chosen, **options)
+
+    object.__setattr__(parts.data, "batch", noted.__get__(parts.data))
+    histories = whole.fit(), parts.fit()
+    check_history(*histories)
+    for mine, wanted in zip(parts.model.parameters(), whole.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, wanted, rtol=1e-3, atol=1e-4)
+    assert len(sizes) == 14 * accumulate
+    assert max(sizes) == -(-8 // accumulate), "no part may be as large as the whole"
 
 
 def test_shards_are_the_batch() -> None:
@@ -110,5 +246,5 @@ def test_one_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with processes() as ranks:
         assert ranks == Processes(0, 1)
         assert ranks.is_main
-        assert ranks.share(3) == 3
+        assert ranks.share([3, 0.1]) == [3, 0.1]
         ranks.barrier()

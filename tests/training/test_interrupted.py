@@ -15,7 +15,8 @@ import pytest
 from mixling.errors import Interrupted, ModelFileError, TrainingError
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.interrupts import Interrupts
-from mixling.training.loop import CHECKPOINT, HISTORY, Observer, Trainer
+from mixling.training.loop import CHECKPOINT, HISTORY, Trainer
+from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig
 
@@ -36,8 +37,8 @@ class CutAt(Observer):
     def __init__(self, step: int, *, at_evaluation: bool = False) -> None:
         self.step, self.at_evaluation = step, at_evaluation
 
-    def stepped(self, step: int, loss: float) -> None:
-        if not self.at_evaluation and step == self.step:
+    def stepped(self, step: Step) -> None:
+        if not self.at_evaluation and step.number == self.step:
             raise Cut
 
     def evaluated(self, record: dict[str, Any]) -> None:
@@ -170,8 +171,8 @@ class SignalAt(Observer):
     def __init__(self, signum: int, step: int, *, at_evaluation: bool = False) -> None:
         self.signum, self.step, self.at_evaluation = signum, step, at_evaluation
 
-    def stepped(self, step: int, loss: float) -> None:
-        if not self.at_evaluation and step == self.step:
+    def stepped(self, step: Step) -> None:
+        if not self.at_evaluation and step.number == self.step:
             os.kill(os.getpid(), self.signum)
 
     def evaluated(self, record: dict[str, Any]) -> None:

@@ -21,7 +21,8 @@ from mixling.mixers.base import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.training import data, loop
 from mixling.training.interrupts import Interrupts
-from mixling.training.loop import HISTORY, Observer, Trainer
+from mixling.training.loop import HISTORY, Trainer
+from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig, learning_rate
 from mixling.training.recipe import Start, TrainConfig
 
@@ -49,9 +50,9 @@ class Recorder(Observer):
         self.at_evaluation: dict[int, dict[str, bytes]] = {}
         self.ended = 0
 
-    def stepped(self, step: int, loss: float) -> None:
-        self.losses.append(loss)
-        assert step == len(self.losses)
+    def stepped(self, step: Step) -> None:
+        self.losses.append(step.loss)
+        assert step.number == len(self.losses)
 
     def evaluated(self, record: dict[str, Any]) -> None:
         assert self.trainer is not None
@@ -160,6 +161,41 @@ def test_evaluations_are_at_each_epoch_and_at_least_ten(trainer: MakeTrainer) ->
     assert steps(12) == [7 * epoch for epoch in range(1, 13)]
     assert len(steps(2)) >= 7  # 14 steps: every second one
     assert steps(2)[-1] == 14
+
+
+@pytest.mark.parametrize(
+    ("values", "evaluated"),
+    [
+        ({"steps": 5}, [1, 2, 3, 4, 5]),
+        ({"steps": 5, "evaluations": 2}, [3, 5]),
+        ({"steps": 5, "evaluations": 1}, [5]),
+        ({"steps": 17, "evaluations": 2}, [7, 14, 17]),  # two epochs and three steps: at the ends of epochs
+        ({"steps": 17, "evaluations": 4}, [5, 10, 15, 17]),
+        ({"epochs": 2, "evaluations": 3}, [5, 10, 14]),
+        ({"epochs": 2, "evaluations": 2}, [7, 14]),
+    ],
+)
+def test_a_number_of_steps_and_of_evaluations(
+    trainer: MakeTrainer, values: dict[str, Any], evaluated: list[int]
+) -> None:
+    config = TrainConfig(**{**QUICK, "epochs": 1000, **values})
+    made = trainer(config, observer=Recorder())
+    recorded(made)
+    history = made.fit()
+    assert [record["step"] for record in history] == evaluated
+    assert [record["epoch"] for record in history] == [round(step / 7, 3) for step in evaluated]
+    assert len(recorded(made).losses) == evaluated[-1]
+    rates = [learning_rate(config.optim, step - 1, evaluated[-1]) for step in evaluated]
+    assert [record["learning_rate"] for record in history] == rates
+
+
+def test_fewer_steps_than_the_time_budget_allows_are_made(
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Clock(monkeypatch, step=0.01, evaluation=0.01)
+    assert trainer(TrainConfig(**QUICK, steps=9, time_budget=1000)).fit()[-1]["step"] == 9
+    Clock(monkeypatch, step=1.0, evaluation=0.01)
+    assert trainer(TrainConfig(**QUICK, steps=9000, time_budget=20)).fit()[-1]["step"] < 20
 
 
 @pytest.mark.parametrize(("num_examples", "epochs"), [(100, 40), (10_000, 40), (40_000, 10), (10**7, 3)])

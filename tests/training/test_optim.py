@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -27,9 +29,24 @@ def test_warm_up_is_linear_and_the_rest_half_a_cosine(warmup: float, final: floa
     assert max(learning_rate(config, step, total) for step in range(total)) == pytest.approx(0.3)
 
 
-def test_the_rate_ends_near_its_last_value() -> None:
-    config = OptimConfig(lr=1.0, final_lr=0.25)
-    assert learning_rate(config, 9_999, 10_000) == pytest.approx(0.25, abs=1e-6)
+@pytest.mark.parametrize("warmup", [0.0, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize("final", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("total", [1, 2, 7, 200])
+def test_linear_decay_is_a_line_from_the_warm_up_to_the_last_value(warmup: float, final: float, total: int) -> None:
+    config = OptimConfig(lr=0.3, warmup=warmup, final_lr=final, schedule="linear")
+    rising = max(1, round(warmup * total))
+    for step in range(total):
+        # Between (0, 0) and (rising, lr), and between (rising, lr) and (total, final).
+        rate = 0.3 * (step + 1) / rising if step < rising else np.interp(step, [rising, total], [0.3, 0.3 * final])
+        assert learning_rate(config, step, total) == pytest.approx(rate)
+    rates = [learning_rate(config, step, total) for step in range(rising, total)]
+    assert np.diff(rates) == pytest.approx(-0.3 * (1 - final) / max(1, total - rising)), "equal falls"
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_the_rate_ends_near_its_last_value(schedule: Literal["cosine", "linear"]) -> None:
+    config = OptimConfig(lr=1.0, final_lr=0.25, schedule=schedule)
+    assert learning_rate(config, 9_999, 10_000) == pytest.approx(0.25, abs=1e-4)
 
 
 def test_only_matrices_decay() -> None:

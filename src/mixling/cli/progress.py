@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from mixling.training.loop import Observer
+from mixling.training.observers import Observer, Step
 
 
 class TrainingProgress(Observer):
@@ -34,6 +35,7 @@ class TrainingProgress(Observer):
             )
             self._bar = Progress(*columns, TextColumn("{task.description}"), console=self._console, transient=True)
         self._dev = ""
+        self._total_steps, self._tokens, self._begun, self._seconds = 0, 0, 0.0, 0.0
 
     def say(self, message: str) -> None:
         """Write one line."""
@@ -41,24 +43,41 @@ class TrainingProgress(Observer):
             self._console.print(message, markup=False, soft_wrap=True)
 
     def started(self, step: int, total_steps: int) -> None:
+        self._total_steps = total_steps
+        self._tokens, self._begun = 0, time.monotonic()
         if self._bar is not None:
             self._bar.add_task("", total=total_steps, completed=step)
             self._bar.start()
         elif step:
             self.say(f"going on at step {step} of {total_steps}")
 
-    def stepped(self, step: int, loss: float) -> None:
+    def stepped(self, step: Step) -> None:
+        self._tokens += step.tokens
+        self._seconds = time.monotonic() - self._begun
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=step, description=f"loss {loss:.4f}{self._dev}")
+            told = f"loss {step.loss:.4f}{self._dev}  {self._speed()}"
+            self._bar.update(self._bar.task_ids[0], completed=step.number, description=told)
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        name = self.metric.replace("_", " ")
-        value = record[f"dev_{self.metric}"]
-        self._dev = f"  dev {name} {value:.4f}"
+        self._dev = f"  dev {self.metric.replace('_', ' ')} {_shown(record[f'dev_{self.metric}'])}"
         best = "  (best so far)" if record["best"] else ""
         losses = f"train loss {record['train_loss']:.4f}  dev loss {record['dev_loss']:.4f}"
-        self.say(f"epoch {record['epoch']:<5g}  {losses}  dev {name} {value:.4f}{best}")
+        epochs = record["epoch"] * self._total_steps / record["step"]
+        # Of a run that sees much data less than once no epoch ends.
+        place = f"epoch {record['epoch']:<5g}" if epochs >= 1 else f"step {record['step']:<7,}"
+        self.say(f"{place}  {losses}{self._dev}  {self._speed()}{best}")
+        self._tokens, self._begun = 0, time.monotonic()  # of the steps, without the evaluation
 
     def finished(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def _speed(self) -> str:
+        return f"{self._tokens / max(self._seconds, 1e-9):,.0f} tokens/s"
+
+
+def _shown(value: float) -> str:
+    """Four digits of a share; of what may be large, such as a perplexity, three that count."""
+    if abs(value) <= 1:
+        return f"{value:.4f}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -25,7 +25,7 @@ from mixling.runs.fit import label_set
 from mixling.runtime.predictor import Predictor
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
-from mixling.training.loop import Observer
+from mixling.training.observers import Observer
 
 TFIDF, WORD_TAGS, FASTTEXT = "tf-idf + lr", "words + lr", "fasttext"
 Say = Callable[[str], None]

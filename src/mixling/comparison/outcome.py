@@ -28,7 +28,7 @@ from mixling.runs.fit import label_set
 from mixling.runs.start import start_texts
 from mixling.text.labels import LabelKind
 from mixling.text.vectors import WordVectors
-from mixling.training.loop import Observer
+from mixling.training.observers import Observer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixling.errors import DataError, UserError
+from mixling.errors import DataError, MissingPackage
 from mixling.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _DPI = 120
 _MAX_COUNTED_CLASSES = 30  # more classes leave no room for a count in each cell
 _MAX_TICKS = 75
 _MAX_NAME = 24
+_PERPLEXITY = "dev_perplexity"
 
 
 def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path) -> None:
@@ -30,7 +31,7 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
 
     Raises:
         StorageError: the file cannot be written; what stood there still stands.
-        UserError: matplotlib is not installed.
+        MissingPackage: matplotlib is not installed.
     """
     counts = np.asarray(matrix)
     n = len(names)
@@ -60,7 +61,7 @@ def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: st
 
     Raises:
         StorageError: the file cannot be written; what stood there still stands.
-        UserError: matplotlib is not installed.
+        MissingPackage: matplotlib is not installed.
     """
     figure = _figure(11.0, 4.5)
     for number, (title, column, scale) in enumerate([("ms a batch", 1, 1e3), ("peak MB", 2, 1e-6)], 1):
@@ -77,19 +78,26 @@ def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: st
 
 
 def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Draw the records of metrics.jsonl, one for each epoch, as a PNG file: losses, dev metrics and learning rate.
+    """Draw the records of metrics.jsonl, one for each evaluation, as a PNG file.
 
-    Reads `epoch`, `train_loss`, `dev_loss`, `dev_*` and `learning_rate`, and draws those that there are.
+    Losses, dev metrics, perplexity and learning rate have a panel each, over the epoch, or over the step of a run that
+    has not ended one. Reads `epoch`, `step`, `train_loss`, `dev_*` and `learning_rate`, and draws those that there are.
 
     Raises:
-        DataError: no record holds an epoch and one of these numbers.
+        DataError: no record holds an epoch or a step, and one of these numbers.
         StorageError: the file cannot be written; what stood there still stands.
-        UserError: matplotlib is not installed.
+        MissingPackage: matplotlib is not installed.
     """
     keys = dict.fromkeys(key for record in records for key in record)
-    metrics = [key for key in keys if key.startswith("dev_") and key != "dev_loss"]
-    panels = {"loss": ["train_loss", "dev_loss"], "dev metrics": metrics, "learning rate": ["learning_rate"]}
-    curves = {title: {key: _points(records, key) for key in panel} for title, panel in panels.items()}
+    metrics = [key for key in keys if key.startswith("dev_") and key not in ("dev_loss", _PERPLEXITY)]
+    panels = {
+        "loss": ["train_loss", "dev_loss"],
+        "dev metrics": metrics,
+        "perplexity": [_PERPLEXITY],
+        "learning rate": ["learning_rate"],
+    }
+    place = "epoch" if any(x >= 1 for x, _ in _points(records, "epoch", "epoch")) else "step"
+    curves = {title: {key: _points(records, place, key) for key in panel} for title, panel in panels.items()}
     drawn = {title: {key: points for key, points in panel.items() if points} for title, panel in curves.items()}
     drawn = {title: panel for title, panel in drawn.items() if panel}
     if not drawn:
@@ -104,9 +112,11 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
         for key, points in panel.items():
             axes.plot(*zip(*points, strict=True), label=key, marker=".")
         axes.set_ylabel(title)
-        axes.grid(alpha=0.3)
+        axes.grid(alpha=0.3, which="both")
         axes.legend()
-    all_axes[-1].set_xlabel("epoch")
+        if title == "perplexity":  # it begins at the size of the vocabulary and ends at a few
+            axes.set_yscale("log")
+    all_axes[-1].set_xlabel(place)
     all_axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     _save(figure, path)
 
@@ -123,7 +133,7 @@ def learning_curves(
 
     Raises:
         StorageError: the file cannot be written; what stood there still stands.
-        UserError: matplotlib is not installed.
+        MissingPackage: matplotlib is not installed.
     """
     figure = _figure(6.5, 4.5)
     axes = figure.add_subplot()
@@ -154,7 +164,7 @@ def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
 
     Raises:
         StorageError: the file cannot be written; what stood there still stands.
-        UserError: matplotlib is not installed.
+        MissingPackage: matplotlib is not installed.
     """
     figure = _figure(3.6 * len(models), 5.2)
     all_axes = figure.subplots(2, len(models), squeeze=False, sharex=True, height_ratios=(2, 5))
@@ -177,9 +187,9 @@ def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
     _save(figure, path)
 
 
-def _points(records: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float]]:
-    """The pairs (epoch, value) of the records that hold both as finite numbers."""
-    pairs = [(record.get("epoch"), record.get(key)) for record in records]
+def _points(records: Sequence[Mapping[str, Any]], place: str, key: str) -> list[tuple[float, float]]:
+    """The pairs (place, value) of the records that hold both as finite numbers."""
+    pairs = [(record.get(place), record.get(key)) for record in records]
     return [(float(x), float(y)) for x, y in pairs if _is_number(x) and _is_number(y)]  # type: ignore[arg-type]
 
 
@@ -198,7 +208,7 @@ def _figure(width: float, height: float) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise UserError('pictures need matplotlib; install it by pip install "mixling[train]"') from None
+        raise MissingPackage('pictures need matplotlib; install it by pip install "mixling[train]"') from None
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="compressed")
     FigureCanvasAgg(figure)
     return figure

@@ -75,6 +75,11 @@ class Mixer(nn.Module, ABC):
         del self.relative
         object.__setattr__(self, "relative", first.relative)  # not registered: it stays the first's, once
 
+    @property
+    def borrowed(self) -> nn.Module | None:
+        """Position parameters of another mixer that this one uses."""
+        return vars(self).get("relative")
+
     def check_length(self, length: Size) -> None:
         """Refuse an input that is longer than the parameters allow.
 

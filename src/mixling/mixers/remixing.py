@@ -63,7 +63,7 @@ class Remixing(Mixer):
             self.alpha = nn.Linear(dim, inner_dim, bias=False)
             nn.init.zeros_(self.alpha.weight)
         elif isinstance(alpha, str):
-            self.alpha = nn.Parameter(torch.zeros(inner_dim if alpha == "vector" else ()))
+            self.alpha = nn.Parameter(torch.zeros(inner_dim if alpha == "vector" else 1))
         else:
             self.alpha = float(alpha)
 

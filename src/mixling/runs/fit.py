@@ -19,6 +19,7 @@ from mixling.models.model import build_model, count_parameters
 from mixling.runs.config import RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, provenance
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import WRITTEN, Run, write_folder
+from mixling.runs.pictures import Curves
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.start import make_vectors, start_of
 from mixling.runs.teacher import SELF, check_distill
@@ -30,8 +31,10 @@ from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import LabelledData
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Observer, Trainer
+from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.observers import Observer, Observers
 from mixling.training.start import start_bottleneck
+from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
 
@@ -154,6 +157,7 @@ def fit(
         started = start_bottleneck(model.frontend, encoder, vectors)
         say(f"start: the features explain {started.explained:.0%} of the vectors of {started.words:,} words")
     if processes.is_main:
+        observer = Observers(observer or Observer(), Curves(folder, say))
         remove_leftovers(folder)
         if not resume and config.distill is None:
             _begin(folder, given)
@@ -217,6 +221,7 @@ def _begin(folder: Path, config: RunConfig) -> None:
     write_json(folder / RUN_FILE, {**provenance(), "config": config.to_dict(), "finished": False})
     for name in WRITTEN:
         remove(folder / name)
+    remove_curves(folder / TENSORBOARD_FOLDER)
 
 
 class _Member:
@@ -277,7 +282,7 @@ def _fingerprint(
     weights: npt.NDArray[np.float32] | None,
 ) -> str:
     """Identifies what a checkpoint belongs to: configuration and content of the data, not where the files lie."""
-    values = config.model_dump(mode="json", exclude={"data": True, "train": {"checkpoint_seconds"}})
+    values = config.model_dump(mode="json", exclude={"data": True, "train": {"checkpoint_seconds", "track"}})
     out = hashlib.sha256(json.dumps([values, *vocabulary.serialise()], sort_keys=True).encode())
     for store in (train, dev):
         out.update(store.text_hashes().tobytes())

@@ -24,6 +24,7 @@ from mixling.export.quantize import Gate, check_gate, measure_gate
 from mixling.inspect.plots import confusion_matrix, training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, ONNX_FILE, RUN_FILE, TASKS, WEIGHTS_FILE, RunConfig
+from mixling.runs.pictures import CONFUSION_FILE, CURVES_FILE, if_possible
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic, write_json
 from mixling.tasks.base import TaskName
@@ -37,7 +38,7 @@ from mixling.training.data import LabelledData
 from mixling.training.loop import CHECKPOINT, HISTORY
 from mixling.training.predict import predict_logits
 
-METRICS_FILE, CONFUSION_FILE, CURVES_FILE, CARD_FILE = "metrics.json", "confusion.png", "curves.png", "README.md"
+METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
 _FILES = {
     ONNX_FILE: "the model, its configuration, vocabulary and labels: this file alone predicts",
     WEIGHTS_FILE: "the float weights, for torch",
@@ -142,9 +143,9 @@ def write_folder(
         "file_bytes": (folder / ONNX_FILE).stat().st_size,
     }
     write_json(folder / METRICS_FILE, report)
-    if isinstance(metrics, ClassificationMetrics):
+    drawn = if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
+    if drawn and isinstance(metrics, ClassificationMetrics):
         confusion_matrix(np.array(metrics.confusion), labels.names, folder / CONFUSION_FILE)
-    training_curves(history, folder / CURVES_FILE)
     write_atomic(folder / CARD_FILE, model_card(config.to_dict(), report, labels, folder_files=_FILES, pairs=pairs))
     return Run(
         folder=folder, labels=labels, metrics=metrics, history=history,

@@ -28,7 +28,8 @@ from mixling.inspect.plots import training_curves
 from mixling.models.model import ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, RUN_FILE, WEIGHTS_FILE, provenance
-from mixling.runs.folder import CARD_FILE, CURVES_FILE, METRICS_FILE, WRITTEN
+from mixling.runs.folder import CARD_FILE, METRICS_FILE, WRITTEN
+from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
 from mixling.storage import remove, remove_leftovers, write_atomic, write_json
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import FIRST, TextConfig, TextEncoder, train_vocabulary
@@ -37,9 +38,11 @@ from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets, word_targets
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Observer, Trainer
+from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.observers import Observer, Observers
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig
+from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
 KIND = "pretraining"
 CORPUS_FOLDER = "corpus"
@@ -135,7 +138,7 @@ def pretrain(
         folder=folder,
         fingerprint=_fingerprint(config, prepared, encoder.vocabulary),
         processes=processes,
-        observer=observer,
+        observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,
     )  # fmt: skip
     history = trainer.fit(resume=resume and (folder / CHECKPOINT).exists())
     if not processes.is_main:
@@ -155,7 +158,7 @@ def pretrain(
     write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
     report = {"dev": metrics, "best": {key: best[key] for key in ("epoch", "step", "train_loss")}, "parameters": kept}
     write_json(folder / METRICS_FILE, report)
-    training_curves(history, folder / CURVES_FILE)
+    if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
     write_atomic(folder / CARD_FILE, pretraining_card(config.to_dict(), report))
     write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": True})
     if not config.corpus.keep:
@@ -170,6 +173,7 @@ def _begin(folder: Path, config: PretrainConfig) -> None:
     for name in WRITTEN:
         remove(folder / name)
     shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+    remove_curves(folder / TENSORBOARD_FOLDER)
 
 
 def _corpus(config: PretrainConfig, folder: Path) -> Path:
@@ -208,6 +212,6 @@ def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEnco
 
 def _fingerprint(config: PretrainConfig, prepared: Prepared, vocabulary: Vocabulary) -> str:
     """Identifies what a checkpoint belongs to: configuration and content of the text, not where the files lie."""
-    values = config.model_dump(mode="json", exclude={"corpus": True, "train": {"checkpoint_seconds"}})
+    values = config.model_dump(mode="json", exclude={"corpus": True, "train": {"checkpoint_seconds", "track"}})
     content = json.dumps([values, *vocabulary.serialise(), prepared.digest], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +17,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from mixling.mixers.base import Mixer
+from mixling.models.block import Block
 from mixling.models.model import Model
 
 Parallel = Literal["ddp", "fsdp"]
@@ -38,17 +40,21 @@ class Processes:
         """What is trained on the device, and what to call: its gradients are averaged over the processes.
 
         Args:
-            how: "ddp": every process has the whole model; "fsdp": a copy of which each has a part of every layer, and
-                gathers a layer when its turn comes (FSDP2). With one process there is no difference.
+            how: "ddp": every process has the whole model; "fsdp": a copy of which each has a part of every block, and
+                gathers a block when its turn comes (FSDP2). With one process there is no difference.
         """
         if self.world == 1 or how == "ddp":
             trained = model.to(device)
             return trained, trained if self.world == 1 else DistributedDataParallel(trained)
         trained = copy.deepcopy(model).to(device)
+        for parameter in trained.parameters():
+            dist.broadcast(
+                parameter.detach(), 0
+            )  # as DDP does: machines may differ in a last bit of what they began with
         mesh = init_device_mesh(device.type, (self.world,))
-        for layer in trained.encoder.layers:
-            fully_shard(layer, mesh=mesh)
-        fully_shard(trained, mesh=mesh)
+        for block in _blocks(trained):
+            fully_shard(block, mesh=mesh)
+        fully_shard(trained, mesh=mesh)  # and with it what is in no block
         return trained, trained
 
     def gathering(self, model: nn.Module, *, last: bool) -> AbstractContextManager[None]:
@@ -70,9 +76,19 @@ class Processes:
         if self.world > 1:
             dist.barrier()
 
-    def share(self, value: int) -> int:
-        """The main process's number, in every process."""
-        return int(self.sum(torch.tensor(value if self.is_main else 0)).item())
+    def share(self, values: Sequence[float]) -> list[float]:
+        """The main process's numbers, in every process."""
+        shared = torch.tensor(values, dtype=torch.float64)
+        if self.world > 1:
+            dist.broadcast(shared, 0)
+        return shared.tolist()
+
+
+def _blocks(model: nn.Module) -> list[Block]:
+    """Those whose parameters nobody else uses: what a block lends must be gathered when the borrower's turn comes."""
+    borrowed = [mixer.borrowed for mixer in model.modules() if isinstance(mixer, Mixer)]
+    lent = {parameter for module in borrowed if module is not None for parameter in module.parameters()}
+    return [block for block in model.modules() if isinstance(block, Block) and lent.isdisjoint(block.parameters())]
 
 
 def is_launched() -> bool:

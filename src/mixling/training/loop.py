@@ -26,28 +26,14 @@ from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.data import TrainingData
 from mixling.training.distributed import Processes
 from mixling.training.interrupts import Interrupts
+from mixling.training.observers import Observer, Observers, Step
 from mixling.training.optim import build_optimizer, learning_rate
 from mixling.training.recipe import TrainConfig
 from mixling.training.state import State, load_weights, pack, unpack, weights_of, whole
+from mixling.training.tracking import TENSORBOARD_FOLDER, TensorBoard
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "metrics.jsonl"
-
-
-class Observer:
-    """Told what happens; this one does nothing."""
-
-    def started(self, step: int, total_steps: int) -> None:
-        """Training begins, or goes on, at `step`."""
-
-    def stepped(self, step: int, loss: float) -> None:
-        """A step was made."""
-
-    def evaluated(self, record: dict[str, Any]) -> None:
-        """The dev split was evaluated; the record is a line of metrics.jsonl."""
-
-    def finished(self) -> None:
-        """Training ended, well or not."""
 
 
 class Trainer:
@@ -76,6 +62,8 @@ class Trainer:
         self.fingerprint = fingerprint
         self.processes = processes or Processes()
         self.observer = observer or Observer()
+        if config.track == "tensorboard" and folder is not None and self.processes.is_main:
+            self.observer = Observers(self.observer, TensorBoard(folder / TENSORBOARD_FOLDER))
         cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
         self.device = torch.device("cuda" if cuda else "cpu")
         # Without instructions for it, bfloat16 on a CPU is slower than float32; old releases of torch cannot tell.
@@ -110,8 +98,8 @@ class Trainer:
         self._write_history(state)
         if self.folder is not None and not resume:
             self._save(state)
-        self.observer.started(state.step, state.total_steps)
         try:
+            self.observer.started(state.step, state.total_steps)
             with Interrupts(enabled=self.folder is not None) as interrupts:
                 self._run(state, interrupts)
         finally:
@@ -121,8 +109,8 @@ class Trainer:
 
     def _run(self, state: State, interrupts: Interrupts) -> None:
         while state.step < state.total_steps and not state.stopped:
-            loss, signum = self._step(state, interrupts)
-            self.observer.stepped(state.step, loss)
+            made, signum = self._step(state, interrupts)
+            self.observer.stepped(made)
             at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
             if at_evaluation:
                 self._evaluate(state)
@@ -135,8 +123,8 @@ class Trainer:
         if interrupts.received:  # after the last step's look at it
             raise self._interrupted(state, interrupts.received)
 
-    def _step(self, state: State, interrupts: Interrupts) -> tuple[float, int]:
-        """One optimiser step on one global batch; returns its mean loss and the signal that came, or 0."""
+    def _step(self, state: State, interrupts: Interrupts) -> tuple[Step, int]:
+        """One optimiser step on one global batch; returns it and the signal that came, or 0."""
         config = self.config
         indices = self._batch(state.step)
         rate = learning_rate(config.optim, state.step, state.total_steps)
@@ -153,15 +141,16 @@ class Trainer:
         state.loss_sum += float(sums[0])
         state.loss_weight += float(sums[1])
         # Every process must stop at the same step; torchrun sends one signal to all, so a sum is some multiple of it.
-        return loss, (interrupts.received or signal.SIGTERM) if sums[2] > 0 else 0
+        told = (interrupts.received or signal.SIGTERM) if sums[2] > 0 else 0
+        return Step(number=state.step, loss=loss, learning_rate=rate, tokens=int(sums[3])), told
 
     def _backward(self, indices: Indices, step: int, *, signum: int = 0) -> Tensor:
-        """Gradients of the mean loss over the global batch; returns the sums of losses, weights and signals."""
+        """Gradients of the mean loss over the global batch; returns the sums of losses, weights, signals and tokens."""
         config, ranks = self.config, self.processes
         mine = shard(np.arange(len(indices)), ranks.rank, ranks.world)
         torch.manual_seed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
         self._parallel.train()
-        sums = torch.tensor([0.0, 0.0, signum], dtype=torch.float64, device=self.device)
+        sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
         parts = np.array_split(mine, config.accumulate)
         for number, part in enumerate(parts, 1):
             idle = len(part) == 0  # fewer examples than processes: work on one that does not count
@@ -175,6 +164,7 @@ class Trainer:
                 loss, weight = self.data.objective.loss(logits, targets.to(self.device), weights)
                 loss.backward()
             sums[:2] += torch.stack([loss.detach(), weight.detach()])
+            sums[3] += 0 if idle else int(batch.mask.sum())
         sums = ranks.sum(sums)
         # Gradients are averaged over processes: times their number, the sum of all losses over the global weight.
         grads = [parameter.grad for parameter in self._trained.parameters() if parameter.grad is not None]
@@ -220,27 +210,29 @@ class Trainer:
             state.stale += 1
         state.stopped = config.patience is not None and state.stale >= config.patience
         record["best"] = state.best_step == state.step
-        self.observer.evaluated(record)
         if self.folder is not None and self.processes.is_main:
             append(self.folder / HISTORY, json.dumps(record) + "\n")
+        self.observer.evaluated(record)
 
     def _measures(self, step: int) -> tuple[dict[str, float], float]:
         """The model's measures on dev and its loss."""
         self._trained.eval()
         try:
-            return self.data.measure(self._trained, self._forward)
+            values, loss = self.data.measure(self._trained, self._forward)
         except TrainingError as error:
             raise TrainingError(f"step {step}: {error}; {self._advice()}") from None
+        # The main process's: machines that differ in a last bit must still agree what is best, and when to stop.
+        *agreed, loss = self.processes.share([*values.values(), loss])
+        return dict(zip(values, agreed, strict=True)), loss
 
     def _plan(self) -> State:
         """How many steps: those of the planned epochs, or as many as the time budget allows."""
         config = self.config
         per_epoch = self.steps_per_epoch
-        total, evaluations = per_epoch * config.planned_epochs(len(self.data)), config.evaluations
-        total = config.steps or total
+        total, evaluations = config.steps or per_epoch * config.planned_epochs(len(self.data)), config.evaluations
         if config.time_budget is not None:
-            steps, evaluations = (self.processes.share(n) for n in self._affordable(config.time_budget))
-            total = min(total, steps)
+            steps, fewest = self.processes.share(self._affordable(config.time_budget))
+            total, evaluations = min(total, int(steps)), int(fewest)
         interval = per_epoch if total >= evaluations * per_epoch else math.ceil(total / evaluations)
         return State(total_steps=total, eval_interval=interval)
 

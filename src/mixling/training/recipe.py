@@ -33,6 +33,7 @@ class TrainConfig(Config):
         "auto", description="auto: bfloat16 where the device computes in it"
     )
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    track: Literal["none", "tensorboard"] = Field("none", description="where else curves go: DIR/tensorboard")
     checkpoint_seconds: float = Field(15.0, gt=0, description="least time between two checkpoints")
 
     def planned_epochs(self, num_examples: int) -> int:

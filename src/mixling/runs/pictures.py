@@ -1,0 +1,49 @@
+"""The pictures of a run folder; without matplotlib a run has none, and goes on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mixling.errors import MissingPackage
+from mixling.inspect.plots import training_curves
+from mixling.training.loop import HISTORY
+from mixling.training.observers import Observer
+
+CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
+
+
+def if_possible(draw: Callable[[], None], say: Callable[[str], None]) -> bool:
+    """Draw a picture; whether it was drawn. What is missing for it is said."""
+    try:
+        draw()
+    except MissingPackage as error:
+        say(f"no picture was drawn: {error}")
+        return False
+    return True
+
+
+class Curves(Observer):
+    """Draws curves.png while a run goes on, so that a long or a killed one has its picture.
+
+    Args:
+        folder: of the run, with its metrics.jsonl.
+        every: least number of seconds between two pictures, and before the first; one takes about half a second.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None], *, every: float = 30.0) -> None:
+        self._folder, self._say, self._every = folder, say, every
+        self._next = 0.0
+
+    def started(self, step: int, total_steps: int) -> None:
+        self._next = time.monotonic() + self._every
+
+    def evaluated(self, record: dict[str, object]) -> None:
+        if time.monotonic() < self._next:
+            return
+        lines = (self._folder / HISTORY).read_text("utf-8").splitlines()
+        history = [json.loads(line) for line in lines]
+        drawn = if_possible(lambda: training_curves(history, self._folder / CURVES_FILE), self._say)
+        self._next = time.monotonic() + self._every if drawn else float("inf")

@@ -1,0 +1,102 @@
+"""A run folder has its pictures while the run goes on, and none where matplotlib is missing; tracking is apart."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixling.config import parse
+from mixling.data.examples import Example
+from mixling.data.store import ExampleStore
+from mixling.models.presets import model_config
+from mixling.runs import RunConfig, fit, pictures
+from mixling.training.loop import CHECKPOINT
+from mixling.training.observers import Observer, Step
+
+PICTURES = {"curves.png", "confusion.png"}
+
+
+def rows(count: int) -> ExampleStore:
+    return ExampleStore.from_examples(
+        Example(f"{'good' if i % 2 else 'bad'} text", "ab"[i % 2], "x", i) for i in range(count)
+    )
+
+
+def config(**train: Any) -> RunConfig:
+    small = model_config("pnlp-mixer-x-small", {"dim": 8, "num_layers": 1})
+    values = {"epochs": 3, "batch_size": 8, "precision": "float32", "checkpoint_seconds": 1e-9, **train}
+    return parse(RunConfig, {"model": small.to_dict(), "precision": "float32", "train": values}, where="test")
+
+
+class Cut(Exception):
+    """Stands for kill -9."""
+
+
+class CutAt(Observer):
+    def stepped(self, step: Step) -> None:
+        if step.number == 7:
+            raise Cut
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Curves are drawn at each evaluation; the number of records in each picture."""
+    drawn: list[int] = []
+    draw = pictures.training_curves
+    monkeypatch.setattr(
+        pictures, "training_curves", lambda records, path: drawn.append(len(records)) or draw(records, path)
+    )
+    monkeypatch.setattr(pictures.Curves.__init__, "__kwdefaults__", {"every": 0.0})
+    return drawn
+
+
+def test_a_killed_run_has_its_picture_and_a_resumed_one_goes_on_with_it(tmp_path: Path, at_once: list[int]) -> None:
+    with pytest.raises(Cut):
+        fit(config(), rows(24), rows(8), folder=tmp_path, observer=CutAt())
+    assert at_once == [1, 2, 3, 4, 5, 6]
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    fit(config(), rows(24), rows(8), folder=tmp_path, resume=True)
+    assert at_once[6:] == [7, 8, 9]
+
+
+def test_pictures_are_not_drawn_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, drawn = [0], []
+    monkeypatch.setattr(pictures.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(pictures, "training_curves", lambda records, path: drawn.append(clock[0]))
+    (tmp_path / "metrics.jsonl").write_text("{}\n")
+    curves = pictures.Curves(tmp_path, print)
+    curves.started(0, 100)
+    for clock[0] in range(0, 100, 7):
+        curves.evaluated({})
+    assert drawn == [35, 70]
+
+
+def test_a_run_without_matplotlib_has_no_pictures_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: list[int]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    said: list[str] = []
+    run = fit(config(), rows(24), rows(8), folder=tmp_path, say=said.append)
+    assert run is not None
+    assert not PICTURES & {path.name for path in tmp_path.iterdir()}
+    told = [line for line in said if "picture" in line]
+    assert len(told) == 2, "once while it went on, once at the end"
+    assert 'pip install "mixling[train]"' in told[0]
+
+
+def test_a_resumed_run_may_be_tracked_otherwise_and_a_new_one_has_no_old_curves(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    fit(config(), rows(24), rows(8), folder=whole)
+    with pytest.raises(Cut):
+        fit(config(), rows(24), rows(8), folder=cut, observer=CutAt())
+    fit(config(track="tensorboard"), rows(24), rows(8), folder=cut, resume=True)
+    assert list((cut / "tensorboard").iterdir())
+    assert (cut / "model.onnx").read_bytes() == (whole / "model.onnx").read_bytes()
+    assert {path.name for path in whole.iterdir()} == {path.name for path in cut.iterdir()} - {"tensorboard"}
+    assert not (cut / CHECKPOINT).exists()
+    fit(config(), rows(24), rows(8), folder=cut)
+    assert not list((cut / "tensorboard").iterdir())

@@ -1,0 +1,82 @@
+"""Observers are told what happened, several in their order, and what they raise is not hidden."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mixling.errors import UserError
+from mixling.training.loop import Trainer
+from mixling.training.observers import Observer, Observers, Step
+from mixling.training.optim import OptimConfig, learning_rate
+from mixling.training.recipe import TrainConfig
+
+CONFIG = TrainConfig(epochs=2, batch_size=8, accumulate=3, word_dropout=0.0, optim=OptimConfig(lr=0.02))
+
+
+class Notes(Observer):
+    """Writes down what it was told; fails where it is asked to."""
+
+    def __init__(self, notes: list[Any], name: str = "", *, fails: str = "") -> None:
+        self.notes, self.name, self.fails = notes, name, fails
+
+    def _note(self, what: str, *values: Any) -> None:
+        self.notes.append((self.name, what, *values))
+        if what == self.fails:
+            raise KeyError(f"a fault of {self.name}")
+
+    def started(self, step: int, total_steps: int) -> None:
+        self._note("started", step, total_steps)
+
+    def stepped(self, step: Step) -> None:
+        self._note("stepped", step)
+
+    def evaluated(self, record: dict[str, Any]) -> None:
+        self._note("evaluated", record)
+
+    def finished(self) -> None:
+        self._note("finished")
+
+
+def test_steps_are_told_as_they_were_made(trainer: Callable[..., Trainer]) -> None:
+    notes: list[Any] = []
+    made = trainer(CONFIG, observer=Notes(notes))
+    history = made.fit()
+    assert notes[0] == ("", "started", 0, 14)
+    assert notes[-1] == ("", "finished")
+    assert [note[2] for note in notes if note[1] == "evaluated"] == history
+    steps: list[Step] = [note[2] for note in notes if note[1] == "stepped"]
+    assert [step.number for step in steps] == list(range(1, 15))
+    assert [step.learning_rate for step in steps] == [learning_rate(CONFIG.optim, number, 14) for number in range(14)]
+    epoch = int(made.data.train.lengths.sum())
+    assert [sum(step.tokens for step in part) for part in (steps[:7], steps[7:])] == [epoch, epoch]
+
+
+def test_several_are_told_in_their_order(trainer: Callable[..., Trainer]) -> None:
+    notes: list[Any] = []
+    trainer(CONFIG, observer=Observers(Notes(notes, "first"), Notes(notes, "second"))).fit()
+    assert [note[1:] for note in notes[::2]] == [note[1:] for note in notes[1::2]]
+    assert [note[0] for note in notes] == ["first", "second"] * (len(notes) // 2)
+
+
+@pytest.mark.parametrize("method", ["started", "stepped", "evaluated", "finished"])
+def test_a_callback_s_error_keeps_its_traceback_and_all_are_told_of_the_end(
+    trainer: Callable[..., Trainer], method: str
+) -> None:
+    notes: list[Any] = []
+    several = Observers(Notes(notes, "first", fails=method), Notes(notes, "second"))
+    with pytest.raises(KeyError, match="a fault of first") as error:
+        trainer(CONFIG, observer=several).fit()
+    assert not isinstance(error.value, UserError)
+    assert traceback.extract_tb(error.tb)[-1].name == "_note"
+    assert [note[:2] for note in notes[-2:]] == [("first", "finished"), ("second", "finished")]
+
+
+def test_the_interface_is_public_and_needs_no_torch() -> None:
+    code = "import sys, mixling; mixling.Observer().finished(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
