@@ -131,7 +131,9 @@ def _check_columns(row: Row, task: Task, columns: ColumnsConfig, labelled: bool)
         name = getattr(columns, option)
         if name is not None and name not in row.values:
             known = near_miss(name, row.values) if row.values else "there are none"
-            how = f"--set data.columns.{option}=NAME" if task == "question_answering" else f"--{option.replace('_', '-')}"
+            how = (
+                f"--set data.columns.{option}=NAME" if task == "question_answering" else f"--{option.replace('_', '-')}"
+            )
             message = f"no column {name!r}; {known}; choose a column with {how}"
             if row.own_columns:
                 raise _fault(row, f"{message}, give the row one, {_SKIP}")
@@ -178,10 +180,11 @@ def _question(row: Row, columns: ColumnsConfig, labelled: bool, seen: set[str]) 
     answers = None
     value = row.values.get(columns.answers)
     if labelled or value is not None:
-        answers = read_answers(value, text[1])
-        if isinstance(answers, str):
+        read = read_answers(value, text[1])
+        if isinstance(read, str):
             where = "" if name is None else f"question {name!r}: "
-            raise _fault(row, f"{where}{answers}; correct the row {_SKIP}")
+            raise _fault(row, f"{where}{read}; correct the row {_SKIP}")
+        answers = read
     if name is not None:
         name = str(name)
         if name in seen:

@@ -31,7 +31,7 @@ class ReadingConfig(Config):
     stride: int | None = Field(
         None,
         ge=1,
-        description="tokens from one window of a long context to the next; None: 128, or max_len / 4 where that is less",
+        description="tokens from one window of a long context to the next; None: 128, at most max_len / 4",
     )
     max_question: int = Field(64, ge=1, description="tokens of a question that are read, at most half of max_len")
     max_answer: int = Field(30, ge=1, le=10_000, description="tokens of the longest answer")
@@ -137,9 +137,7 @@ class WindowEncoder:
         rows = self.encoder.spell(words)
         if self._generation != self.encoder.generation:
             self._inner, self._generation = {}, self.encoder.generation
-        return [
-            self._passage(rows[2 * i], rows[2 * i + 1], *places[i], truncated=cuts[i]) for i in range(len(places))
-        ]
+        return [self._passage(rows[2 * i], rows[2 * i + 1], *places[i], truncated=cuts[i]) for i in range(len(places))]
 
     def _words(self, text: str) -> list[tuple[int, int]]:
         """The words of a text; one that is longer than words may be is several, so that no character is unread."""
