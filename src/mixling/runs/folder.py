@@ -116,6 +116,8 @@ def write_folder(
         return dev.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
 
     said_in_floats = dev.of_model(model)
+    if dev.reading is not None:
+        config = config.model_copy(update={"reading": dev.reading})
     gate, precision, said = None, config.precision, export(config.precision)
     if precision == "int8":
         gate = dev.gate(said_in_floats, said)
