@@ -23,6 +23,7 @@ from mixling.data.examples import read_examples
 from mixling.data.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
 from mixling.data.store import ExampleStore
+from mixling.errors import ConfigError
 from mixling.runs import TASKS, RunConfig, read_data
 from mixling.runs.fit import label_set
 from mixling.runs.start import start_texts

@@ -70,7 +70,7 @@ def _for_questions(train: ExampleStore, step: int) -> Choice:
             edges = {edge for span in word_spans(context, len(context)) for edge in span}
             answers += 1
             inside += not edges.issuperset(answer)
-    tokens = "units" if inside > 0.1 * answers else "words"
+    tokens = "units" if inside > 0.05 * answers else "words"
     longest = int(np.quantile(lengths, 0.95)) if tokens == "words" else 256
     max_len = min(max(-(-longest // 32) * 32, 64), 256)
     changes = {"text": {"max_len": max_len, "overlap": True, "segments": True, "tokens": tokens}}
