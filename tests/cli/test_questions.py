@@ -17,7 +17,16 @@ from mixling.runtime.predictor import Predictor
 from .conftest import Call
 
 NAMES = ["anna", "bob", "carla", "dora", "emil", "fred", "gina", "hugo"]
-OPTIONS = ["--epochs", 60, "--set", "train.word_dropout=0", "--set", "train.loss.label_smoothing=0"]
+OPTIONS = [
+    "--epochs",
+    10,
+    "--set",
+    "train.batch_size=4",
+    "--set",
+    "train.word_dropout=0",
+    "--set",
+    "train.loss.label_smoothing=0",
+]
 
 
 def squad(*, unanswerable: bool) -> dict[str, Any]:
@@ -27,7 +36,11 @@ def squad(*, unanswerable: bool) -> dict[str, Any]:
         context = f"Here lives {name.title()}, who has {i + 2} cats, and a “friend” with {'a house. ' * 30}"
         start = context.index(f"{i + 2} cats")
         qas: list[dict[str, Any]] = [
-            {"id": f"q{i}", "question": f"What has {name}?", "answers": [{"text": f"{i + 2} cats", "answer_start": start}]}
+            {
+                "id": f"q{i}",
+                "question": f"What has {name}?",
+                "answers": [{"text": f"{i + 2} cats", "answer_start": start}],
+            }
         ]
         if unanswerable and i % 2:
             qas.append({"id": f"n{i}", "question": "Where is the moon?", "answers": [], "is_impossible": True})

@@ -75,6 +75,12 @@ def test_squad_files(form: str, tmp_path: Path) -> None:
     ]
 
 
+def test_a_question_that_is_impossible_needs_no_empty_list(tmp_path: Path) -> None:
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps(squad(changed(NONE, answers="absent"))))
+    assert read(path)[0][0].answers == Answers((), ())
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "json"])
 def test_rows(suffix: str, tmp_path: Path) -> None:
     rows = [
@@ -156,6 +162,7 @@ BAD_QUESTIONS = [
     ("a question", r"qas\[1\] is not an object"),
     (changed(DOG, answers=[{"text": "dog", "answer_start": 0}]), r"dev\.json:2: question '2': answer 1, 'dog', does not"),
     (changed(DOG, answers="absent"), r"dev\.json:2: no column 'answers'"),
+    (changed(DOG, is_impossible=True), r"qas\[1\] \(id '2'\): is_impossible is true, but there are answers"),
 ]
 # fmt: on
 

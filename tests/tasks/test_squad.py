@@ -87,9 +87,7 @@ def test_random_answers() -> None:
     chance = random.Random(0)
     words = ["the", "a", "An", "cat", "Cat,", "dog", "dog's", "--", "über", "猫", "1,000"]
     for _ in range(500):
-        text, *golds = (
-            " ".join(chance.choices(words, k=chance.randrange(5))) for _ in range(1 + chance.randrange(4))
-        )
+        text, *golds = (" ".join(chance.choices(words, k=chance.randrange(5))) for _ in range(1 + chance.randrange(4)))
         assert score_answer(text, right(*golds)) == pytest.approx(by_definition(text, golds)), (text, golds)
 
 

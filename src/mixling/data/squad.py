@@ -29,7 +29,7 @@ def read_squad(data: BinaryIO, path: str, on_bad_row: OnBadRow) -> Iterator[Row]
     """Rows with the columns id, question and context, and answers where they are known; the line is the number of the
     question.
 
-    A question with `is_impossible` has no answers, whatever plausible ones the file gives.
+    A question with `is_impossible` has no answers; plausible ones are not read.
 
     Raises:
         DataError: the file is not JSON of this form, always; a paragraph or question that lacks something, or an id
@@ -104,6 +104,8 @@ def _row(values: Any, context: str, place: str, path: str) -> dict[str, Any]:
         row: dict[str, Any] = {"id": name, "question": _text(values, "question", place, path), "context": context}
     except DataError:
         raise _fault(f"{place} (id {name!r}): 'question' is missing or empty; a text is needed", path) from None
+    if values.get("is_impossible") and values.get("answers"):
+        raise _fault(f"{place} (id {name!r}): is_impossible is true, but there are answers; only one can be", path)
     if values.get("is_impossible"):
         row["answers"] = []
     elif "answers" in values:

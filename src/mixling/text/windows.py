@@ -34,7 +34,7 @@ class ReadingConfig(Config):
         description="tokens from one window of a long context to the next; None: 128, at most max_len / 4",
     )
     max_question: int = Field(64, ge=1, description="tokens of a question that are read, at most half of max_len")
-    max_answer: int = Field(30, ge=1, le=10_000, description="tokens of the longest answer")
+    max_answer: int = Field(30, ge=1, le=1_000, description="tokens of the longest answer")
     threshold: float | None = Field(
         None,
         allow_inf_nan=False,
