@@ -1,4 +1,4 @@
-"""Questions, contexts and answers from files: SQuAD's form and rows, what is wrong with them, and how they are split."""
+"""Questions, contexts and answers from files: SQuAD's form and rows, what is wrong with them, how they are split."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_real_questions_have_their_answers_where_they_say(shared_data: Path) -> 
 # fmt: off
 BAD_ROWS = [
     (row({"text": ["a dog"], "start": [9]}, id="x"),
-     "question 'x': answer 1, 'a dog', does not stand at character 9 of the context, where 'a cat' is; it stands at 24"),
+     "question 'x': answer 1, 'a dog', does not stand at character 9 of .*, where 'a cat' is; it stands at 24"),
     (row([{"text": "bird", "answer_start": 0}]), "answer 1, 'bird', does not stand at character 0 .*nowhere in it"),
     (row([{"text": "Anna", "answer_start": -30}]), "does not stand at character -30"),
     (row({"text": ["a cat", "dog"], "start": [9]}), "2 texts but 1 starts"),
@@ -160,7 +160,7 @@ BAD_QUESTIONS = [
     (changed(DOG, id="1"), r"qas\[1\]: the id '1' stands twice"),
     (changed(DOG, question=" "), r"qas\[1\] \(id '2'\): 'question' is missing or empty"),
     ("a question", r"qas\[1\] is not an object"),
-    (changed(DOG, answers=[{"text": "dog", "answer_start": 0}]), r"dev\.json:2: question '2': answer 1, 'dog', does not"),
+    (changed(DOG, answers=[{"text": "dog", "answer_start": 0}]), r"dev\.json:2: question '2': answer 1, 'dog'"),
     (changed(DOG, answers="absent"), r"dev\.json:2: no column 'answers'"),
     (changed(DOG, is_impossible=True), r"qas\[1\] \(id '2'\): is_impossible is true, but there are answers"),
 ]

@@ -28,7 +28,7 @@ NAMES = ["anna", "bob", "carla", "dora", "emil", "fred", "gina", "hugo"]
 
 
 def questions(*, unanswerable: bool = False) -> ExampleStore:
-    """Who has what, in contexts of two windows of the tiny model; with `unanswerable` also of someone who has nothing."""
+    """Who has what, in contexts of two windows of the tiny model; with `unanswerable` also who has nothing."""
 
     def example(i: int) -> Example:
         owner, other = NAMES[i % 8], NAMES[(i + 3) % 8]
