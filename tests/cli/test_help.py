@@ -24,7 +24,7 @@ FLAGS = {
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
-        "--batch-size", "--threads",
+        "--batch-size", "--threads", "--question", "--context",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",

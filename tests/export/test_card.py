@@ -21,11 +21,13 @@ DEV: dict[str, dict[str, Any]] = {
         "n": 50, "n_words": 400, "word_accuracy": 0.9375, "word_accuracy_without_o": None, "span_precision": 0.75,
         "span_recall": 0.5, "span_f1": 0.6, "sentence_accuracy": 0.25,
     },
+    "question_answering": {"n": 50, "n_unanswerable": 0, "exact_match": 0.5, "f1": 0.75, "answerable_f1": None},
 }  # fmt: skip
 LABELS: dict[str, tuple[tuple[str, ...], LabelKind]] = {
     "classification": (("no", "yes: 'a' `b`\n---"), "single"),
     "multi_label": (("a", "b"), "multi"),
     "tagging": (("O", "B-city", "I-city"), "iob"),
+    "question_answering": (("start", "end"), "span"),
 }
 
 
@@ -54,6 +56,7 @@ def front_matter(text: str) -> dict[str, Any]:
         ("classification", "text-classification", {"accuracy": 0.9375, "f1": 0.875}),
         ("multi_label", "text-classification", {"f1": 0.75}),
         ("tagging", "token-classification", {"accuracy": 0.9375, "precision": 0.75, "recall": 0.5, "f1": 0.6}),
+        ("question_answering", "question-answering", {"exact_match": 0.5, "f1": 0.75}),
     ],
 )
 def test_front_matter(task: TaskName, pipeline: str, measures: dict[str, float]) -> None:

@@ -17,10 +17,11 @@ from mixling.text.encoder import Text
 from mixling.text.labels import LabelKind, Prediction
 
 _TOP = 5
+_ANSWER = ("id", "answer", "start", "end", "score", "no_answer")
 FORMATS = ("jsonl", "csv", "text")
 
-Writer = Callable[[Text | None, Prediction | str], str]
-"""Text and prediction, or what was wrong with the row, to one row of output with its line end."""
+Writer = Callable[[Text | None, Prediction | str, str | None], str]
+"""Text and prediction, or what was wrong with the row, and its id to one row of output with its line end."""
 
 
 def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[str, Writer]:
@@ -35,21 +36,25 @@ def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[s
         ConfigError: an unknown format, or CSV for a tagger.
     """
     if name == "jsonl":
-        return "", lambda text, answer: _json_line(text if echo else None, answer)
+        return "", lambda text, answer, name: _json_line(text if echo else None, answer, name)
     if name == "text":
-        return "", lambda text, answer: _for_people(text if echo else None, answer)
+        return "", lambda text, answer, name: _for_people(text if echo else None, answer)
     if name != "csv":
         raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
     if kind == "iob":
         raise ConfigError("a tagger answers with lists of tags and spans, which a CSV cannot hold; use --format jsonl")
-    header = ["label", "probability"] if kind == "single" else ["labels"]
+    header = {"single": ["label", "probability"], "multi": ["labels"], "span": list(_ANSWER)}[kind]
     header = ["text"] * echo + header + ["error"] * skip
 
-    def write(text: Text | None, answer: Prediction | str) -> str:
+    def write(text: Text | None, answer: Prediction | str, name: str | None) -> str:
         fields: list[Any] = ([text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)]) * echo
         if isinstance(answer, str):
             return _csv_line([*[""] * (len(header) - 1), answer])
-        if answer.label is not None and answer.probabilities is not None:
+        if answer.answer is not None:
+            values = {"id": name, **answer.to_dict()}
+            values |= {"score": f"{values['score']:.6f}", "no_answer": str(values["no_answer"]).lower()}
+            fields += [values[key] for key in _ANSWER]
+        elif answer.label is not None and answer.probabilities is not None:
             fields += [answer.label, f"{answer.probabilities[answer.label]:.6f}"]
         else:
             fields.append("|".join(answer.labels or ()))
@@ -58,8 +63,9 @@ def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[s
     return _csv_line(header), write
 
 
-def _json_line(text: Text | None, answer: Prediction | str) -> str:
-    row = {} if text is None else {"text": text}
+def _json_line(text: Text | None, answer: Prediction | str, name: str | None) -> str:
+    row: dict[str, Any] = {} if name is None else {"id": name}
+    row |= {} if text is None else {"text": text}
     row |= {"error": answer} if isinstance(answer, str) else answer.to_dict()
     return json.dumps(row, ensure_ascii=False) + "\n"
 
@@ -74,6 +80,10 @@ def _for_people(text: Text | None, answer: Prediction | str) -> str:
     lines = [] if text is None else [printable(text if isinstance(text, str) else " ".join(text))]
     if isinstance(answer, str):
         lines.append(f"(no answer: {answer})")
+    elif answer.answer is not None:
+        given = answer.answer
+        told = "(no answer)" if given.is_none else f"{printable(given.text)}  (characters {given.start} to {given.end})"
+        lines.append(f"{told}  {given.score:.1%}")
     elif answer.spans is not None:
         words = answer.tokens or ()
         tags = answer.tags or ()
@@ -86,7 +96,8 @@ def _for_people(text: Text | None, answer: Prediction | str) -> str:
             printable(answer.label if answer.label is not None else ", ".join(answer.labels or ()) or "(none)")
         )
         lines += [f"  {probability:6.1%}  {printable(label)}" for label, probability in likely]
-    cut = "  (the text is longer than the model reads; its end had no part in this)"
+    what = "question" if isinstance(answer, Prediction) and answer.answer is not None else "text"
+    cut = f"  (the {what} is longer than the model reads; its end had no part in this)"
     truncated = not isinstance(answer, str) and answer.truncated
     return "\n".join([*lines, cut] if truncated else lines) + "\n"
 

@@ -92,19 +92,29 @@ def measure(predictor: Predictor, examples: Iterator[Example], *, on_bad_row: On
     """
     from mixling.cli.rows import WINDOW
     from mixling.tasks.evaluation import evaluate as score
+    from mixling.tasks.squad import answer_report
 
     logits: list[Any] = []
     targets: list[Any] = []
     known = (example for example in examples if _is_known(predictor, example, on_bad_row))
+    asked = predictor.labels.kind == "span"
     while window := list(itertools.islice(known, WINDOW)):
+        if asked:
+            logits += [item.answer.text for item in predictor.predict_stream(e.text for e in window) if item.answer]
+            targets += [example.answers for example in window]
+            continue
         logits += predictor.logits(predictor.encode([example.text for example in window]))
         targets += [example.target for example in window]
     if not targets:
         raise DataError(f"no row is left to measure on, {on_bad_row.skipped} were skipped: {on_bad_row.messages[0]}")
+    if asked:
+        return answer_report(logits, targets)
     return score(predictor.labels, logits, predictor.labels.targets(targets))
 
 
 def _is_known(predictor: Predictor, example: Example, on_bad_row: OnBadRow) -> bool:
+    if example.answers is not None:
+        return True
     try:
         predictor.labels.targets([example.target])
     except DataError as error:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from mixling.cli.options import ModelArgument
 from mixling.errors import ConfigError, near_miss
+
+if TYPE_CHECKING:
+    from mixling.runtime.session import Metadata
 
 _PRECISIONS = ("int8", "float32")
 
@@ -41,14 +44,14 @@ def export(
     elif not folder:
         raise ConfigError(f"{model}: holds {has} weights; {precision} is made from a run folder, which has the floats")
     else:
-        content = _export_anew(model, precision, metadata.pairs)
+        content = _export_anew(model, precision, metadata)
         if precision == "int8":
             print("note: what 8 bits cost was not measured here; `mixling evaluate` tells", file=sys.stderr)
     write_atomic(out, content)
     print(f"{out}: {len(content) / 1e6:.2f} MB, {precision or has}", file=sys.stderr)
 
 
-def _export_anew(folder: str, precision: str, pairs: bool | None) -> bytes:
+def _export_anew(folder: str, precision: str, metadata: Metadata) -> bytes:
     from mixling.export.onnx import export_onnx
     from mixling.runs import load_model
 
@@ -60,5 +63,6 @@ def _export_anew(folder: str, precision: str, pairs: bool | None) -> bytes:
         labels=labels,
         vocabulary=encoder.vocabulary,
         precision=cast(Any, precision),
-        pairs=pairs,
+        pairs=metadata.pairs,
+        reading=metadata.reading,
     )

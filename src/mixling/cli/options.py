@@ -31,7 +31,9 @@ ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of
 # Of the commands that train.
 RowsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILES...", help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL or hf:NAME[:SPLIT]."),
+    typer.Argument(
+        metavar="FILES...", help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[:SPLIT]."
+    ),
 ]
 RunOption = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder of the run.")]
 DevOption = Annotated[
@@ -43,7 +45,9 @@ DevFractionOption = Annotated[
 ]
 TaskOption = Annotated[
     str | None,
-    typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),
+    typer.Option(
+        "--task", metavar="classification|multi_label|tagging|question_answering", help="By default seen from the rows."
+    ),
 ]
 ModelOption = Annotated[
     str | None,

@@ -24,11 +24,11 @@ _FILE_NAME = re.compile(r"\S+\.(csv|tsv|jsonl|ndjson|json|parquet|conll|iob|bio|
 def predict(
     model: ModelArgument,
     inputs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there, at once when all is done.")
     ] = None,
@@ -39,6 +39,12 @@ def predict(
     text: TextOption = None,
     text_pair: TextPairOption = None,
     tokens: TokensOption = None,
+    question: Annotated[
+        str | None, typer.Option("--question", metavar="TEXT", help="Question answering: instead of INPUT.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="TEXT", help="The text that may answer the question.")
+    ] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Write each text beside its answer.")] = False,
     on_bad_row: Annotated[
         str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
@@ -48,8 +54,9 @@ def predict(
 ) -> None:
     """Predict with a saved model.
 
-    Each input row gives one row of output, in order. JSON lines have label and probabilities (or labels, or tokens,
-    tags and spans), CSV has label and probability. Lines on standard input are answered as they arrive.
+    Each input row gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
+    tags and spans; or answer, start, end, score and no_answer), CSV has label and probability, or the latter. Lines on
+    standard input are answered as they arrive.
     Torch is not needed.
     """
     from mixling.cli.answers import open_out, writer_for
@@ -58,10 +65,14 @@ def predict(
     from mixling.runtime.predictor import Predictor
 
     skip = OnBadRow(cast(Any, on_bad_row)).mode == "skip"
-    kind = kind_of(inputs)
+    asked = _asked(inputs, question, context)
+    inputs = inputs or []
+    kind = "text" if asked else kind_of(inputs)
     if out is not None and kind == "files":
         _keep_inputs(inputs, out)
     predictor = Predictor(model, num_threads=threads)
+    if asked and predictor.labels.kind != "span":
+        raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task}")
     by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
     name = output_format or _format_of(out, people=by_hand and sys.stdout.isatty())
     echo = echo or (name == "text" and len(inputs) > 1)
@@ -73,7 +84,7 @@ def predict(
     elif kind == "stdin":
         windows = stream_items(sys.stdin.buffer, "<stdin>", skip=skip)
     else:
-        windows = iter([_texts(inputs)])
+        windows = iter([asked or _texts(inputs)])
     done = failed = 0
     with open_out(out) as write, _bar(shown=kind == "files" and (out is not None or not sys.stdout.isatty())) as bar:
         write(header)
@@ -81,7 +92,7 @@ def predict(
             texts = [item.text for item in items if item.text is not None]
             answers = predictor.predict_stream(texts, batch_size=batch_size)
             # An item has a text or an error; `answers` has one prediction for each text.
-            write("".join(row(i.text, next(answers) if i.text is not None else i.error or "") for i in items))
+            write("".join(row(i.text, next(answers) if i.text is not None else i.error or "", i.id) for i in items))
             done, failed = done + len(texts), failed + len(items) - len(texts)
             if bar is not None:
                 bar.update(bar.task_ids[0], completed=done + failed)
@@ -113,6 +124,28 @@ def kind_of(inputs: Sequence[str]) -> str:
     if any(files) or "-" in inputs:
         raise ConfigError("inputs of several kinds; give texts, or files, or - for standard input")
     return "text"
+
+
+def _asked(inputs: Sequence[str] | None, question: str | None, context: str | None) -> list[Item]:
+    """The question of the command line, if there is one.
+
+    Raises:
+        ConfigError: half of one, or other inputs beside it; no input at all.
+    """
+    from mixling.cli.rows import Item
+
+    if question is None and context is None:
+        if not inputs:
+            raise ConfigError("no input; give a text, files, - for standard input, or --question and --context")
+        return []
+    if question is None or context is None:
+        raise ConfigError("--question and --context go together; give both, or a file that has both")
+    if inputs:
+        raise ConfigError(f"--question: got {inputs[0][:40]!r} too; give one question, or files of questions")
+    for name, value in (("question", question), ("context", context)):
+        if not value.strip():
+            raise ConfigError(f"--{name}: is empty; a text is needed")
+    return [Item((question, context))]
 
 
 def _texts(inputs: Sequence[str]) -> list[Item]:

@@ -25,10 +25,11 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text to answer for, or why the row has none."""
+    """A text to answer for, or why the row has none; and the name of a question that has one."""
 
     text: Text | None
     error: str | None = None
+    id: str | None = None
 
 
 def columns_for(model: str, given: Mapping[str, str | None]) -> ColumnsConfig:
@@ -96,7 +97,7 @@ def _rows(source: str, task: Task, columns: ColumnsConfig, skip: bool) -> Iterat
     examples = read_examples([source], task=task, columns=columns, on_bad_row=bad, labelled=False)
     for example in examples:
         yield from _errors(bad)
-        yield Item(example.text)
+        yield Item(example.text, id=example.id)
     yield from _errors(bad)
 
 

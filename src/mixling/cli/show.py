@@ -48,6 +48,7 @@ def describe(model: str) -> dict[str, Any]:
         "written_by": f"mixling {metadata.library}",
         "labels": list(opened.labels.names),
         "vocabulary_units": len(opened.vocabulary),
+        "reading": None if metadata.reading is None else metadata.reading.to_dict(),
         "text": metadata.text.to_dict(),
     }
     if Path(model).is_dir():
@@ -81,7 +82,9 @@ def _for_people(facts: dict[str, Any]) -> str:
     lines = [
         ("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB, written by {facts['written_by']}"),
         ("task", facts["task"]),
-        ("labels", f"{len(labels)}: {names}{more}"),
+        ("labels", f"{len(labels)}: {names}{more}")
+        if "reading" not in facts
+        else ("answers", _reading(facts["reading"])),
         ("parameters", f"{facts['parameters']:,}, {facts['precision']}"),
         ("text", f"up to {text['max_len']} {text['tokens']}, {facts['vocabulary_units']:,} units"),
         ("projection", f"{text['projection']['type']}: {projection}"),
@@ -93,6 +96,12 @@ def _for_people(facts: dict[str, Any]) -> str:
     if "best" in facts:
         lines.append(("best epoch", _best(facts["best"])))
     return "\n".join(f"{name:<11} {value}" for name, value in lines)
+
+
+def _reading(reading: dict[str, Any]) -> str:
+    threshold = reading["threshold"]
+    always = "always one" if threshold is None else f"none where its score is higher by more than {threshold:.3g}"
+    return f"up to {reading['max_answer']} tokens, {always}"
 
 
 def _dev(measures: dict[str, Any]) -> str:

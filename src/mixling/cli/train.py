@@ -255,6 +255,8 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     values = {} if first is None else first.values
     if not named and {"tokens", "slots"} <= values.keys() and not {"text", "label"} <= values.keys():
         return "tagging", f"{files[0]} has the columns tokens and slots"
+    if not named and {"question", "context", "answers"} <= values.keys():
+        return "question_answering", f"{files[0]} has questions, contexts and answers"
     label = columns.get("label", "label")
     if isinstance(values.get(label), list):
         return "multi_label", f"{files[0]} has lists of labels in the column {label}"
@@ -272,6 +274,8 @@ def _tell(run: Run, settled: RunConfig, terminal: Any) -> None:
     size = (run.folder / "model.onnx").stat().st_size
     best = next(record for record in reversed(run.history) if record["best"])
     example = '"a text"' if settled.data.columns.text_pair is None else "FILE"
+    if settled.task == "question_answering":
+        example = '--question "..." --context "..."'
     put(f"dev: {run.metrics.summary()}\n")
     terminal.say(
         f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.precision}), {run.parameters:,} parameters, "

@@ -23,6 +23,7 @@ from mixling.data.examples import read_examples
 from mixling.data.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
 from mixling.data.store import ExampleStore
+from mixling.errors import ConfigError
 from mixling.runs import TASKS, RunConfig, read_data
 from mixling.runs.fit import label_set
 from mixling.runs.start import start_texts
@@ -73,9 +74,12 @@ def compare(
         observer: makes one for each training.
 
     Raises:
+        ConfigError: the task is question answering.
         UserError: of the kind that fits, for rows, models and trainings that cannot be used.
     """
     kind = TASKS[config.task][1]
+    if kind == "span":
+        raise ConfigError("no baseline answers questions; use `mixling train` and `mixling evaluate` for them")
     _check_start(config)
     train_rows, dev_rows = read_data(config, spool_dir=None, say=say)
     test_rows = _read_test(config, test, say) if test else None

@@ -11,27 +11,36 @@ from typing import Any, Literal
 from pydantic import Field
 
 from mixling.config import Config
+from mixling.data.questions import read_answers
 from mixling.data.tables import OnBadRow, Row, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
 Target = str | tuple[str, ...] | None
 """A label; a set of labels or the IOB slots of a sentence; nothing."""
 
-Task = Literal["classification", "multi_label", "tagging"]
+Task = Literal["classification", "multi_label", "tagging", "question_answering"]
 
+_WANTED = {"tagging": ("tokens", "slots"), "question_answering": ("question", "context", "answers")}
 _SKIP = "or pass --on-bad-row skip"
 _SLOT = re.compile(r"O|[BI]-\S.*")
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A text, its target where it has one, and where it stands: file and 1-based line (or row)."""
+    """A text, its target where it has one, and where it stands: file and 1-based line (or row).
+
+    Of a question the text is the pair of question and context, and `id` its name, if it has one; it has no target but
+    answers, if they are known.
+    """
 
     text: Text
     target: Target
     path: str
     line: int
+    id: str | None = None
+    answers: Answers | None = None
 
 
 class ColumnsConfig(Config):
@@ -42,6 +51,9 @@ class ColumnsConfig(Config):
     label: str = "label"
     tokens: str = "tokens"
     slots: str = "slots"
+    question: str = "question"
+    context: str = "context"
+    answers: str = "answers"
 
 
 class DataConfig(Config):
@@ -70,6 +82,8 @@ def read_examples(
     - label: a string, outer spaces stripped; in JSON, Parquet and on the hub also an integer (1 becomes "1"), a float
       that is an integer (1.0 becomes "1") or a boolean ("true", "false"). The text of a CSV stays as it is.
     - multi_label: a list of labels, or a string of labels joined by `|`; an empty list or string is the empty set.
+    - question_answering: question and context are texts; answers as `read_answers` takes them; an `id` is a string or
+      an integer, and stands once in all the sources.
     - tagging: tokens and slots are two lists of equal length, or two strings that split at spaces; slots are IOB2.
 
     Args:
@@ -83,6 +97,7 @@ def read_examples(
     if not sources:
         raise ConfigError("no input; name at least one file")
     empty = True
+    seen: set[str] = set()  # ids of questions
     for source in sources:
         checked = False
         for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format):
@@ -92,7 +107,12 @@ def read_examples(
             try:
                 if row.own_columns:
                     _check_columns(row, task, columns, labelled)
-                example = _tagged(row, columns, labelled) if task == "tagging" else _texts(row, task, columns, labelled)
+                if task == "question_answering":
+                    example = _question(row, columns, labelled, seen)
+                elif task == "tagging":
+                    example = _tagged(row, columns, labelled)
+                else:
+                    example = _texts(row, task, columns, labelled)
             except DataError as error:
                 on_bad_row(error)
                 continue
@@ -106,12 +126,15 @@ def read_examples(
 def _check_columns(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> None:
     if task == "tagging" and not labelled and columns.text in row.values:
         return
-    wanted = ["tokens", "slots"] if task == "tagging" else ["text", "text_pair", "label"]
+    wanted = _WANTED.get(task, ("text", "text_pair", "label"))
     for option in wanted if labelled else wanted[:-1]:
         name = getattr(columns, option)
         if name is not None and name not in row.values:
             known = near_miss(name, row.values) if row.values else "there are none"
-            message = f"no column {name!r}; {known}; choose a column with --{option.replace('_', '-')}"
+            how = (
+                f"--set data.columns.{option}=NAME" if task == "question_answering" else f"--{option.replace('_', '-')}"
+            )
+            message = f"no column {name!r}; {known}; choose a column with {how}"
             if row.own_columns:
                 raise _fault(row, f"{message}, give the row one, {_SKIP}")
             raise DataError(message, path=row.path)
@@ -147,6 +170,27 @@ def _tagged(row: Row, columns: ColumnsConfig, labelled: bool) -> Example:
     if fault:
         raise _fault(row, f"{fault}, {_SKIP}")
     return Example(tokens, tuple(slots), row.path, row.line)
+
+
+def _question(row: Row, columns: ColumnsConfig, labelled: bool, seen: set[str]) -> Example:
+    name = row.values.get("id")
+    if name is not None and (isinstance(name, bool) or not isinstance(name, str | int)):
+        raise _fault(row, f"column 'id' is {_shown(name)}; a string or an integer is allowed; correct it {_SKIP}")
+    text = (_string(row, columns.question), _string(row, columns.context))
+    answers = None
+    value = row.values.get(columns.answers)
+    if labelled or value is not None:
+        read = read_answers(value, text[1])
+        if isinstance(read, str):
+            where = "" if name is None else f"question {name!r}: "
+            raise _fault(row, f"{where}{read}; correct the row {_SKIP}")
+        answers = read
+    if name is not None:
+        name = str(name)
+        if name in seen:
+            raise _fault(row, f"the id {name!r} stands twice; give each question its own {_SKIP}")
+        seen.add(name)
+    return Example(text, None, row.path, row.line, name, answers)
 
 
 def words_fault(words: object, where: str, what: str = "token") -> str:

@@ -108,7 +108,7 @@ def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
     except UnicodeDecodeError:  # only UTF-16 comes here
         message = "the file ends inside a UTF-16 character; copy it again"
     except (EOFError, OSError, zlib.error) as error:
-        message = _explain(error)
+        message = explain(error)
     raise DataError(message, path=path, line=number or None)
 
 
@@ -126,11 +126,11 @@ def damage_or(error: DataError) -> DataError:
             while isinstance(data, gzip.GzipFile) and data.read(1 << 20):
                 pass
     except (EOFError, OSError, zlib.error) as fault:
-        return DataError(_explain(fault), path=error.path)
+        return DataError(explain(fault), path=error.path)
     return error
 
 
-def _explain(error: EOFError | OSError | zlib.error) -> str:
+def explain(error: EOFError | OSError | zlib.error) -> str:
     """What to say of a file whose bytes cannot be read."""
     if isinstance(error, EOFError):
         return "the gzip file is cut short; copy or download it again"

@@ -15,8 +15,8 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
     """Set about `fraction` of the examples aside: (train, dev), both in the order of the store.
 
     Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random,
-    and go back to train where they have a label that train would lack. Equal texts stay on one side. So dev can be a
-    little smaller or larger than asked.
+    and go back to train where they have a label that train would lack. Equal texts stay on one side, and questions on
+    one context. So dev can be a little smaller or larger than asked.
 
     Raises:
         ConfigError: the fraction is not between 0 and 1.
@@ -24,7 +24,7 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"dev fraction: got {fraction}; a number between 0 and 1 is allowed")
-    hashes, ids = store.text_hashes(), store.class_ids()
+    hashes, ids = store.group_hashes(), store.class_ids()
     keys = _shuffled(hashes, seed)  # equal texts get equal keys: a class gives its smallest keys to dev
     classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
     counts = np.bincount(classes, minlength=1)
@@ -41,7 +41,8 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
     if not in_dev.any():
         check_labels(store, None)  # more rows of the same kind would not help
         path = store.where(0)[0] if len(store) else None
-        got = f"{len(store)} rows with {len(np.unique(hashes))} different texts"
+        what = "contexts" if store.has_questions else "texts"
+        got = f"{len(store)} rows with {len(np.unique(hashes))} different {what}"
         remedy = "give more rows, a larger dev fraction, or a file of your own with --dev"
         raise DataError(f"{got} are too few to set some aside for dev; {remedy}", path=path)
     return store.subset(np.flatnonzero(~in_dev)), store.subset(np.flatnonzero(in_dev))
@@ -99,11 +100,13 @@ def _labels(store: ExampleStore, index: int) -> tuple[str, ...]:
 def check_labels(train: ExampleStore, dev: ExampleStore | None) -> None:
     """Refuse what cannot be learnt or measured.
 
-    For slots, `B-name` makes `I-name` known and the other way round.
+    Questions have no labels. For slots, `B-name` makes `I-name` known and the other way round.
 
     Raises:
         DataError: train has one class only, or no slots but O; dev has a label that train lacks.
     """
+    if train.has_questions:
+        return
     counts = train.label_counts()
     if len(counts) < 2 and (train.class_ids() is not None or "O" in counts):
         got = f"only the label {next(iter(counts))!r}" if counts else "no labels"

@@ -12,13 +12,14 @@ import weakref
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.data.examples import Example, Target
 from mixling.errors import StorageError
+from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
 _OVERHEAD = 64  # bytes that a Python object costs beside its text
@@ -62,14 +63,24 @@ class ExampleStore:
         """Whether the texts lie in a file."""
         return self._storage.file is not None
 
+    @property
+    def has_questions(self) -> bool:
+        """Whether the examples have answers instead of targets."""
+        return self._storage.questions
+
     def text(self, index: int) -> Text:
         """The text, as it was given."""
-        value = json.loads(self._storage.record(self._position(index)).decode("utf-8", "surrogatepass"))
+        value = self._storage.value(self._position(index))
         return (value["pair"][0], value["pair"][1]) if isinstance(value, dict) else value
 
     def target(self, index: int) -> Target:
         """The label, the tuple of labels or slots, or None."""
         return self._storage.target(self._position(index))
+
+    def answers(self, index: int) -> Answers:
+        """The answers to a question."""
+        value = self._storage.value(self._position(index))
+        return Answers(tuple(value["texts"]), tuple(value["starts"]))
 
     def where(self, index: int) -> tuple[str, int]:
         """File (or hub name) and 1-based line (or row)."""
@@ -93,6 +104,12 @@ class ExampleStore:
     def text_hashes(self) -> npt.NDArray[np.uint64]:
         """(len,) stable 64-bit hashes: equal for equal texts, whatever their targets."""
         return self._storage.hashes if self._indices is None else self._storage.hashes[self._indices]
+
+    def group_hashes(self) -> npt.NDArray[np.uint64]:
+        """(len,) hashes, equal for examples that belong on one side of a split: of equal texts, of one context."""
+        if not self.has_questions:
+            return self.text_hashes()
+        return np.array([_hash(self.text(i)[1].encode("utf-8", "surrogatepass")) for i in range(len(self))], np.uint64)
 
     def indices(self) -> npt.NDArray[np.int64]:
         """(len,) positions in the whole storage."""
@@ -151,6 +168,7 @@ class _Storage:
         self._lines, self._hashes, self._offsets = array("q"), array("Q"), array("q", [0])
         self._ids, self._ends = array("i"), array("q")
         self._tuples = False
+        self.questions = False
 
     def add(self, example: Example) -> None:
         if not self._paths or self._paths[-1] != example.path:
@@ -158,9 +176,13 @@ class _Storage:
             self._path_starts.append(len(self._lines))
         self._lines.append(example.line)
         self._add_target(example.target)
-        text = {"pair": example.text} if isinstance(example.text, tuple) else example.text
+        text: object = {"pair": example.text} if isinstance(example.text, tuple) else example.text
         record = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        self._hashes.append(int.from_bytes(hashlib.blake2b(record, digest_size=8).digest(), "little"))
+        self._hashes.append(_hash(record))
+        if example.answers is not None:  # beside the text: unlike labels they are as many as the examples
+            self.questions = True
+            with_answers = {"pair": example.text, "texts": example.answers.texts, "starts": example.answers.starts}
+            record = json.dumps(with_answers, ensure_ascii=False).encode("utf-8", "surrogatepass")
         self._offsets.append(self._offsets[-1] + len(record))
         self._records.append(record)
         if self.file is None and self._offsets[-1] + _OVERHEAD * len(self._records) > self._limit:
@@ -220,6 +242,9 @@ class _Storage:
         start, end = int(self.offsets[position]), int(self.offsets[position + 1])
         return os.pread(self.file.fileno(), end - start, start)
 
+    def value(self, position: int) -> Any:
+        return json.loads(self.record(position).decode("utf-8", "surrogatepass"))
+
     def target(self, position: int) -> Target:
         if self.ends is None:
             number = int(self.ids[position])
@@ -230,3 +255,7 @@ class _Storage:
 
     def where(self, position: int) -> tuple[str, int]:
         return self._paths[bisect.bisect_right(self._path_starts, position) - 1], int(self.lines[position])
+
+
+def _hash(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")

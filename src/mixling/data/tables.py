@@ -1,5 +1,7 @@
 """Files to rows: CSV, TSV, JSONL, Parquet, CoNLL (each also gzipped) and hub data sets, streamed one row at a time.
 
+A `.json` file that begins as SQuAD's do is read as a whole, a row for each question.
+
 What is wrong with one row goes to `OnBadRow`, which raises or counts it. What is wrong with the file (cut gzip, bytes
 that are not UTF-8, a bad header, a corrupt footer) always raises, since rows could go missing unseen.
 """
@@ -20,6 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from mixling.data.delimited import read_delimited
 from mixling.data.rows import OnBadRow, Row, check_header, nul_error, open_file, read_lines
+from mixling.data.squad import is_squad, read_squad
 from mixling.errors import ConfigError, DataError, UserError, near_miss
 
 __all__ = ["OnBadRow", "Row", "read_rows"]
@@ -66,6 +69,8 @@ def read_rows(source: str | Path, *, on_bad_row: OnBadRow, file_format: str | No
         data = open_file(path, stack)
         if kind == "parquet":
             yield from _read_parquet(data, name, stack)
+        elif kind == "jsonl" and is_squad(data):
+            yield from read_squad(data, name, on_bad_row)
         elif kind == "jsonl":
             yield from _read_jsonl(read_lines(data, name), name, on_bad_row)
         elif kind == "conll":

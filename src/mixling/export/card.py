@@ -13,22 +13,26 @@ _PIPELINES = {
     "classification": "text-classification",
     "multi_label": "text-classification",
     "tagging": "token-classification",
+    "question_answering": "question-answering",
 }
 # The hub's names of metrics, and under what name our report has them.
 _METRICS = {
     "classification": {"accuracy": "accuracy", "f1": "macro_f1"},
     "multi_label": {"f1": "micro_f1"},
     "tagging": {"accuracy": "word_accuracy", "precision": "span_precision", "recall": "span_recall", "f1": "span_f1"},
+    "question_answering": {"exact_match": "exact_match", "f1": "f1"},
 }
 _TITLES = {
     "classification": "assigns one of {n} labels to a text",
     "multi_label": "assigns any of {n} labels to a text",
     "tagging": "finds spans in a sentence, with {n} labels",
+    "question_answering": "finds the answer to a question in a text",
 }
 _ANSWERS = {
     "classification": "prediction.label, prediction.probabilities",
     "multi_label": "prediction.labels, prediction.probabilities",
     "tagging": "[(span.label, span.start, span.end) for span in prediction.spans]",
+    "question_answering": "prediction.answer.text, prediction.answer.start, prediction.answer.score",
 }
 
 
@@ -51,6 +55,8 @@ def model_card(
     task, dev = config["task"], report["dev"]
     measures = {key.replace("_", " "): value for key, value in dev.items() if isinstance(value, float)}
     file_or_text, text = ("pairs.csv", '("a text", "another")') if pairs else ('"a text"', '"a text"')
+    if task == "question_answering":
+        file_or_text, text = '--question "..." --context "..."', '("a question", "the text that may answer it")'
     return f"""---
 {_front_matter(task, dev)}
 ---
@@ -65,7 +71,7 @@ included. It predicts with NumPy, tokenizers and ONNX Runtime; PyTorch is not ne
 ```
 pip install mixling
 mixling predict . {file_or_text}
-mixling evaluate . test.csv
+mixling evaluate . {"test.json" if task == "question_answering" else "test.csv"}
 ```
 
 ```python
@@ -76,9 +82,9 @@ prediction = predictor.predict({text})
 print({_ANSWERS[task]})
 ```
 
-## Labels
+## {"Answers" if task == "question_answering" else "Labels"}
 
-{_labels(labels)}
+{_answers(config["reading"]) if task == "question_answering" else _labels(labels)}
 
 ## Results
 
@@ -99,8 +105,7 @@ The complete configuration stands in `run.json`, the measures of each evaluation
 
 ## Limits
 
-- It reads the first {config["model"]["text"]["max_len"]} words of a text; the answer says `truncated` where there were
-  more.
+{_reach(task, config)}
 - It knows what its training rows show and nothing beyond: text of another kind, language or time can be answered
   wrongly and with confidence.
 - What is unfair in the training rows is repeated. Measure it on rows of your own before it decides anything that
@@ -150,6 +155,29 @@ def _labels(labels: LabelSet) -> str:
     names = [_code(name) for name in labels.names[:_SHOWN_LABELS]]
     left = len(labels) - len(names)
     return ", ".join(names) + (f" and {left} more (see `config.json`)" if left else "")
+
+
+def _answers(reading: Mapping[str, Any]) -> str:
+    threshold = reading["threshold"]
+    none = (
+        "It always gives one, also where there is none: no training question lacked an answer."
+        if threshold is None
+        else "It says that there is none where the score of that is higher than the best answer's by more than "
+        f"{threshold:.3g}."
+    )
+    return f"An answer is a stretch of the text, of at most {reading['max_answer']} tokens, with its place.\n{none}"
+
+
+def _reach(task: str, config: Mapping[str, Any]) -> str:
+    text, reading = config["model"]["text"], config["reading"]
+    if task != "question_answering":
+        return f"""- It reads the first {text["max_len"]} words of a text; the answer says `truncated` where there were
+  more."""
+    asked = min(reading["max_question"], text["max_len"] // 2)
+    return f"""- It reads the first {asked} {text["tokens"]} of a question; the answer says `truncated` where there were
+  more. Texts of any length are read, in overlapping windows of {text["max_len"]} {text["tokens"]} with the question: an
+  answer is judged by what stands in its window.
+- Exact match and F1 are SQuAD's, which leave out English articles and ASCII punctuation."""
 
 
 def _code(name: str) -> str:

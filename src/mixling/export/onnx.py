@@ -30,6 +30,7 @@ from mixling.text.encoder import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
+from mixling.text.windows import ReadingConfig
 from mixling.version import __version__
 
 OPSET = 20  # the first with Gelu; LayerNormalization came with 17
@@ -83,6 +84,7 @@ def export_onnx(
     vocabulary: Vocabulary,
     precision: Literal["int8", "float32"],
     pairs: bool | None = None,
+    reading: ReadingConfig | None = None,
 ) -> bytes:
     """The bytes of `model.onnx`, which `mixling.runtime` reads; equal models give equal bytes.
 
@@ -92,6 +94,7 @@ def export_onnx(
         task: the task's name, kept for the reader.
         precision: "int8" stores weights in 8 bits (a quarter of the size); "float32" stores them as they are.
         pairs: whether the training texts were pairs: the reader refuses the other kind; None: not known.
+        reading: how questions are answered, of a model that does.
 
     Raises:
         UserError: the packages that export needs are not installed.
@@ -107,6 +110,7 @@ def export_onnx(
         text=text,
         labels=labels.to_dict(),
         pairs=pairs,
+        reading=reading,
         precision=precision,
         parameters=count_parameters(model),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from mixling.data.store import ExampleStore
 from mixling.runs.config import RunConfig
 from mixling.text.encoder import Text
-from mixling.text.words import split_words
+from mixling.text.words import split_words, word_spans
 
 _SAMPLE = 1000  # texts whose words are counted
 _MANY_ROWS, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
@@ -38,6 +38,8 @@ def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     on several sets (experiments/README.md).
     """
     step = max(1, len(train) // _SAMPLE)
+    if config.task == "question_answering":
+        return _for_questions(train, step)
     lengths = [_length(train.text(i)) for i in range(0, len(train), step)]
     words = int(np.quantile(lengths, 0.95)) if lengths else 0
     pairs = bool(len(train)) and isinstance(train.text(0), tuple)
@@ -53,6 +55,27 @@ def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     labels = len(train.label_counts())
     name = "mixling-base" if len(train) >= _MANY_ROWS or labels >= _MANY_LABELS else "mixling-small"
     return Choice(name, changes, f"{len(train):,} rows, {labels} labels")
+
+
+def _for_questions(train: ExampleStore, step: int) -> Choice:
+    """Token mixing, question and context told apart, up to 256 tokens; units where answers begin or end within words,
+    as they do where words are written without spaces."""
+    lengths, inside, answers = [], 0, 0
+    for index in range(0, len(train), step):
+        text = train.text(index)
+        context = text[1]
+        lengths.append(_length(text))
+        answer = train.answers(index).first
+        if answer is not None:
+            edges = {edge for span in word_spans(context, len(context)) for edge in span}
+            answers += 1
+            inside += not edges.issuperset(answer)
+    tokens = "units" if inside > 0.05 * answers else "words"
+    longest = int(np.quantile(lengths, 0.95)) if tokens == "words" else 256
+    max_len = min(max(-(-longest // 32) * 32, 64), 256)
+    changes = {"text": {"max_len": max_len, "overlap": True, "segments": True, "tokens": tokens}}
+    why = "questions and contexts" + ("; answers begin or end within words" if tokens == "units" else "")
+    return Choice("mixling-mixer", changes, why)
 
 
 def _length(text: Text) -> int:

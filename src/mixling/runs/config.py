@@ -18,8 +18,10 @@ from mixling.models.presets import DEFAULT_PRESET, PRESETS
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks.base import Task, TaskName
 from mixling.tasks.classification import Classification, MultiLabel
+from mixling.tasks.question_answering import QuestionAnswering
 from mixling.tasks.token_labelling import TokenLabelling
 from mixling.text.labels import LabelKind
+from mixling.text.windows import ReadingConfig
 from mixling.training.recipe import Start, TrainConfig
 from mixling.version import __version__
 
@@ -33,6 +35,7 @@ TASKS: dict[TaskName, tuple[type[Task], LabelKind]] = {
     "classification": (Classification, "single"),
     "multi_label": (MultiLabel, "multi"),
     "tagging": (TokenLabelling, "iob"),
+    "question_answering": (QuestionAnswering, "span"),
 }
 
 
@@ -72,9 +75,16 @@ class RunConfig(Config):
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
     start: StartConfig = StartConfig()
+    reading: ReadingConfig = Field(ReadingConfig(), description="of question answering")
     train: TrainConfig = TrainConfig()
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
+
+    @model_validator(mode="after")
+    def _no_teacher_of_answers(self) -> RunConfig:
+        if self.task == "question_answering" and self.distill is not None:
+            raise ValueError("a teacher has no answers to questions; use `mixling train`, or another task")
+        return self
 
 
 def provenance() -> dict[str, Any]:

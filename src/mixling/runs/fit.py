@@ -17,6 +17,7 @@ from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
 from mixling.models.model import build_model, count_parameters
 from mixling.runs.config import RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, provenance
+from mixling.runs.dev import Dev, LabelledDev, QuestionDev
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import WRITTEN, Run, write_folder
 from mixling.runs.pictures import Curves
@@ -24,7 +25,9 @@ from mixling.runs.pretrained import load_pretrained
 from mixling.runs.start import make_vectors, start_of
 from mixling.runs.teacher import SELF, check_distill
 from mixling.storage import remove, remove_leftovers, write_json
+from mixling.tasks.question_answering import QuestionAnswering
 from mixling.teachers.base import Teacher
+from mixling.text.answers import ANSWER_ENDS
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import LabelKind, LabelSet, Targets
 from mixling.text.vectors import WordVectors
@@ -33,6 +36,7 @@ from mixling.training.data import LabelledData
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
+from mixling.training.questions import QuestionData, question_data
 from mixling.training.start import start_bottleneck
 from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
@@ -106,7 +110,8 @@ def fit(
     labels = label_set(train, kind)
     counts = train.label_counts()
     task = task_type(labels, config.train.loss, np.array([counts.get(name, 0) for name in labels.names]))
-    texts, targets = train, labels.targets([train.target(i) for i in range(len(train))])
+    asked = isinstance(task, QuestionAnswering)
+    texts, targets = train, [] if asked else labels.targets([train.target(i) for i in range(len(train))])
     if config.distill is not None:
         if teacher is None:
             check_distill(config.distill, task=config.task, data=config.data, world=processes.world)
@@ -136,23 +141,31 @@ def fit(
     given = config
     config = config.model_copy(update={"model": model_config, "train": training})
     encoder = TextEncoder(text, vocabulary)
-    data = LabelledData(
-        objective=task,
-        train=TextSet(texts, encoder, keep=not texts.spooled),
-        train_targets=targets,
-        dev=TextSet(dev, encoder, keep=not dev.spooled),
-        dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
-        word_dropout=training.word_dropout,
-        weights=weights,
-        places=texts.where,
-    )
+    data: LabelledData | QuestionData
+    dev_set: Dev
+    if isinstance(task, QuestionAnswering):
+        data = question_data(task, train, dev, encoder, config.reading, word_dropout=training.word_dropout, say=say)
+        dev_set = QuestionDev(data)
+    else:
+        data = LabelledData(
+            objective=task,
+            train=TextSet(texts, encoder, keep=not texts.spooled),
+            train_targets=targets,
+            dev=TextSet(dev, encoder, keep=not dev.spooled),
+            dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
+            word_dropout=training.word_dropout,
+            weights=weights,
+            places=texts.where,
+        )
+        dev_set = LabelledDev(data, dev)
+        say_truncated(data.train, text.max_len, say)
     model = build_model(config.model, num_outputs=len(labels), output=task.output, seed=config.train.seed)
     if model.frontend.embeddings is not None:
         model.frontend.load_embeddings(config.model.frontend.embeddings)
     if config.start.pretrained is not None:
         load_pretrained(model, config.model, config.start.pretrained, resize=config.start.resize)
-    say(f"{len(labels)} labels, {len(vocabulary):,} units, {count_parameters(model):,} parameters")
-    say_truncated(data.train, text.max_len, say)
+    counted = "" if asked else f"{len(labels)} labels, "
+    say(f"{counted}{len(vocabulary):,} units, {count_parameters(model):,} parameters")
     if vectors is not None:
         started = start_bottleneck(model.frontend, encoder, vectors)
         say(f"start: the features explain {started.explained:.0%} of the vectors of {started.words:,} words")
@@ -173,7 +186,9 @@ def fit(
         return None
     model.cpu()
     pairs = isinstance(train.text(0), tuple)  # as all texts are, or none
-    run = write_folder(config, model, encoder, labels, data, dev, history, folder, say, pairs=pairs)
+    run = write_folder(config, model, encoder, labels, dev_set, history, folder, say, pairs=pairs)
+    if dev_set.reading is not None:
+        config = config.model_copy(update={"reading": dev_set.reading})
     write_json(folder / RUN_FILE, {**provenance(), "config": config.to_dict(), "finished": True})
     remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
     return run
@@ -260,6 +275,8 @@ class _Member:
 def label_set(train: ExampleStore, kind: LabelKind) -> LabelSet:
     """The labels of the training examples; of every slot both B- and I-."""
     names = list(train.label_counts())
+    if kind == "span":
+        return ANSWER_ENDS
     if kind == "iob":
         names = ["O", *(prefix + name[2:] for name in names if name != "O" for prefix in ("B-", "I-"))]
     return LabelSet.from_labels(names, kind)
@@ -289,6 +306,9 @@ def _fingerprint(
         out.update(json.dumps(store.label_counts(), sort_keys=True).encode())
         ids = store.class_ids()
         out.update(b"" if ids is None else np.ascontiguousarray(ids).tobytes())
+        if store.has_questions:
+            for i in range(len(store)):
+                out.update(repr(store.answers(i)).encode("utf-8", "surrogatepass"))
     out.update(b"" if weights is None else weights.tobytes())
     if config.distill is not None:
         for target in targets:

@@ -9,34 +9,30 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from mixling.config import parse
-from mixling.data.store import ExampleStore
 from mixling.errors import ModelFileError
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
-from mixling.export.quantize import Gate, check_gate, measure_gate
+from mixling.export.quantize import Gate, check_gate
 from mixling.inspect.plots import confusion_matrix, training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, ONNX_FILE, RUN_FILE, TASKS, WEIGHTS_FILE, RunConfig
+from mixling.runs.dev import Dev, Said
 from mixling.runs.pictures import CONFUSION_FILE, CURVES_FILE, if_possible
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic, write_json
 from mixling.tasks.base import TaskName
-from mixling.tasks.evaluation import evaluate
 from mixling.tasks.metrics import ClassificationMetrics, Metrics
 from mixling.text.encoder import TextEncoder
-from mixling.text.labels import LabelSet, Targets
+from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.data import LabelledData
 from mixling.training.loop import CHECKPOINT, HISTORY
-from mixling.training.predict import predict_logits
 
 METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
 _FILES = {
@@ -80,8 +76,7 @@ def write_folder(
     model: Model,
     encoder: TextEncoder,
     labels: LabelSet,
-    data: LabelledData,
-    dev: ExampleStore,
+    dev: Dev,
     history: list[dict[str, Any]],
     folder: Path,
     say: Callable[[str], None],
@@ -91,6 +86,7 @@ def write_folder(
     """Export a trained model, measure what was exported on dev, and write all files of the run folder.
 
     Args:
+        dev: what the models are measured on.
         pairs: whether the training texts were pairs.
 
     Raises:
@@ -105,7 +101,7 @@ def write_folder(
     state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
     write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
 
-    def export(precision: Literal["int8", "float32"]) -> list[npt.NDArray[np.float32]]:
+    def export(precision: Literal["int8", "float32"]) -> Said:
         """Write model.onnx and ask it about dev."""
         content = export_onnx(
             model,
@@ -115,24 +111,22 @@ def write_folder(
             vocabulary=vocabulary,
             precision=precision,
             pairs=pairs,
+            reading=dev.reading,
         )
         write_atomic(folder / ONNX_FILE, content)
-        predictor = Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads())
-        out: list[npt.NDArray[np.float32]] = []
-        for first in range(0, len(dev), 1024):
-            texts = [dev.text(i) for i in range(first, min(first + 1024, len(dev)))]
-            out += predictor.logits(predictor.encoder.encode(texts))
-        return out
+        return dev.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
 
-    float_logits = predict_logits(model, data.dev)
-    gate, precision, logits = None, config.precision, export(config.precision)
+    said_in_floats = dev.of_model(model)
+    if dev.reading is not None:
+        config = config.model_copy(update={"reading": dev.reading})
+    gate, precision, said = None, config.precision, export(config.precision)
     if precision == "int8":
-        gate = _gate(labels, float_logits, logits, data.dev_targets)
+        gate = dev.gate(said_in_floats, said)
         refusal = check_gate(gate)
         if refusal is not None:
             say(f"{refusal}; model.onnx holds float32 weights")
-            precision, logits = "float32", export("float32")
-    metrics = evaluate(labels, logits, data.dev_targets)
+            precision, said = "float32", export("float32")
+    metrics = dev.metrics(said)
     best = next(record for record in reversed(history) if record["best"])
     report = {
         "dev": metrics.to_dict(),
@@ -151,16 +145,6 @@ def write_folder(
         folder=folder, labels=labels, metrics=metrics, history=history,
         parameters=parameters, precision=precision, gate=gate,
     )  # fmt: skip
-
-
-def _gate(
-    labels: LabelSet, before: list[npt.NDArray[np.float32]], after: list[npt.NDArray[np.float32]], targets: Targets
-) -> Gate:
-    """The gate's measure; of a tagger over all words that have logits."""
-    if labels.kind == "iob":
-        gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
-        return measure_gate(np.concatenate(before), np.concatenate(after), gold, kind=labels.kind)
-    return measure_gate(np.stack(before), np.stack(after), np.asarray(targets), kind=labels.kind)
 
 
 def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, TaskName]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,14 +12,17 @@ import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
 from mixling.runtime.session import Float32, Metadata, OpenModel, open_model
+from mixling.text.answers import find_answer
 from mixling.text.encoder import Encoded, Text, TextConfig, TextEncoder, check_many
 from mixling.text.labels import LabelSet, Prediction
+from mixling.text.windows import WindowEncoder
 
 # One batch: more texts are no faster on a core, and their activations leave its cache.
 BATCH_SIZE = 16
 BATCH_TOKENS = 4096
 # Texts that are looked at together, to put those of one length into one batch.
 WINDOW_TEXTS = 4096
+WINDOW_QUESTIONS = 64  # questions, whose overlapping windows hold their contexts several times
 ROW_CACHE_BYTES = 64 << 20
 
 # An encoder may be shared between predictors, and predictors between threads. Encoding holds the interpreter's own lock
@@ -31,7 +35,7 @@ class Predictor:
 
     A text is a string, a pair of strings in a tuple, or a list of words of a sentence that was split before. Where many
     texts may be given, a list is always a list of texts: one sentence given as words goes to `predict_one`, or as
-    `predict([words])`.
+    `predict([words])`. A model that answers questions takes pairs (question, context); contexts may be long.
 
     Safe to be called from several threads. The summed row of each word is kept, as many words as fit 64 MiB (with an
     encoder of the caller's: as many as that holds), so that a word met again costs no hashing and no projection.
@@ -62,6 +66,8 @@ class Predictor:
                 "share the encoder of the model that reads fewer"
             )
         self.encoder = encoder
+        reading = self.metadata.reading
+        self._windows_of = None if reading is None else WindowEncoder(encoder, reading)
         # A window's new words stay within what the cache may hold, even if no two are the same.
         self._window_chars = 8 * max_words
         self._generation = encoder.generation
@@ -103,6 +109,8 @@ class Predictor:
     def predict_one(self, text: Text) -> Prediction:
         """The prediction for one text; a list is the words of a sentence."""
         self._check(text, 0)
+        if self._windows_of is not None:
+            return self._answers([text], BATCH_SIZE)[0]
         tagging = self.labels.kind == "iob"
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=tagging)[0]
@@ -120,6 +128,10 @@ class Predictor:
         """
         tagging = self.labels.kind == "iob"
         for window in self._windows(texts):
+            if self._windows_of is not None:
+                for first in range(0, len(window), WINDOW_QUESTIONS):
+                    yield from self._answers(window[first : first + WINDOW_QUESTIONS], batch_size)
+                continue
             encoded, logits = self._encode_and_run(window, offsets=tagging, batch_size=batch_size)
             if tagging:
                 yield from map(self._decode_tokens, window, encoded, logits)
@@ -130,10 +142,11 @@ class Predictor:
         """Probabilities (number of texts, C) in the order of `labels.names`.
 
         Raises:
-            DataError: an item is no text, `texts` is a single one, or the model is a tagger.
+            DataError: an item is no text, `texts` is a single one, or the model gives texts no labels.
         """
-        if self.labels.kind == "iob":
-            raise DataError("the model labels tokens, and texts have no probabilities; use predict")
+        if self.labels.of_tokens:
+            what = "labels tokens" if self.labels.kind == "iob" else "answers questions"
+            raise DataError(f"the model {what}, and texts have no probabilities; use predict")
         parts = [np.zeros((0, len(self.labels)))]
         for window in self._windows(texts):
             _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
@@ -181,6 +194,11 @@ class Predictor:
         size = _size(text, number)
         pairs = self.metadata.pairs
         if pairs is not None and isinstance(text, tuple) != pairs:
+            if self._windows_of is not None:
+                raise DataError(
+                    f"item {number} is one text; this model answers questions: give (question, context), or on the "
+                    "command line --question and --context, or a file that has both"
+                )
             raise DataError(
                 f"item {number} is one text; this model was trained on pairs: give (first, second), "
                 "or on the command line a file and its columns with --text and --text-pair"
@@ -197,6 +215,20 @@ class Predictor:
             lengths = [len(item.words) for item in encoded]
             flat = self._word_rows(np.concatenate([item.words for item in encoded]))
         return encoded, self._of_words(encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size))
+
+    def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
+        """The answers to questions; a long context is read in several windows."""
+        assert self._windows_of is not None
+        with _ENCODING:
+            passages = self._windows_of.encode([(pair[0], pair[1]) for pair in pairs])
+            windows = [self._word_rows(item.window(i)) for item in passages for i in range(len(item.begins))]
+        logits = iter(self._run(windows, batch_size))
+        reading = self._windows_of.reading
+        out = []
+        for pair, passage in zip(pairs, passages, strict=True):
+            found = find_answer(passage, list(itertools.islice(logits, len(passage.begins))), reading)
+            out.append(Prediction(answer=found.answer(pair[1], reading.threshold), truncated=passage.truncated))
+        return out
 
     def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
         if self.labels.kind != "iob" or self.text_config.tokens == "words":

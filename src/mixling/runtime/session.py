@@ -24,6 +24,7 @@ from mixling.text.encoder import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
+from mixling.text.windows import MIN_LENGTH, ReadingConfig
 
 FORMAT_VERSION = 1
 FILE_NAME = "model.onnx"
@@ -44,6 +45,7 @@ class Metadata(Config):
     text: TextConfig
     labels: dict[str, Any]
     pairs: bool | None = Field(None, description="trained on pairs of texts; None: the file does not say")
+    reading: ReadingConfig | None = Field(None, description="how questions are answered, of a model that does")
     precision: Precision
     parameters: int = Field(ge=0)
 
@@ -138,6 +140,10 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     entries = read_metadata(data)
     metadata = _metadata(entries)
     labels = LabelSet.from_dict(metadata.labels)
+    if (labels.kind == "span") != (metadata.reading is not None):
+        raise ModelFileError("its metadata has answers to find but not how, or the other way round")
+    if labels.kind == "span" and metadata.text.max_len < MIN_LENGTH:
+        raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_LENGTH} are needed")
     vocabulary = _vocabulary(entries)
     session = _session(data, num_threads)
     inputs = {item.name: (item.type, len(item.shape), item.shape) for item in session.get_inputs()}
@@ -220,7 +226,7 @@ def _try_out(model: OpenModel) -> None:
     length = min(2, model.metadata.text.max_len)
     index = np.array([[1, 1], [1, 0]], np.int32)[:, :length]
     logits = model.logits(rows, index)
-    expected = (2, length, len(model.labels)) if model.labels.kind == "iob" else (2, len(model.labels))
+    expected = (2, length, len(model.labels)) if model.labels.of_tokens else (2, len(model.labels))
     if logits.shape != expected or logits.dtype != np.float32:
         raise ModelFileError(
             f"{model.name}: the graph answers with logits {logits.shape}; "

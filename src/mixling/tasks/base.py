@@ -16,7 +16,7 @@ from mixling.config import Config
 from mixling.models.model import Output
 from mixling.text.labels import LabelSet
 
-TaskName = Literal["classification", "multi_label", "tagging"]
+TaskName = Literal["classification", "multi_label", "tagging", "question_answering"]
 
 
 class LossConfig(Config):

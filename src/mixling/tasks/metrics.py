@@ -260,8 +260,10 @@ def tagging_report(
 
 
 def format_table(metrics: Metrics) -> str:
-    """The summary and the table of classes as plain text columns; of many classes the 40 of lowest F1."""
+    """The summary and the table of classes (if any) as plain text columns; of many classes the 40 of lowest F1."""
     rows = list(metrics.per_class)
+    if not rows:
+        return metrics.summary()
     remark = ""
     if len(rows) > TABLE_ROWS:
         # The worst are what one looks for; a class without a case in the data tells nothing and comes last.

@@ -154,11 +154,7 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[Text], *, offsets: bool = False) -> list[Encoded]:
         """Encode texts; words beyond `max_len` are left out and the answer says so."""
-        full = self._size > self._max_table
-        if full and not self._keep:
-            self.generation += 1
-            self._start_table()
-            full = False
+        full = self._make_room()
         split = [self._split(text, offsets) for text in texts]
         if self.config.tokens == "units":
             return [self._encoded_units(text, *item, full) for text, item in zip(texts, split, strict=True)]
@@ -173,6 +169,14 @@ class TextEncoder:
             Encoded(np.array(row or [EMPTY], np.int32), spans, cut, self.generation)
             for row, (_, spans, cut) in zip(rows, split, strict=True)
         ]
+
+    def spell(self, texts: Sequence[Sequence[_Word]]) -> list[list[list[int]]]:
+        """Of words that were split before, the rows of each: one, or where tokens are units one for each unit."""
+        self._make_room()
+        self._add(word for words in texts for word in words)
+        if self.config.tokens == "units":
+            return [[self._spelled[word] for word in words] for words in texts]
+        return [[[self._ids[word]] for word in words] for words in texts]
 
     def bags(self, rows: npt.NDArray[np.integer]) -> Bags:
         """The bags of rows of the word table; row 0 is padding and has none."""
@@ -258,13 +262,13 @@ class TextEncoder:
         (first, _, cut_a), (second, _, cut_b) = (self._split(text, False) for text in pair)
         cut = cut_a or cut_b
         if self.config.segments or self.config.overlap:
-            first, second = self._marked(first, second)
+            first, second = self.marked(first, second)
         if self.config.tokens == "words":
             first, second, shortened = _fit_pair(first, second, self.config.max_len)
             cut = cut or shortened
         return [*first, _SPECIAL[SEPARATOR], *second], None, cut
 
-    def _marked(self, first: Sequence[_Word], second: Sequence[_Word]) -> tuple[list[_Word], list[_Word]]:
+    def marked(self, first: Sequence[_Word], second: Sequence[_Word]) -> tuple[list[_Word], list[_Word]]:
         """The words of both texts with their marks; those of unmarked words are 0, and left out."""
         sides = [[_string(word) for word in side] for side in (first, second)]
         shared: set[str] = set()
@@ -282,6 +286,14 @@ class TextEncoder:
 
     def _too_long(self, words: Sequence[str]) -> bool:
         return any(len(word) > self.config.max_word_chars for word in words)
+
+    def _make_room(self) -> bool:
+        """Empty a full table, where that is allowed; whether it is full all the same."""
+        full = self._size > self._max_table
+        if full and not self._keep:
+            self.generation += 1
+            self._start_table()
+        return full and self._keep
 
     def _start_table(self) -> None:
         self._projector = Projector(self.config.projection, self.vocabulary)  # its units would grow without end, too

@@ -16,7 +16,7 @@ import numpy as np
 
 from mixling.errors import DataError, ModelFileError, near_miss
 
-LabelKind = Literal["single", "multi", "iob"]
+LabelKind = Literal["single", "multi", "iob", "span"]
 Targets = np.ndarray | list[np.ndarray]
 
 _IOB_TAG = re.compile(r"O|[BI]-\S.*", re.DOTALL)
@@ -37,16 +37,37 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer to a question, as it stands in the context; empty where there is none.
+
+    start, end: its characters, the end excluded; None where there is none.
+    score: the probability of what is told, an answer or none, among all answers that the context could give and none.
+    """
+
+    text: str
+    start: int | None
+    end: int | None
+    score: float
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the question has no answer in the context."""
+        return self.start is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What a user gets for one text; fields that do not belong to the task are None.
 
     Attributes:
-        truncated: the text was longer than the model reads, so its end had no part in the answer.
+        truncated: the text was longer than the model reads, so its end had no part in the answer; where questions are
+            answered, the question was (contexts are read to their end).
         label: the most probable class (single).
         labels: the classes whose probability reaches the threshold, in the order of the label set (multi).
         probabilities: class name to probability (single, multi).
         spans: the spans found, with character offsets (tagging).
         tokens, tags: the words and the IOB tag of each (tagging).
+        answer: to the question (question answering).
     """
 
     truncated: bool
@@ -56,6 +77,7 @@ class Prediction:
     spans: tuple[Span, ...] | None = None
     tokens: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
+    answer: Answer | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values only, without the fields that are None."""
@@ -72,6 +94,9 @@ class Prediction:
             out["tokens"] = list(self.tokens)
         if self.tags is not None:
             out["tags"] = list(self.tags)
+        if (answer := self.answer) is not None:
+            out |= {"answer": answer.text, "start": answer.start, "end": answer.end, "score": answer.score}
+            out["no_answer"] = answer.is_none
         out["truncated"] = self.truncated
         return out
 
@@ -82,7 +107,8 @@ class LabelSet:
 
     Args:
         names: distinct, not empty. For `iob` the first is `O`, each other `B-type` or `I-type`.
-        kind: `single` (one class a text), `multi` (any number of them), `iob` (one tag a token).
+        kind: `single` (one class a text), `multi` (any number of them), `iob` (one tag a token), `span` (no classes but
+            the two ends of an answer, of which each token has two numbers).
 
     Raises:
         DataError: the names break one of these rules, or there are too few of them to tell anything apart.
@@ -102,6 +128,8 @@ class LabelSet:
             seen.add(name)
         if not self.names:
             raise DataError("there are no labels; give at least one labelled row")
+        if self.kind == "span" and self.names != ("start", "end"):
+            raise DataError(f"got the labels {', '.join(self.names)}; where answers are found they are start and end")
         if self.kind == "iob" and self.names[0] != "O":
             raise DataError(f"the first tag of the label set is {self.names[0]!r}; it must be 'O'")
         if len(self.names) == 1 and self.kind == "single":
@@ -153,6 +181,11 @@ class LabelSet:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def of_tokens(self) -> bool:
+        """Whether the logits are of tokens, (N, C), not of texts."""
+        return self.kind in ("iob", "span")
+
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {name: index for index, name in enumerate(self.names)}
@@ -194,7 +227,7 @@ class LabelSet:
         values = np.asarray(logits, dtype=np.float64)
         assert values.shape[-1] == len(self.names), f"{values.shape[-1]} logits for {len(self.names)} labels"
         if not np.isfinite(values).all():
-            raise _not_finite()
+            raise not_finite()
         if self.kind == "multi":
             small = np.exp(-np.abs(values))
             return np.where(values >= 0, 1.0, small) / (1.0 + small)
@@ -209,7 +242,7 @@ class LabelSet:
         values = logits.tolist()
         assert len(values) == len(self.names), f"{len(values)} logits for {len(self.names)} labels"
         if not math.isfinite(sum(values)):
-            raise _not_finite()
+            raise not_finite()
         if self.kind == "multi":
             row = [_sigmoid(value) for value in values]
             best = 0
@@ -292,5 +325,6 @@ def _sigmoid(value: float) -> float:
     return (1.0 if value >= 0 else small) / (1.0 + small)
 
 
-def _not_finite() -> ModelFileError:
+def not_finite() -> ModelFileError:
+    """The error of a model whose answer is none."""
     return ModelFileError("the model answered with a logit that is not finite: it is damaged, or its training diverged")

@@ -7,13 +7,14 @@ import numpy.typing as npt
 import torch
 
 from mixling.data.batches import TextSet, collate, length_batches
+from mixling.data.windows import WindowSet
 from mixling.models.model import Model
 from mixling.tasks.base import Task
 from mixling.text.labels import Targets
 
 
 @torch.inference_mode()
-def predict_logits(model: Model, texts: TextSet, *, batch_size: int = 512) -> list[npt.NDArray[np.float32]]:
+def predict_logits(model: Model, texts: TextSet | WindowSet, *, batch_size: int = 512) -> list[npt.NDArray[np.float32]]:
     """The logits of each text, (C,) or (N, C), as float32; the model is left in evaluation mode."""
     model.eval()
     device = next(model.parameters()).device

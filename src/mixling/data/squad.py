@@ -1,0 +1,117 @@
+"""The files of SQuAD 1.1 and 2.0, and of what has their form (XQuAD, MLQA, ...): one JSON object, a row a question."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
+
+from mixling.data.rows import OnBadRow, Row, explain
+from mixling.errors import DataError
+
+MAX_BYTES = 1 << 31
+_HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[')
+_FORM = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers"}]}]}]}'
+
+
+def is_squad(data: BinaryIO) -> bool:
+    """Whether a file begins as SQuAD's do; it is not read, only looked into."""
+    try:
+        return bool(_HEAD.match(cast(io.BufferedReader, data).peek(512)[:512]))
+    except (EOFError, OSError, zlib.error):  # a damaged gzip file, of which its reader tells
+        return False
+
+
+def read_squad(data: BinaryIO, path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
+    """Rows with the columns id, question and context, and answers where they are known; the line is the number of the
+    question.
+
+    A question with `is_impossible` has no answers; plausible ones are not read.
+
+    Raises:
+        DataError: the file is not JSON of this form, always; a paragraph or question that lacks something, or an id
+            that stands twice, unless `on_bad_row` skips it.
+    """
+    seen: set[str] = set()
+    number = 0
+    for place, article in _items(_parsed(data, path), "data", "", path):
+        for inner, paragraph in _items(article, "paragraphs", place, path):
+            try:
+                context = _text(paragraph, "context", inner, path)
+            except DataError as error:
+                on_bad_row(error)
+                continue
+            for where, question in _items(paragraph, "qas", inner, path):
+                number += 1
+                try:
+                    row = _row(question, context, where, path)
+                    if row["id"] in seen:
+                        raise _fault(f"{where}: the id {row['id']!r} stands twice; give each question its own", path)
+                except DataError as error:
+                    on_bad_row(error)
+                    continue
+                seen.add(row["id"])
+                yield Row(row, path, number, own_columns=True)
+    if not number:
+        raise DataError(f"has no questions; the form is {_FORM}", path=path)
+
+
+def _parsed(data: BinaryIO, path: str) -> Any:
+    try:
+        content = data.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise DataError(f"is larger than {MAX_BYTES >> 30} GiB; divide it, or write one question a line", path=path)
+        return json.loads(content)
+    except (EOFError, OSError, zlib.error) as error:
+        message = explain(error)
+    except UnicodeDecodeError as error:
+        message = f"byte {error.start + 1} is not UTF-8; convert it, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
+    except json.JSONDecodeError as error:
+        message = f"line {error.lineno}, column {error.colno}: bad JSON: {error.msg}; the form is {_FORM}"
+    except RecursionError:
+        message = f"is nested too deeply; the form is {_FORM}"
+    raise DataError(message, path=path)
+
+
+def _items(values: Any, key: str, place: str, path: str) -> Iterator[tuple[str, Any]]:
+    """The items of a list with their places; what is no list is a fault of the file."""
+    where = f"{place}.{key}" if place else key
+    if not isinstance(values, dict) or key not in values:
+        got = "is not an object" if not isinstance(values, dict) else f"has no key {key!r}"
+        raise DataError(f"{place or 'the file'} {got}; the form is {_FORM}", path=path)
+    if not isinstance(values[key], list):
+        raise DataError(f"{where} is not a list; the form is {_FORM}", path=path)
+    for number, item in enumerate(values[key]):
+        yield f"{where}[{number}]", item
+
+
+def _text(values: Any, key: str, place: str, path: str) -> str:
+    if not isinstance(values, dict):
+        raise _fault(f"{place} is not an object", path)
+    value = values.get(key)
+    if not isinstance(value, str) or not value.strip():
+        got = "is empty" if value is None or isinstance(value, str) else f"is {str(value)[:40]}"
+        raise _fault(f"{place}: {key!r} {got if key in values else 'is missing'}; a text is needed", path)
+    return value
+
+
+def _row(values: Any, context: str, place: str, path: str) -> dict[str, Any]:
+    name = _text(values, "id", place, path)
+    try:
+        row: dict[str, Any] = {"id": name, "question": _text(values, "question", place, path), "context": context}
+    except DataError:
+        raise _fault(f"{place} (id {name!r}): 'question' is missing or empty; a text is needed", path) from None
+    if values.get("is_impossible") and values.get("answers"):
+        raise _fault(f"{place} (id {name!r}): is_impossible is true, but there are answers; only one can be", path)
+    if values.get("is_impossible"):
+        row["answers"] = []
+    elif "answers" in values:
+        row["answers"] = values["answers"]
+    return row
+
+
+def _fault(message: str, path: str) -> DataError:
+    return DataError(f"{message}; correct it or pass --on-bad-row skip", path=path)

@@ -1,0 +1,123 @@
+"""How good answers are: exact match and F1, as SQuAD's evaluation defines them (Rajpurkar et al. 2016 and 2018).
+
+Answers are compared in lower case, without ASCII punctuation, the words a, an, the, and repeated white space. That is
+English: in other languages articles stay, other punctuation stays, and what is written without spaces is one word, so
+that F1 there is little more than exact match. Published numbers of such languages may come from other definitions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixling.errors import DataError
+from mixling.tasks.metrics import Metrics
+from mixling.text.answers import Answers, Found
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerMetrics(Metrics):
+    """Scores of answers to `n` questions, from 0 to 1; no answer is the right one where there is none.
+
+    Attributes:
+        exact_match: the part of the questions whose answer is one of the right ones, normalised.
+        f1: the mean over questions of the overlap of words with the nearest right answer.
+        answerable_exact_match, answerable_f1: of the questions that have an answer (HasAns); None where all have, or
+            none.
+        unanswerable_accuracy: of the others (NoAns), the part that was told to have none; None where all have one.
+    """
+
+    n_unanswerable: int
+    exact_match: float
+    f1: float
+    answerable_exact_match: float | None
+    answerable_f1: float | None
+    unanswerable_accuracy: float | None
+
+    def summary(self) -> str:
+        parts = ""
+        if self.unanswerable_accuracy is not None:
+            parts = f", {self.n_unanswerable} without answer: accuracy {self.unanswerable_accuracy:.4f}"
+        if self.answerable_f1 is not None:
+            parts += f", others: exact match {self.answerable_exact_match:.4f}, F1 {self.answerable_f1:.4f}"
+        return f"exact match {self.exact_match:.4f}, F1 {self.f1:.4f}, {self.n} questions{parts}"
+
+
+def normalise_answer(text: str) -> str:
+    """Lower case, no punctuation, no articles, single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def score_answer(text: str, right: Answers) -> tuple[float, float]:
+    """Exact match and F1 of one answer, empty for none, each the greatest over the right answers.
+
+    Right answers of which normalising leaves nothing do not count, unless all are so; then the right one is none.
+    """
+    given = normalise_answer(text)
+    golds = [gold for gold in map(normalise_answer, right.texts) if gold] or [""]
+    return float(given in golds), max(_overlap(given, gold) for gold in golds)
+
+
+def _overlap(given: str, gold: str) -> float:
+    if not given or not gold:
+        return float(given == gold)
+    words, wanted = given.split(), gold.split()
+    common = sum((Counter(words) & Counter(wanted)).values())
+    return 2 * common / (len(words) + len(wanted))
+
+
+def answer_report(answers: Sequence[str], right: Sequence[Answers]) -> AnswerMetrics:
+    """Score answers, empty ones for none.
+
+    Raises:
+        DataError: there is no question.
+    """
+    if not answers:
+        raise DataError("there is nothing to evaluate: got no rows; give at least one question with its answers")
+    scores = np.array([score_answer(text, gold) for text, gold in zip(answers, right, strict=True)])
+    has = np.array([bool(gold.texts) for gold in right])
+    exact, f1 = scores.mean(0).tolist()
+    mixed = has.any() and not has.all()
+    return AnswerMetrics(
+        n=len(answers),
+        per_class=(),
+        n_unanswerable=int((~has).sum()),
+        exact_match=exact,
+        f1=f1,
+        answerable_exact_match=float(scores[has, 0].mean()) if mixed else None,
+        answerable_f1=float(scores[has, 1].mean()) if mixed else None,
+        unanswerable_accuracy=float(scores[~has, 0].mean()) if not has.all() else None,
+    )
+
+
+def choose_threshold(found: Sequence[Found], told: Sequence[str], right: Sequence[Answers]) -> float:
+    """The threshold on the margin of no answer that gives the greatest mean F1.
+
+    Midway between two questions' margins, so that it does not hang on the last bits of a number; of equally good ones
+    the least, which says "no answer" most often.
+
+    Args:
+        told: what was found, as text.
+    """
+    known = [i for i, item in enumerate(found) if item.span is not None]  # the others have no answer in any case
+    known.sort(key=lambda i: found[i].margin)
+    margins = [found[i].margin for i in known]
+    if not margins:
+        return 0.0
+    gains = []
+    for i in known:
+        gains.append(score_answer(told[i], right[i])[1] - score_answer("", right[i])[1])
+    cuts = [margins[0] - 1, *((a + b) / 2 for a, b in itertools.pairwise(margins)), margins[-1] + 1]
+    totals = np.cumsum([0.0, *gains])
+    # Between equal margins no threshold can stand.
+    allowed = np.array([True, *(a < b for a, b in itertools.pairwise(margins)), True])
+    return float(cuts[int(np.where(allowed, totals, -np.inf).argmax())])

@@ -1,0 +1,98 @@
+"""Training on questions: what a batch holds, and that a small model learns to answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mixling.data.examples import Example
+from mixling.data.store import ExampleStore
+from mixling.data.windows import WindowSet
+from mixling.models.model import build_model
+from mixling.tasks.base import LossConfig
+from mixling.tasks.question_answering import QuestionAnswering
+from mixling.text.answers import ANSWER_ENDS, Answers, Found
+from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.windows import ReadingConfig
+from mixling.training.loop import Trainer
+from mixling.training.optim import OptimConfig
+from mixling.training.questions import QuestionData, question_data
+from mixling.training.recipe import TrainConfig
+
+from .conftest import model_config
+
+NAMES = ["anna", "bob", "carla", "dora", "emil", "fred", "gina", "hugo"]
+
+
+def questions(*, unanswerable: bool = False) -> ExampleStore:
+    """Who has what, in contexts of two windows of the tiny model; with `unanswerable` also who has nothing."""
+
+    def example(i: int) -> Example:
+        owner, other = NAMES[i % 8], NAMES[(i + 3) % 8]
+        context = f"the {other} has one dog . so the {owner} has {i % 8} cats . and that is all"
+        if unanswerable and i >= 8:
+            return Example((f"what has {NAMES[(i + 1) % 8]}", context), None, "a", i + 1, None, Answers((), ()))
+        answer = Answers((f"{i % 8} cats",), (context.index("cats") - 2,))
+        return Example((f"what has {owner}", context), None, "a", i + 1, None, answer)
+
+    return ExampleStore.from_examples(map(example, range(16 if unanswerable else 8)))
+
+
+def data_of(store: ExampleStore, *, reading: ReadingConfig | None = None, word_dropout: float = 0.0) -> QuestionData:
+    config = model_config().text
+    encoder = TextEncoder(config, train_vocabulary(store.sample_texts(1 << 16, 0), config))
+    task = QuestionAnswering(ANSWER_ENDS, LossConfig(label_smoothing=0))
+    return question_data(
+        task, store, store, encoder, reading or ReadingConfig(), word_dropout=word_dropout, say=lambda message: None
+    )
+
+
+def test_word_dropout_spares_the_separator() -> None:
+    data = data_of(questions(), word_dropout=0.9)
+    indices = np.arange(len(data))
+    batch, targets, weights = data.batch(indices, indices, seed=0, step=1)
+    assert weights is None
+    assert targets.tolist() == data.train.targets.tolist()
+    dropped = (batch.index == 0) & batch.mask
+    assert dropped.float().sum() > 0.5 * batch.mask.sum()
+    assert not dropped[torch.arange(len(data)), targets[:, 0]].any()
+
+
+def test_a_process_works_on_its_part_of_the_batch() -> None:
+    data = data_of(questions(), word_dropout=0.5)
+    indices = np.array([3, 1, 2, 0])
+    whole, targets, _ = data.batch(indices, np.arange(4), seed=0, step=1)
+    part, of_part, _ = data.batch(indices, np.array([1, 3]), seed=0, step=1)
+    assert of_part.tolist() == targets[[1, 3]].tolist()
+    width = part.mask.shape[1]
+    assert ((part.index == 0) == (whole.index[[1, 3], :width] == 0)).all()
+
+
+@pytest.mark.parametrize("unanswerable", [False, True])
+def test_a_small_model_learns_the_answers(unanswerable: bool, run_folder: Path) -> None:
+    data = data_of(questions(unanswerable=unanswerable))
+    config = TrainConfig(steps=150, evaluations=3, batch_size=64, optim=OptimConfig(lr=0.02))
+    model = build_model(model_config(dropout=0), num_outputs=2, output="tokens", seed=0)
+    history = Trainer(model, data, config, folder=run_folder).fit()
+    assert history[-1]["dev_f1"] > 0.95
+    assert history[-1]["dev_loss"] < 0.2 * history[0]["dev_loss"] + 0.1
+    assert ("dev_unanswerable_accuracy" in history[-1]) == unanswerable
+
+
+def test_a_threshold_is_chosen_only_where_questions_lack_answers_and_none_is_given() -> None:
+    found = [Found(span=(0, 3), margin=margin, probability=0.5, no_answer=0.5) for margin in np.linspace(-1, 1, 16)]
+    assert data_of(questions()).settled(found[:8]).threshold is None
+    chosen = data_of(questions(unanswerable=True)).settled(found)
+    assert chosen.threshold is not None
+    given = ReadingConfig(threshold=7.0)
+    assert data_of(questions(unanswerable=True), reading=given).settled(found) == given
+
+
+def test_windows_know_their_rows() -> None:
+    data = data_of(questions())
+    assert isinstance(data.train, WindowSet)
+    assert len(data) > 8
+    assert {data.where(i) for i in range(len(data))} == {("a", line) for line in range(1, 9)}
