@@ -32,7 +32,7 @@ from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 
 DEPTHS = {"transformer": (1, 3, 6), "gmlp": (1, 4, 8), "amlp": (1, 3, 6)}
-ABLATION = {"transformer": "BERT, relative positions", "gmlp": "gMLP, multiplicative, split", "amlp": "aMLP"}
+ABLATION = {"transformer": "Transformer, relative positions", "gmlp": "gMLP, multiplicative, split", "amlp": "aMLP"}
 
 
 def draw(points: dict[str, list[dict[str, Any]]], laws: dict[str, tuple[float, float]], path: Path) -> None:
