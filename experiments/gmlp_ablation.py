@@ -1,7 +1,8 @@
 """gMLP, Table 3 in small: what the spatial unit's form is worth in perplexity, beside attention and MLP-Mixer.
 
 Paper (C4, 128 tokens, 92 to 112 million parameters): BERT base 4.37, and 4.26 with relative positions, 5.64 without
-content; MLP-Mixer 5.34; gMLP linear 5.14, additive 4.97, multiplicative 4.53, multiplicative and split 4.35. Here, so that two cores can do it: IMDB reviews, 8,192 units trained on them, 128 tokens, width 128, and bodies of
+content; MLP-Mixer 5.34; gMLP linear 5.14, additive 4.97, multiplicative 4.53, multiplicative and split 4.35.
+Here, so that two cores can do it: IMDB reviews, 8,192 units trained on them, 128 tokens, width 128, and bodies of
 the size of three layers of BERT (590 thousand parameters; without content it has fewer, as in the paper).
 
     python experiments/gmlp_ablation.py --data ../shared/data --runs runs/gmlp        # 1.5 hours of one core
