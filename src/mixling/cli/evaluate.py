@@ -50,9 +50,11 @@ def evaluate(
 ) -> None:
     """Measure a saved model on labelled rows.
 
-    A label that the model does not know is a bad row. Torch is not needed.
+    A label that the model does not know is a bad row. Torch is not needed. Of a folder of `mixling pretrain` the
+    perplexity on unlabelled text is measured, with torch.
     """
     from mixling.cli.rows import columns_for
+    from mixling.cli.show import is_pretraining
     from mixling.data.examples import read_examples
     from mixling.data.rows import OnBadRow
     from mixling.runtime.predictor import Predictor
@@ -61,6 +63,15 @@ def evaluate(
 
     if "-" in files:
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
+    if is_pretraining(model):
+        from mixling.runs.pretrained import evaluate_text
+
+        measures = evaluate_text(model, files, text=text or "text")
+        put(f"perplexity {measures['perplexity']:.3f}, accuracy {measures['accuracy']:.4f} on hidden tokens, ")
+        put(f"{measures['tokens']:,.0f} tokens\n")
+        if out is not None:
+            write_json(out, {"model": model, "files": files, **measures})
+        return
     predictor = Predictor(model, num_threads=threads)
     if confusion is not None and predictor.labels.kind != "single":
         raise ConfigError("--confusion: only texts with one label each have a confusion matrix")

@@ -63,8 +63,9 @@ def pretrain(
     from mixling.cli.progress import TrainingProgress
     from mixling.cli.train import present
     from mixling.runs.config import RUN_FILE, read_record
-    from mixling.runs.pretrain import KIND, PretrainConfig
+    from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.pretrain import pretrain as run
+    from mixling.runs.pretrained import KIND
     from mixling.training.distributed import processes
 
     if resume and overwrite:

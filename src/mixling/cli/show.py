@@ -36,6 +36,8 @@ def describe(model: str) -> dict[str, Any]:
     """
     from mixling.runtime.session import FILE_NAME, open_model
 
+    if is_pretraining(model):
+        return _describe_pretraining(Path(model))
     opened = open_model(model)
     metadata = opened.metadata
     file = Path(model) / FILE_NAME if Path(model).is_dir() else Path(model)
@@ -58,6 +60,29 @@ def describe(model: str) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
+def is_pretraining(model: str) -> bool:
+    """Whether it is the folder of a finished `mixling pretrain`, which holds no file that predicts."""
+    folder = Path(model)
+    if not (folder / "config.json").is_file() or (folder / "model.onnx").exists():
+        return False
+    return _read(folder / "config.json", lambda saved: None).get("kind") == "pretraining"
+
+
+def _describe_pretraining(folder: Path) -> dict[str, Any]:
+    saved = _read(folder / "config.json", lambda saved: (_body(saved["model"]), saved["parameters"]))
+    measures = _read(folder / "metrics.json", lambda saved: (_dev(saved["dev"]), _best(saved["best"])))
+    weights = folder / "model.safetensors"
+    return {
+        "file": str(weights),
+        "file_bytes": weights.stat().st_size if weights.exists() else 0,
+        "task": "none yet: pretrained; mixling train ROWS --from begins with it",
+        "parameters": saved["parameters"],
+        "text": saved["model"]["text"],
+        "model": saved["model"],
+        **{key: value for key, value in measures.items() if key in ("best", "dev")},
+    }
+
+
 def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
     """The file's values, nothing where there is none; `use` does with them what is done later."""
     try:
@@ -75,18 +100,20 @@ def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
 def _for_people(facts: dict[str, Any]) -> str:
     from mixling.cli.answers import printable
 
-    labels, text = facts["labels"], facts["text"]
-    names = ", ".join(printable(name) for name in labels[:_SHOWN_LABELS])
-    more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
+    text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
     projection = ", ".join(f"{key} {value}" for key, value in text["projection"].items() if key != "type")
-    lines = [
-        ("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB, written by {facts['written_by']}"),
-        ("task", facts["task"]),
-        ("labels", f"{len(labels)}: {names}{more}")
-        if "reading" not in facts
-        else ("answers", _reading(facts["reading"])),
-        ("parameters", f"{facts['parameters']:,}, {facts['precision']}"),
-        ("text", f"up to {text['max_len']} {text['tokens']}, {facts['vocabulary_units']:,} units"),
+    lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB{by}"), ("task", facts["task"])]
+    if "reading" in facts:
+        lines.append(("answers", _reading(facts["reading"])))
+    elif "labels" in facts:
+        labels = facts["labels"]
+        names = ", ".join(printable(name) for name in labels[:_SHOWN_LABELS])
+        more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
+        lines.append(("labels", f"{len(labels)}: {names}{more}"))
+    units = f", {facts['vocabulary_units']:,} units" if "vocabulary_units" in facts else ""
+    lines += [
+        ("parameters", f"{facts['parameters']:,}, {facts.get('precision', 'float32')}"),
+        ("text", f"up to {text['max_len']} {text['tokens']}{units}"),
         ("projection", f"{text['projection']['type']}: {projection}"),
     ]
     if "model" in facts:

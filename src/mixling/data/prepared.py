@@ -85,6 +85,12 @@ def sample_documents(config: CorpusConfig, *, limit: int = _SAMPLE_BYTES) -> Ite
         yield document
 
 
+def encode_documents(documents: Iterable[str], encoder: TextEncoder) -> Tokens:
+    """Documents as tokens in memory."""
+    parts = [(rows, begins) for _, rows, begins, _ in _encoded(documents, encoder)]
+    return Tokens(np.concatenate([rows for rows, _ in parts]).astype(np.uint32), np.concatenate([b for _, b in parts]))
+
+
 def prepare(config: CorpusConfig, encoder: TextEncoder, folder: Path, say: Callable[[str], None]) -> Prepared:
     """Encode all documents into files of a folder.
 
@@ -188,6 +194,17 @@ def _write(documents: Iterable[str], encoder: TextEncoder, config: CorpusConfig,
     """Encode documents; returns how many were too long."""
     cut = 0
     limit = int(config.dev_fraction * (1 << 64))
+    for document, rows, begins, truncated in _encoded(documents, encoder):
+        held_out = not config.dev and dev.count < config.dev_tokens and _hash(document, "dev") < limit
+        (dev if held_out else train).add(rows, begins)
+        cut += truncated
+    return cut
+
+
+def _encoded(
+    documents: Iterable[str], encoder: TextEncoder
+) -> Iterator[tuple[str, npt.NDArray[np.int32], npt.NDArray[np.bool_], bool]]:
+    """Each document, its rows with a separator at the end, which of them begin a word, and whether it was cut."""
     stream = iter(documents)
     while chunk := list(islice(stream, _CHUNK)):
         for document, encoded in zip(chunk, encoder.encode(chunk), strict=True):
@@ -196,10 +213,7 @@ def _write(documents: Iterable[str], encoder: TextEncoder, config: CorpusConfig,
             if encoded.starts is not None:
                 begins[:-1] = False
                 begins[encoded.starts] = True
-            held_out = not config.dev and dev.count < config.dev_tokens and _hash(document, "dev") < limit
-            (dev if held_out else train).add(rows, begins)
-            cut += encoded.truncated
-    return cut
+            yield document, rows, begins, encoded.truncated
 
 
 def _hash(document: str, purpose: str) -> int:

@@ -30,13 +30,14 @@ from mixling.models.presets import PRESETS
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, RUN_FILE, WEIGHTS_FILE, provenance
 from mixling.runs.folder import CARD_FILE, METRICS_FILE, WRITTEN
 from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
+from mixling.runs.pretrained import KIND
 from mixling.storage import remove, remove_leftovers, write_atomic, write_json
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import FIRST, TextConfig, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import Units
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets, word_targets
+from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, unit_targets, word_targets
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
@@ -44,13 +45,9 @@ from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig
 from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
-KIND = "pretraining"
 CORPUS_FOLDER = "corpus"
 SPECIALS = ("[SEP]", MASK_WORD)
 DEFAULT_MODEL = "gmlp-tiny"
-_MAX_DOCUMENT = 1_000_000  # words
-_MAX_WORDS = 1 << 22  # different ones
-
 # AdamW's eps, weight decay and the linear decay are those of gMLP, appendix; the rate is for the small models.
 RECIPE = TrainConfig(
     optim=OptimConfig(lr=1e-3, table_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
@@ -204,10 +201,7 @@ def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEnco
                     "leave out --vocabulary to train one on the text"
                 )
     text = text.for_vocabulary(vocabulary)
-    whole = text.model_copy(update={"max_len": _MAX_DOCUMENT})
-    encoder = TextEncoder(whole, vocabulary, max_table=_MAX_WORDS, keep=True)
-    encoder.learn([MASK_WORD])
-    return text, encoder
+    return text, document_encoder(text, vocabulary)
 
 
 def _fingerprint(config: PretrainConfig, prepared: Prepared, vocabulary: Vocabulary) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,9 +12,17 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mixling.config import parse
+from mixling.data.batches import Batch
+from mixling.data.corpora import read_texts
+from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
+from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
+from mixling.text.vocabulary import Vocabulary
+from mixling.training.corpus import MaskedText, document_encoder, measure_masked, named_targets, unit_targets
+
+KIND = "pretraining"  # of a run, as its files say it
 
 # Of a run that begins with a pretrained model; chosen on the dev split of SST-2.
 FINE_TUNING: dict[str, Any] = {
@@ -74,6 +83,44 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
         )
         raise ConfigError(f"{folder}: {name} has the shape {shapes[1]}, the model needs {shapes[0]}{why}")
     model.load_state_dict({**model.state_dict(), **weights})
+
+
+def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:
+    """Perplexity and accuracy of a pretrained model on other text, a part of which is hidden as in its own held-out.
+
+    Raises:
+        DataError: a file that cannot be used.
+        ModelFileError: the folder is not complete, or damaged.
+    """
+    path = Path(folder)
+    saved = _read(path)
+    try:
+        config = parse(ModelConfig, saved["model"], where=str(path / CONFIG_FILE))
+        objective = parse(MaskedLMConfig, saved["objective"], where=str(path / CONFIG_FILE))
+        model = build_model(config, num_outputs=int(saved["num_outputs"]), output="units")
+        model.load_state_dict(load_file(path / WEIGHTS_FILE))
+        vocabulary = Vocabulary.load(str(path / Path(str(saved["vocabulary"])).name))
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ModelFileError(f"{folder}: is not complete: {str(error).splitlines()[0]}") from None
+    encoder = document_encoder(config.text, vocabulary)
+    tokens = encode_documents(read_texts(sources, text=text), encoder)
+    words = saved.get("words")
+    data = MaskedText(
+        objective=MaskedLM(),
+        config=objective,
+        encoder=encoder,
+        train=tokens,
+        dev=tokens,
+        length=config.text.max_len,
+        targets=unit_targets(encoder) if words is None else named_targets(encoder, words),
+    )
+    model.eval()
+
+    def forward(batch: Batch) -> Tensor:
+        return model(batch.positions, batch.weights, batch.index, batch.mask, batch.starts)
+
+    measures, loss = measure_masked(data.masked_dev(), forward)
+    return {**measures, "loss": loss, "tokens": float(len(tokens.rows))}
 
 
 def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tensor], wanted: int) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +17,23 @@ from mixling.data.prepared import Tokens
 from mixling.errors import TrainingError
 from mixling.models.model import Model
 from mixling.tasks.masked_lm import NO_TARGET, MaskedLM, MaskedLMConfig, count_hits
-from mixling.text.encoder import FIRST, TextEncoder
+from mixling.text.encoder import FIRST, TextConfig, TextEncoder
 from mixling.text.fingerprint import Units
+from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import Forward, TrainingData
 
 MASK_WORD = "[MASK]"  # the first word that a corpus's encoder learns: row `FIRST`
 _DEV_BATCH = 64
+_MAX_DOCUMENT = 1_000_000  # words
+_MAX_WORDS = 1 << 22  # different ones
+
+
+def document_encoder(text: TextConfig, vocabulary: Vocabulary) -> TextEncoder:
+    """An encoder of whole documents, which never forgets a word and knows `MASK_WORD`."""
+    whole = text.model_copy(update={"max_len": _MAX_DOCUMENT})
+    encoder = TextEncoder(whole, vocabulary, max_table=_MAX_WORDS, keep=True)
+    encoder.learn([MASK_WORD])
+    return encoder
 
 
 def unit_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
@@ -31,6 +42,13 @@ def unit_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
     targets = encoder.bags(np.arange(len(encoder))).positions[:, 0].astype(np.int64)
     targets[: FIRST + 1] = -1
     return targets
+
+
+def named_targets(encoder: TextEncoder, words: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Of each row of the encoder's table its place in `words`; negative for the others."""
+    places = {word: place for place, word in enumerate(words)}
+    found = [places.get(word, -1) for word in encoder.table_words()]
+    return np.array([-1] * FIRST + found, np.int64)
 
 
 def word_targets(encoder: TextEncoder, tokens: Tokens, count: int) -> npt.NDArray[np.int64]:
