@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from mixling.models.presets import PRESETS, model_config
     from mixling.runtime.predictor import Predictor
     from mixling.text.encoder import TextConfig, TextEncoder
-    from mixling.text.labels import Prediction, Span
+    from mixling.text.labels import Answer, Prediction, Span
 
 _HOMES = {
+    "Answer": "text.labels",
     "UserError": "errors",
     "TextClassifier": "estimators",
     "TokenLabeller": "estimators",
@@ -36,6 +37,7 @@ _HOMES = {
 
 __all__ = [
     "PRESETS",
+    "Answer",
     "ModelConfig",
     "Prediction",
     "Predictor",
