@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from mixling.models.presets import PRESETS, model_config
     from mixling.runtime.predictor import Predictor
     from mixling.text.encoder import TextConfig, TextEncoder
-    from mixling.text.labels import Prediction, Span
+    from mixling.text.labels import Answer, Prediction, Span
     from mixling.training.observers import Observer, Observers, Step
 
 _HOMES = {
+    "Answer": "text.labels",
     "UserError": "errors",
     "TextClassifier": "estimators",
     "TokenLabeller": "estimators",
@@ -40,6 +41,7 @@ _HOMES = {
 
 __all__ = [
     "PRESETS",
+    "Answer",
     "ModelConfig",
     "Observer",
     "Observers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from conftest import environment  # type: ignore[import-not-found]
 
 Call = Callable[..., Any]
 SMALL = ("--set", "model.dim=16", "--set", "model.num_layers=2", "--set", "model.text.max_len=12")
@@ -106,7 +105,8 @@ def test_a_signal_saves_and_resume_needs_no_file(call: Call, text: Path, tmp_pat
     run = tmp_path / "run"
     arguments = ["pretrain", copy, "-o", run, *SMALL, "--set", "train.batch_size=8", "--steps", 3000]
     command = [sys.executable, "-m", "mixling", *map(str, arguments)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "for the time being" in line:

@@ -144,6 +144,7 @@ def fit(
     data: LabelledData | QuestionData
     dev_set: Dev
     if isinstance(task, QuestionAnswering):
+        assert weights is None, "questions have no weights"
         data = question_data(task, train, dev, encoder, config.reading, word_dropout=training.word_dropout, say=say)
         dev_set = QuestionDev(data)
     else:
