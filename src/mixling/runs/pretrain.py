@@ -133,6 +133,7 @@ def pretrain(
     trainer = Trainer(
         model, data, config.train,
         folder=folder,
+        command="mixling pretrain",
         fingerprint=_fingerprint(config, prepared, encoder.vocabulary),
         processes=processes,
         observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,

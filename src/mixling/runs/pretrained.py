@@ -20,7 +20,7 @@ from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.corpus import MaskedText, document_encoder, measure_masked, named_targets, unit_targets
+from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, measure_masked, named_targets, unit_targets
 
 KIND = "pretraining"  # of a run, as its files say it
 
@@ -103,8 +103,10 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
     except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelFileError(f"{folder}: is not complete: {str(error).splitlines()[0]}") from None
     encoder = document_encoder(config.text, vocabulary)
-    tokens = encode_documents(read_texts(sources, text=text), encoder)
     words = saved.get("words")
+    if words is not None:
+        encoder.learn([MASK_WORD, *words])
+    tokens = encode_documents(read_texts(sources, text=text), encoder)
     data = MaskedText(
         objective=MaskedLM(),
         config=objective,

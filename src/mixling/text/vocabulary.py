@@ -46,6 +46,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
 
+    def names(self) -> list[str]:
+        """All units, in the order of their ids."""
+        ids = self._tokenizer.get_vocab()
+        return sorted(ids, key=ids.__getitem__)
+
     def __contains__(self, unit: str) -> bool:
         return self._tokenizer.token_to_id(unit) is not None
 

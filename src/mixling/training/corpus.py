@@ -29,10 +29,14 @@ _MAX_WORDS = 1 << 22  # different ones
 
 
 def document_encoder(text: TextConfig, vocabulary: Vocabulary) -> TextEncoder:
-    """An encoder of whole documents, which never forgets a word and knows `MASK_WORD`."""
+    """An encoder of whole documents, which never forgets a word and knows `MASK_WORD`, and where tokens are units all.
+
+    What is drawn in the place of a hidden token does not depend on the text then.
+    """
     whole = text.model_copy(update={"max_len": _MAX_DOCUMENT})
     encoder = TextEncoder(whole, vocabulary, max_table=_MAX_WORDS, keep=True)
-    encoder.learn([MASK_WORD])
+    units = vocabulary.names() if text.tokens == "units" else []
+    encoder.learn([MASK_WORD, *(unit for unit in units if unit != MASK_WORD)])
     return encoder
 
 
@@ -107,7 +111,8 @@ class MaskedText(TrainingData):
             rows[place, : len(block)], starts[place, : len(block)] = block, begins
         targets = self.targets[rows]
         hidden = choose_masked(targets, starts, share=config.share, whole_words=config.whole_words, rng=rng)
-        others = np.flatnonzero(self.targets >= 0).astype(np.int32)
+        known = np.flatnonzero(self.targets >= 0).astype(np.int32)
+        others = known[np.argsort(self.targets[known], kind="stable")]
         read = replace_masked(
             rows, hidden, mask_row=FIRST, others=others, masked=config.masked, random=config.random, rng=rng
         )

@@ -44,6 +44,7 @@ class Trainer:
 
     Args:
         folder: where checkpoints and metrics.jsonl go; None keeps nothing.
+        command: the one that goes on with an interrupted training.
         fingerprint: identifies data and configuration; a checkpoint of another fingerprint is not resumed.
     """
 
@@ -54,12 +55,13 @@ class Trainer:
         config: TrainConfig,
         *,
         folder: Path | None = None,
+        command: str = "mixling train",
         fingerprint: str = "",
         processes: Processes | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.data, self.config, self.folder = data, config, folder
-        self.fingerprint = fingerprint
+        self.command, self.fingerprint = command, fingerprint
         self.processes = processes or Processes()
         self.observer = observer or Observer()
         if config.track == "tensorboard" and folder is not None and self.processes.is_main:
@@ -303,5 +305,5 @@ class Trainer:
         return f"a lower rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
 
     def _interrupted(self, state: State, signum: int) -> Interrupted:
-        told = "" if self.folder is None else f"; go on with: mixling train --resume -o {self.folder}"
+        told = "" if self.folder is None else f"; go on with: {self.command} --resume -o {self.folder}"
         return Interrupted(f"interrupted at step {state.step} of {state.total_steps}{told}", signum=signum)
