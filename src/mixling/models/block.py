@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -76,6 +76,13 @@ def build_norm(norm_type: NormType, dim: int) -> nn.Module:
     return nn.LayerNorm(dim) if norm_type == "layer" else nn.RMSNorm(dim, eps=_RMS_EPS)
 
 
+class BlockState(NamedTuple):
+    """What the mixers of a block remember between steps; `cross` only what it read of the source, and the position."""
+
+    mixers: tuple[State, ...]
+    cross: State
+
+
 class FeedForward(nn.Module):
     """Y = W2 gelu(W1 X + b1) + b2 over the channels; gated, Y = W2 (gelu(W1 X + b1) * (V X + c)) + b2.
 
@@ -83,9 +90,7 @@ class FeedForward(nn.Module):
     Variants (Shazeer 2020); as there, its gelu is the approximation by tanh, and weights start at N(0, 1/fan-in).
     """
 
-    def __init__(
-        self, *, dim: int, ffn_dim: int, gated: bool = False, bias: bool = True, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, *, dim: int, ffn_dim: int, gated: bool = False, bias: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
         self.dropout = dropout
         self.expand = nn.Linear(dim, ffn_dim, bias=bias)
@@ -167,23 +172,23 @@ class Block(nn.Module):
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> tuple[State, ...]:
+    ) -> BlockState:
         """The states of the block's mixers before the first token, as `Mixer.start`."""
-        return tuple(
-            mixer.start(like, context, context_mask) if mixer is self.cross else mixer.start(like)
-            for mixer, _ in self._mixing()
-        )
+        own = tuple(cast(Mixer, mixer).start(like) for mixer in self.mixers)
+        return BlockState(own, {} if self.cross is None else self.cross.start(like, context, context_mask))
 
-    def step(
-        self, x: Float[Tensor, "B D"], states: tuple[State, ...]
-    ) -> tuple[Float[Tensor, "B D"], tuple[State, ...]]:
+    def step(self, x: Float[Tensor, "B D"], state: BlockState) -> tuple[Float[Tensor, "B D"], BlockState]:
         """As `Mixer.step`."""
-        after = []
-        for (mixer, norm), state in zip(self._mixing(), states, strict=True):
-            y, state = mixer.step(norm(x) if self.pre else x, state)
+        before, after, cross = iter(state.mixers), [], state.cross
+        for mixer, norm in self._mixing():
+            z = norm(x) if self.pre else x
+            if mixer is self.cross:
+                y, cross = mixer.step(z, cross)
+            else:
+                y, new = mixer.step(z, next(before))
+                after.append(new)
             x = self._join(x, y) if self.pre else norm(self._join(x, y))
-            after.append(state)
-        return self._feed(x), tuple(after)
+        return self._feed(x), BlockState(tuple(after), cross)
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """As `Mixer.flops`."""

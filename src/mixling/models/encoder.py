@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, State
-from mixling.models.block import Block, BlockConfig, build_norm
+from mixling.mixers.base import Mixer
+from mixling.models.block import Block, BlockConfig, BlockState, build_norm
 
-# What the mixers of a stack remember between steps: for each block, for each of its mixers.
-StackState = tuple[tuple[State, ...], ...]
+# What a stack remembers between steps: for each block.
+StackState = tuple[BlockState, ...]
 
 
 class StackConfig(Config):
