@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
@@ -107,8 +107,8 @@ def _greedy(
     last, open_ = source.new_full((size,), start), list(range(size))
     for _ in range(config.max_len):
         logits, state = model.step(last, state)
-        best, last = logits.max(1)
-        steps = zip(open_, last.tolist(), (best - logits.logsumexp(1)).tolist(), strict=True)
+        best, last = _wide(logits).max(1)
+        steps = zip(open_, last.tolist(), (best - _wide(logits).logsumexp(1)).tolist(), strict=True)
         kept = []
         for row, (number, unit, gain) in enumerate(steps):
             sums[number] += gain
@@ -142,13 +142,13 @@ def _beam_search(
     finished = [0] * len(source)
     open_ = torch.arange(len(source))  # the sources that are sought for
     # S sources with W beams each; W is 1 at first, and as many as there are until there are `most`.
-    sums = torch.zeros(len(source), 1, device=device)
+    sums = torch.zeros(len(source), 1, dtype=model.table.weight.dtype, device=device)
     units = torch.zeros(len(source), 1, 0, dtype=torch.int64, device=device)
     state, last = model.start(source, source_mask), source.new_full((len(source),), start)
     for length in range(1, config.max_len + 1):
         logits, state = model.step(last, state)
         (count, width), vocabulary = sums.shape, logits.shape[1]
-        totals = sums[..., None] + logits.to(sums.dtype).log_softmax(1).view(count, width, vocabulary)
+        totals = _wide(sums)[..., None] + _wide(logits).log_softmax(1).view(count, width, vocabulary)
         # Each beam has one continuation that stops: of twice as many, `most` at least go on.
         likeliest, places = totals.flatten(1).topk(min(2 * most, width * vocabulary))
         beams, new = places // vocabulary, places % vocabulary
@@ -186,3 +186,8 @@ def _beam_search(
 
 def _is_found(best: Answer | None, limit: float, *, full: bool) -> bool:
     return best is not None and (full or best.score >= limit)
+
+
+def _wide(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
+    """In single precision at least: half precision makes different answers alike."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
