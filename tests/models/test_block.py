@@ -12,8 +12,9 @@ from torch.nn import functional as F
 from mixling.config import parse
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig, NormType, build_norm
+from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
 from mixling.models.encoder import Encoder
+from mixling.models.norms import NormType, RMSNorm, build_norm
 
 from .seq2seq import drawn
 
@@ -61,6 +62,7 @@ def test_dropout_of_the_feed_forward_is_on_its_hidden_layer() -> None:
         torch.testing.assert_close(ffn(x), kept.sum(1, keepdim=True).expand(1, 4), rtol=1e-4, atol=1e-2)
 
 
+@torch.no_grad()
 def test_rms_norm_is_its_equation() -> None:
     norm = build_norm("rms", DIM).double()
     drawn(norm)
@@ -71,6 +73,19 @@ def test_rms_norm_is_its_equation() -> None:
         expected = [float(x[i, k]) / size * float(norm.weight[k]) for k in range(DIM)]
         torch.testing.assert_close(norm(x)[i].tolist(), expected, **EXACT)
     assert norm(torch.zeros(1, DIM, dtype=torch.float64)).isfinite().all()
+
+
+@pytest.mark.parametrize("shape", [(DIM,), (3, DIM), (2, 5, DIM)])
+def test_gradients_of_rms_norm_are_those_of_torchs(shape: tuple[int, ...]) -> None:
+    ours, theirs = build_norm("rms", DIM).double(), nn.RMSNorm(DIM, eps=1e-6).double()
+    drawn(ours)
+    theirs.load_state_dict(ours.state_dict())
+    x, grad = torch.randn(2, *shape, dtype=torch.float64)
+    x.requires_grad_()
+    found = torch.autograd.grad(ours(x), (x, ours.weight), grad)
+    torch.testing.assert_close(found, torch.autograd.grad(theirs(x), (x, theirs.weight), grad), **EXACT)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), theirs(x), **EXACT)
 
 
 def test_rms_norm_holds_what_float16_squared_does_not() -> None:
@@ -113,7 +128,7 @@ def test_the_context_is_read_at_its_place(cross_after: int | None, norm: str, no
     block = block_of(values)
     x, mask, context, context_mask = given()
     norms = [*block.mixer_norms]
-    assert {type(module) for module in norms} == {nn.RMSNorm if norm_type == "rms" else nn.LayerNorm}
+    assert {type(module) for module in norms} == {RMSNorm if norm_type == "rms" else nn.LayerNorm}
     sublayers = [lambda z, mixer=mixer: mixer(z, mask) for mixer in block.mixers]
     place = 2 if cross_after is None else cross_after
     sublayers.insert(place, lambda z: block.cross(z, mask, context, context_mask))

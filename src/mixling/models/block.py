@@ -13,9 +13,7 @@ from torch.nn import functional as F
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, mixer_config
-
-NormType = Literal["layer", "rms"]
-_RMS_EPS = 1e-6  # T5's
+from mixling.models.norms import NormType, build_norm
 
 
 class FeedForwardConfig(Config):
@@ -71,11 +69,6 @@ class BlockConfig(Config):
         return self
 
 
-def build_norm(norm_type: NormType, dim: int) -> nn.Module:
-    """LayerNorm, or T5's x / sqrt(mean(x^2) + eps) * g, without a mean and a bias (RMSNorm)."""
-    return nn.LayerNorm(dim) if norm_type == "layer" else nn.RMSNorm(dim, eps=_RMS_EPS)
-
-
 class BlockState(NamedTuple):
     """What the mixers of a block remember between steps; `cross` only what it read of the source, and the position."""
 
@@ -107,7 +100,7 @@ class FeedForward(nn.Module):
             hidden = F.gelu(self.expand(x))
         else:
             hidden = F.gelu(self.expand(x), approximate="tanh") * self.value(x)
-        return self.contract(F.dropout(hidden, self.dropout, self.training))
+        return self.contract(F.dropout(hidden, self.dropout) if self.training else hidden)
 
     def flops(self, batch: int, length: int) -> int:
         """As `Mixer.flops`."""
@@ -211,8 +204,10 @@ class Block(nn.Module):
         return self._join(x, ffn(norm(x))) if self.pre else norm(self._join(x, ffn(x)))
 
     def _join(self, x: Tensor, update: Tensor) -> Tensor:
-        update = F.dropout(update, self.dropout, self.training)
-        if self.training and self.survival < 1:
+        if not self.training:
+            return x + update
+        update = F.dropout(update, self.dropout)
+        if self.survival < 1:
             # Per text, rescaled so that the expectation is that of all sublayers (gMLP, Table 1).
             kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) < self.survival
             update = update * kept / self.survival

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer
-from mixling.models.block import Block, BlockConfig, BlockState, build_norm
+from mixling.models.block import Block, BlockConfig, BlockState
+from mixling.models.norms import build_norm
 
 # What a stack remembers between steps: for each block.
 StackState = tuple[BlockState, ...]

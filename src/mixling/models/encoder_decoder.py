@@ -14,6 +14,11 @@ from mixling.mixers.base import Mixer, State
 from mixling.models.block import BlockState
 from mixling.models.encoder import Encoder, StackConfig, StackState
 
+# On a CPU O x is faster than x^T O^T for few rows of a table that no cache holds: at 32,128 units of width 512, 2 rows
+# take 5 ms against 16, 4 take 6 against 13, 8 take 8 against 14; from 10 rows on, and for small tables, it is slower.
+_FEW_ROWS = 8
+_LARGE_TABLE = 2**22
+
 
 class EncoderDecoderConfig(Config):
     """A model from the units of one text to those of another."""
@@ -114,11 +119,15 @@ class EncoderDecoder(nn.Module):
         return self._dropped(self.table(units))
 
     def _logits(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
-        x = self._dropped(x)
-        return F.linear(x * x.shape[-1] ** -0.5, self.table.weight) if self.output is None else self.output(x)
+        x, table = self._dropped(x), self.table.weight if self.output is None else self.output.weight
+        if self.output is None:
+            x = x * x.shape[-1] ** -0.5
+        if x.ndim == 2 and 1 < len(x) <= _FEW_ROWS and table.numel() >= _LARGE_TABLE and table.device.type == "cpu":
+            return (table @ x.mT).mT
+        return F.linear(x, table)
 
     def _dropped(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        return F.dropout(x, self.dropout, self.training)
+        return F.dropout(x, self.dropout) if self.training else x
 
 
 def build_encoder_decoder(config: EncoderDecoderConfig, *, num_units: int, seed: int | None = None) -> EncoderDecoder:
