@@ -158,6 +158,21 @@ def test_tied_tables_answer_with_the_inputs_table() -> None:
     torch.testing.assert_close(tied(*given), own(*given), **EXACT)
 
 
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_large_tables_are_multiplied_another_way_for_the_same(
+    batch: int, tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = FAMILIES["t5"](SHAPE).model_copy(update={"tied": tied})
+    model = build_encoder_decoder(config, num_units=UNITS, seed=0).double().eval()
+    (source, mask), target = sources(SOURCE_LENGTHS[:batch]), targets(batch, 2)
+    found = []
+    for large in (2**22, 1):
+        monkeypatch.setattr("mixling.models.encoder_decoder._LARGE_TABLE", large)
+        found.append(model.step(target[:, 0], model.start(source, mask))[0])
+    torch.testing.assert_close(*found, **EXACT)
+
+
 def test_first_weights_depend_on_the_seed_only() -> None:
     config = FAMILIES["t5"](SHAPE)
     first = build_encoder_decoder(config, num_units=UNITS, seed=3)

@@ -195,6 +195,23 @@ def test_a_search_ends_where_nothing_better_can_come(monkeypatch: pytest.MonkeyP
     assert calls == [1]
 
 
+def test_a_search_goes_on_where_length_will_make_up_for_the_unlikely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At first the stop unit has 0.8 and another 0.2, which then is certain: log 0.2 / 12 is more than log 0.8."""
+    model, (source, mask) = built("t5"), sources([4])
+    first = torch.full((UNITS,), -50.0, dtype=torch.float64)
+    first[STOP], first[5] = math.log(0.8), math.log(0.2)
+    later = 50.0 * nn.functional.one_hot(torch.tensor(5), UNITS)
+
+    def step(units: Tensor, state: object) -> tuple:
+        return torch.stack([first if unit == START else later.double() for unit in units.tolist()]), state
+
+    monkeypatch.setattr(model, "step", step)
+    config = GenerationConfig(max_len=12, num_beams=1, early_stopping=False)
+    (answer,) = generate(model, source, mask, config, start=START, stop=STOP)
+    assert answer.units == (5,) * 12
+    assert answer.score == pytest.approx(math.log(0.2) / 12, abs=1e-9)
+
+
 def test_an_answer_leaves_the_model_as_it_was() -> None:
     model = built("remixer", dropout=0.5).train()
     given = (*sources(SOURCE_LENGTHS), GenerationConfig(max_len=5))
