@@ -72,14 +72,14 @@ class Attention(Mixer):
         self.check_length(length)
         x = real(x, mask)
         query = self._heads(self.query(x))
-        if context is None:
-            seen = mask[:, None, None]  # (B, 1, 1, M)
-            if self.causal:
-                seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
-            bias = None if self.relative is None else self.relative(length, length)
-            return self._attend(query, *self._keys_and_values(x), seen, bias)
-        state = self.start(x[:, 0], context, context_mask)
-        return self._attend(query, state["keys"], state["values"], state["mask"][:, None, None])
+        if context is not None:
+            state = self.start(x[:, 0], context, context_mask)
+            return self._merged(self._attend(query, state["keys"], state["values"], state["added"]))
+        seen = mask[:, None, None]  # (B, 1, 1, M)
+        if self.causal:
+            seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+        bias = query.new_zeros(()) if self.relative is None else self.relative(length, length)[None].to(query.dtype)
+        return self._merged(self._attend(query, *self._keys_and_values(x), _hidden(seen, bias)))
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         keys, inner = length if context_length is None else context_length, self.num_heads * self.head_dim
@@ -100,22 +100,27 @@ class Attention(Mixer):
         if context_mask is None:
             context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
         keys, values = self._keys_and_values(real(context, context_mask))
-        return {"keys": keys, "values": values, "mask": context_mask}
+        return {"keys": keys, "values": values, "added": _hidden(context_mask[:, None, None], keys.new_zeros(()))}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
-        query = self._heads(self.query(x[:, None]))
-        if "mask" in state:
-            y = self._attend(query, state["keys"], state["values"], state["mask"][:, None, None])
-            return y[:, 0], state
-        position = state["keys"].shape[2]
-        self.check_length(position + 1)
-        key, value = self._keys_and_values(x[:, None])
-        keys, values = torch.cat([state["keys"], key], 2), torch.cat([state["values"], value], 2)
-        bias = None if self.relative is None else self.relative(1, position + 1, start=position)
-        return self._attend(query, keys, values, bias=bias)[:, 0], {"keys": keys, "values": values}
+        query, added = self._head(self.query(x)), state.get("added")
+        keys, values = state["keys"], state["values"]
+        if added is None:
+            position = keys.shape[2]
+            self.check_length(position + 1)
+            keys = torch.cat([keys, self._head(self.key(x))], 2)
+            values = torch.cat([values, self._head(self.value(x))], 2)
+            state = {"keys": keys, "values": values}
+            if self.relative is not None:
+                added = self.relative(1, position + 1, start=position)[None].to(query.dtype)
+        return self.out(self._attend(query, keys, values, added).flatten(1)), state
 
     def _heads(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N E"]:
         return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def _head(self, x: Float[Tensor, "B I"]) -> Float[Tensor, "B H 1 E"]:
+        """As `_heads`, of one position."""
+        return x.view(len(x), self.num_heads, 1, self.head_dim)
 
     def _keys_and_values(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B H M E"], Float[Tensor, "B H M E"]]:
         return self._heads(self.key(x)), self._heads(self.value(x))
@@ -125,22 +130,19 @@ class Attention(Mixer):
         query: Float[Tensor, "B H N E"],
         keys: Float[Tensor, "B H M E"],
         values: Float[Tensor, "B H M E"],
-        seen: Bool[Tensor, "B 1 #N M"] | None = None,
-        bias: Float[Tensor, "H N M"] | None = None,
-    ) -> Float[Tensor, "B N D"]:
-        added = None if bias is None else bias[None].to(query.dtype)
-        if seen is not None:
-            added = torch.where(seen, query.new_zeros(()) if added is None else added, torch.finfo(query.dtype).min / 2)
-        mixed = F.scaled_dot_product_attention(
-            query,
-            keys,
-            values,
-            attn_mask=added,
-            dropout_p=self.dropout if self.training else 0.0,
-            scale=self.scale,
-        )
+        added: Float[Tensor, "#B #H #N M"] | None,
+    ) -> Float[Tensor, "B H N E"]:
+        dropout = self.dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(query, keys, values, attn_mask=added, dropout_p=dropout, scale=self.scale)
+
+    def _merged(self, mixed: Float[Tensor, "B H N E"]) -> Float[Tensor, "B N D"]:
         # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.
         return self.out(mixed.transpose(1, 2).clone(memory_format=torch.contiguous_format).flatten(2))
+
+
+def _hidden(seen: Bool[Tensor, "B 1 #N M"], bias: Float[Tensor, "*S"]) -> Float[Tensor, "#B #H #N M"]:
+    """What is added to the scores: the bias where the key is seen."""
+    return torch.where(seen, bias, torch.finfo(bias.dtype).min / 2)
 
 
 class AttentionConfig(MixerConfig):

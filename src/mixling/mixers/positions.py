@@ -112,7 +112,7 @@ class RelativeBias(nn.Module):
     def __init__(self, positions: RelativePositions, *, num_heads: int, max_len: int, causal: bool = False) -> None:
         super().__init__()
         num_buckets, max_distance = positions.num_buckets, positions.max_distance or _T5_DISTANCE
-        self.reach = max_len - 1 if num_buckets is None else max_distance
+        self.reach = max_len - 1 if num_buckets is None else max(max_distance, max_len)
         self.bucketed = num_buckets is not None
         distances = torch.arange(-self.reach, self.reach + 1)
         if num_buckets is None:
@@ -125,6 +125,9 @@ class RelativeBias(nn.Module):
 
     def forward(self, queries: Size, keys: Size, start: int = 0) -> Float[Tensor, "H N M"]:
         """Biases of `queries` queries, the first at position `start`, on keys 0 to `keys` - 1."""
+        if not torch.compiler.is_compiling() and max(start + queries - 1, keys - start - 1) <= self.reach:
+            rows = self.rows[self.reach + 1 - start - queries : self.reach + keys - start]
+            return toeplitz(self.weight[rows].mT, queries)
         distances = torch.arange(1 - start - queries, keys - start, device=self.weight.device)
         if self.bucketed:
             distances = distances.clamp(-self.reach, self.reach)
@@ -148,6 +151,8 @@ def toeplitz(values: Float[Tensor, "... R"], rows: Size) -> Float[Tensor, "... N
     number = values.shape[-1]
     columns = number - rows + 1
     if not torch.compiler.is_compiling():
+        if rows == 1:
+            return values[..., None, :]
         return values.unfold(-1, columns, 1).flip(-2)
     # Windows would fix the length of an exported graph. Here each row is a full turn of a ring that is one longer, and
     # so begins one place before the row above. What stands at the extra place is cut off.

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, mixer_config
+from mixling.mixers.base import Mixer, MixerConfig, State, mixer_config
+from mixling.models.norms import NormType, build_norm
 
 
 class FeedForwardConfig(Config):
-    """W2 gelu(W1 x): the channel MLP."""
+    """The channel MLP: W2 gelu(W1 x), or T5.1.1's gated one, W2 (gelu(W1 x) * V x)."""
 
-    type: Literal["mlp"] = "mlp"
+    type: Literal["mlp", "gated"] = "mlp"
     ffn_dim: int = Field(256, ge=1)
+    bias: bool = Field(True, description="of its linear layers; T5 has none")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the hidden layer")
 
 
 class BlockConfig(Config):
-    """Mixers in order, then an optional feed-forward."""
+    """Mixers in order, one of a context after them or between, then an optional feed-forward."""
 
     mixers: tuple[SerializeAsAny[MixerConfig], ...] = ()
+    cross: SerializeAsAny[MixerConfig] | None = Field(None, description="reads the source, in decoders")
+    cross_after: int | None = Field(None, ge=0, description="how many of the mixers stand before `cross`; default: all")
     feed_forward: FeedForwardConfig | None = None
     norm: Literal["pre", "post"] = "pre"
+    norm_type: NormType = "layer"
     dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
     survival: float = Field(1.0, gt=0, le=1, description="stochastic depth: share of texts that keep a sublayer")
 
@@ -44,58 +50,165 @@ class BlockConfig(Config):
                 raise ValueError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None
         return tuple(out)
 
+    @field_validator("cross", mode="before")
+    @classmethod
+    def _read_cross(cls, value: Any) -> Any:
+        try:
+            return None if value is None else mixer_config(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _check_cross(self) -> BlockConfig:
+        if self.cross_after is None:
+            return self
+        if self.cross is None:
+            raise ValueError(f"cross_after = {self.cross_after} is the place of `cross`, which is absent; leave it out")
+        if self.cross_after > len(self.mixers):
+            raise ValueError(f"cross_after: got {self.cross_after}; there are {len(self.mixers)} mixers")
+        return self
+
+
+class BlockState(NamedTuple):
+    """What the mixers of a block remember between steps; `cross` only what it read of the source, and the position."""
+
+    mixers: tuple[State, ...]
+    cross: State
+
 
 class FeedForward(nn.Module):
-    """Y = W2 gelu(W1 X + b1) + b2 over the channels."""
+    """Y = W2 gelu(W1 X + b1) + b2 over the channels; gated, Y = W2 (gelu(W1 X + b1) * (V X + c)) + b2.
 
-    def __init__(self, *, dim: int, ffn_dim: int) -> None:
+    W1, V (ffn_dim, D), W2 (D, ffn_dim). Cost is O(N * D * ffn_dim). Source of the gated form: T5.1.1, after GLU
+    Variants (Shazeer 2020); as there, its gelu is the approximation by tanh, and weights start at N(0, 1/fan-in).
+    """
+
+    def __init__(self, *, dim: int, ffn_dim: int, gated: bool = False, bias: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
-        self.expand = nn.Linear(dim, ffn_dim)
-        self.contract = nn.Linear(ffn_dim, dim)
+        self.dropout = dropout
+        self.expand = nn.Linear(dim, ffn_dim, bias=bias)
+        self.contract = nn.Linear(ffn_dim, dim, bias=bias)
+        self.value = nn.Linear(dim, ffn_dim, bias=bias) if gated else None
+        if self.value is not None:
+            for linear in (self.expand, self.contract, self.value):
+                nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+                if bias:
+                    nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        return self.contract(F.gelu(self.expand(x)))
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        if self.value is None:
+            hidden = F.gelu(self.expand(x))
+        else:
+            hidden = F.gelu(self.expand(x), approximate="tanh") * self.value(x)
+        return self.contract(F.dropout(hidden, self.dropout) if self.training else hidden)
 
     def flops(self, batch: int, length: int) -> int:
         """As `Mixer.flops`."""
-        return 2 * (2 * batch * length * self.expand.in_features * self.expand.out_features)
+        layers = 2 if self.value is None else 3
+        return 2 * (layers * batch * length * self.expand.in_features * self.expand.out_features)
 
 
 class Block(nn.Module):
-    """Pre-norm: x + f(LN(x)) for each sublayer f; post-norm: LN(x + f(x))."""
+    """Pre-norm: x + f(LN(x)) for each sublayer f; post-norm: LN(x + f(x)). LN is LayerNorm or RMSNorm.
 
-    def __init__(self, config: BlockConfig, *, dim: int, max_len: int) -> None:
+    Args:
+        causal: the mixers see no later position; such a block has steps.
+        context_len: the longest context that `cross` will be given; None: there is none.
+    """
+
+    def __init__(
+        self, config: BlockConfig, *, dim: int, max_len: int, causal: bool = False, context_len: int | None = None
+    ) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
         self.dropout, self.survival = config.dropout, config.survival
         self.mixers = nn.ModuleList()
         for place, mixer in enumerate(config.mixers):
             try:
-                self.mixers.append(mixer.build(dim, max_len))
+                self.mixers.append(mixer.build(dim, max_len, causal=causal))
             except ConfigError as error:
                 raise ConfigError(f"mixers.{place}: {error}") from None
-        self.mixer_norms = nn.ModuleList(nn.LayerNorm(dim) for _ in config.mixers)
+        self.mixer_norms = nn.ModuleList(build_norm(config.norm_type, dim) for _ in config.mixers)
+        self.cross = self.cross_norm = None
+        self.cross_after = len(config.mixers) if config.cross_after is None else config.cross_after
+        if config.cross is not None:
+            if context_len is None:
+                raise ConfigError(f"cross: got {config.cross.type!r}, where no context is given; leave it out")
+            try:
+                self.cross = config.cross.build(dim, max(max_len, context_len), cross=True)
+            except ConfigError as error:
+                raise ConfigError(f"cross: {error}") from None
+            self.cross_norm = build_norm(config.norm_type, dim)
         ffn = config.feed_forward
-        self.feed_forward = None if ffn is None else FeedForward(dim=dim, ffn_dim=ffn.ffn_dim)
-        self.feed_forward_norm = None if ffn is None else nn.LayerNorm(dim)
+        self.feed_forward = self.feed_forward_norm = None
+        if ffn is not None:
+            self.feed_forward = FeedForward(
+                dim=dim, ffn_dim=ffn.ffn_dim, gated=ffn.type == "gated", bias=ffn.bias, dropout=ffn.dropout
+            )
+            self.feed_forward_norm = build_norm(config.norm_type, dim)
 
-    def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        for mixer, norm in zip(self.mixers, self.mixer_norms, strict=True):
-            x = self._join(x, mixer(norm(x), mask)) if self.pre else norm(self._join(x, mixer(x, mask)))
-        if self.feed_forward is not None and self.feed_forward_norm is not None:
-            ffn, norm = self.feed_forward, self.feed_forward_norm
-            x = self._join(x, ffn(norm(x))) if self.pre else norm(self._join(x, ffn(x)))
-        return x
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        for mixer, norm in self._mixing():
+            given = (context, context_mask) if mixer is self.cross else ()
+            y = mixer(norm(x) if self.pre else x, mask, *given)
+            x = self._join(x, y) if self.pre else norm(self._join(x, y))
+        return self._feed(x)
 
-    def flops(self, batch: int, length: int) -> int:
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> BlockState:
+        """The states of the block's mixers before the first token, as `Mixer.start`."""
+        own = tuple(cast(Mixer, mixer).start(like) for mixer in self.mixers)
+        return BlockState(own, {} if self.cross is None else self.cross.start(like, context, context_mask))
+
+    def step(self, x: Float[Tensor, "B D"], state: BlockState) -> tuple[Float[Tensor, "B D"], BlockState]:
+        """As `Mixer.step`."""
+        before, after, cross = iter(state.mixers), [], state.cross
+        for mixer, norm in self._mixing():
+            z = norm(x) if self.pre else x
+            if mixer is self.cross:
+                y, cross = mixer.step(z, cross)
+            else:
+                y, new = mixer.step(z, next(before))
+                after.append(new)
+            x = self._join(x, y) if self.pre else norm(self._join(x, y))
+        return self._feed(x), BlockState(tuple(after), cross)
+
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """As `Mixer.flops`."""
-        mixing = sum(cast(Mixer, mixer).flops(batch, length) for mixer in self.mixers)
-        return mixing + (self.feed_forward.flops(batch, length) if self.feed_forward is not None else 0)
+        total = 0 if self.feed_forward is None else self.feed_forward.flops(batch, length)
+        for mixer, _ in self._mixing():
+            total += mixer.flops(batch, length, context_length if mixer is self.cross else None)
+        return total
+
+    def _mixing(self) -> list[tuple[Mixer, nn.Module]]:
+        """The mixers and their norms in order, `cross` among them."""
+        pairs = list(zip(self.mixers, self.mixer_norms, strict=True))
+        if self.cross is not None and self.cross_norm is not None:
+            pairs.insert(self.cross_after, (self.cross, self.cross_norm))
+        return cast(list[tuple[Mixer, nn.Module]], pairs)
+
+    def _feed(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        if self.feed_forward is None or self.feed_forward_norm is None:
+            return x
+        ffn, norm = self.feed_forward, self.feed_forward_norm
+        return self._join(x, ffn(norm(x))) if self.pre else norm(self._join(x, ffn(x)))
 
     def _join(self, x: Tensor, update: Tensor) -> Tensor:
-        update = F.dropout(update, self.dropout, self.training)
-        if self.training and self.survival < 1:
+        if not self.training:
+            return x + update
+        update = F.dropout(update, self.dropout)
+        if self.survival < 1:
             # Per text, rescaled so that the expectation is that of all sublayers (gMLP, Table 1).
-            kept = torch.rand(len(x), 1, 1, device=x.device) < self.survival
+            kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) < self.survival
             update = update * kept / self.survival
         return x + update

@@ -12,19 +12,22 @@ from torch import Tensor, nn
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer
-from mixling.models.block import Block, BlockConfig
+from mixling.models.block import Block, BlockConfig, BlockState
+from mixling.models.norms import build_norm
+
+# What a stack remembers between steps: for each block.
+StackState = tuple[BlockState, ...]
 
 
-class EncoderConfig(Config):
-    """The blocks of a model."""
+class StackConfig(Config):
+    """Blocks one after another."""
 
-    dim: int = Field(64, ge=1, description="width of the token vectors")
     layers: tuple[BlockConfig, ...] = ()
     num_layers: int | None = Field(None, ge=0, description="repeat the one layer that `layers` gives")
-    final_norm: bool = Field(False, description="layer norm after the last block")
+    final_norm: bool = Field(False, description="a norm after the last block, of its kind")
 
     @model_validator(mode="after")
-    def _check_layers(self) -> EncoderConfig:
+    def _check_layers(self) -> StackConfig:
         if self.num_layers is not None and len(self.layers) > 1:
             raise ValueError(f"num_layers repeats one layer; got {len(self.layers)} in `layers`")
         if self.num_layers and not self.layers:
@@ -37,30 +40,72 @@ class EncoderConfig(Config):
         return self.layers if self.num_layers is None else self.layers * self.num_layers
 
 
+class EncoderConfig(StackConfig):
+    """The blocks of a model."""
+
+    dim: int = Field(64, ge=1, description="width of the token vectors")
+
+
 class Encoder(nn.Module):
     """Blocks one after another; a norm after the last is an option, which pNLP-Mixer's and gMLP's counts rule out.
 
     Mixers whose configuration says so use the position parameters of the first of their kind (T5).
 
+    Args:
+        causal: build the mixers' causal form, which has steps.
+        context_len: as `Block`.
+
     Raises:
         ConfigError: a mixer cannot be built for this width or length, or differs in what it shares; it says which.
     """
 
-    def __init__(self, layers: Sequence[BlockConfig], *, dim: int, max_len: int, final_norm: bool = False) -> None:
+    def __init__(
+        self,
+        layers: Sequence[BlockConfig],
+        *,
+        dim: int,
+        max_len: int,
+        final_norm: bool = False,
+        causal: bool = False,
+        context_len: int | None = None,
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList()
         for number, config in enumerate(layers):
             try:
-                self.layers.append(Block(config, dim=dim, max_len=max_len))
+                self.layers.append(Block(config, dim=dim, max_len=max_len, causal=causal, context_len=context_len))
             except ConfigError as error:
                 raise ConfigError(f"layers.{number}.{error}") from None
-        self.norm = nn.LayerNorm(dim) if final_norm else None
+        self.norm = build_norm(layers[-1].norm_type if layers else "layer", dim) if final_norm else None
         self._share_positions(layers)
 
-    def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, mask, context, context_mask)
         return x if self.norm is None else self.norm(x)
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> StackState:
+        """The state before the first token, as `Mixer.start`."""
+        return tuple(cast(Block, layer).start(like, context, context_mask) for layer in self.layers)
+
+    def step(self, x: Float[Tensor, "B D"], state: StackState) -> tuple[Float[Tensor, "B D"], StackState]:
+        """As `Mixer.step`."""
+        after = []
+        for layer, before in zip(self.layers, state, strict=True):
+            x, states = cast(Block, layer).step(x, before)
+            after.append(states)
+        return x if self.norm is None else self.norm(x), tuple(after)
 
     def _share_positions(self, layers: Sequence[BlockConfig]) -> None:
         first: dict[str, tuple[Mixer, dict]] = {}
@@ -78,6 +123,6 @@ class Encoder(nn.Module):
                 if owner is not mixer:
                     cast(Mixer, mixer).share_positions(owner)
 
-    def flops(self, batch: int, length: int) -> int:
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """As `Mixer.flops`."""
-        return sum(cast(Block, layer).flops(batch, length) for layer in self.layers)
+        return sum(cast(Block, layer).flops(batch, length, context_length) for layer in self.layers)

@@ -31,6 +31,7 @@ from mixling.models.frontend import FrontendConfig
 from mixling.models.heads import HeadConfig
 from mixling.models.image import IMAGE_PRESETS
 from mixling.models.model import ModelConfig
+from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 from mixling.text.encoder import TextConfig
 from mixling.text.fingerprint import MinHash, Tsp, Units
 
@@ -256,6 +257,11 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
             raise ConfigError(
                 f"{where}: {name!r} is an image model, for Python only (mixling.models.image.build_image_model); "
                 "`mixling models` lists those for text"
+            )
+        if name in SEQ2SEQ_PRESETS:
+            raise ConfigError(
+                f"{where}: {name!r} is a model from text to text, for Python only "
+                "(mixling.models.seq2seq_presets.seq2seq_config); `mixling models` lists those for labels"
             )
         if name not in PRESETS:
             raise ConfigError(

@@ -1,0 +1,61 @@
+"""Small encoder-decoders of every family, with weights of some size everywhere, and sources for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
+from mixling.models.seq2seq_presets import Shape, hypermixer, mixer, mixer_transformer, remixer, t5
+
+UNITS = 11
+SHAPE = Shape(
+    dim=8,
+    ffn_dim=10,
+    num_heads=2,
+    head_dim=3,
+    num_layers=2,
+    num_decoder_layers=2,
+    max_source_len=9,
+    max_target_len=12,
+)
+FAMILIES: dict[str, Callable[[Shape], EncoderDecoderConfig]] = {
+    "t5": t5,
+    "remixer": remixer,
+    "remixer-literal": lambda shape: remixer(shape, matched=False),
+    "mixer-transformer": mixer_transformer,
+    "mixer-windowed": lambda shape: mixer(shape, window=3),
+    "mixer": lambda shape: mixer(shape, window=None),
+    "hypermixer": hypermixer,
+}
+SOURCE_LENGTHS = [9, 1, 5]
+
+
+def drawn(model: nn.Module, seed: int = 0, std: float = 0.4) -> None:
+    """What begins at zero or one must not hide a fault."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * std)
+
+
+def built(family: str, *, num_units: int = UNITS, seed: int = 0, std: float = 0.4, **sizes: object) -> EncoderDecoder:
+    config = FAMILIES[family](SHAPE.model_copy(update=sizes))
+    model = build_encoder_decoder(config, num_units=num_units).double().eval()
+    drawn(model, seed, std)
+    return model
+
+
+def sources(lengths: list[int], width: int | None = None, *, padding: int = 0, units: int = UNITS) -> tuple:
+    """Units whose real part depends on the number only, and the mask."""
+    width = max(lengths) if width is None else width
+    ids = torch.full((len(lengths), width), padding)
+    for i, length in enumerate(lengths):
+        ids[i, :length] = torch.randint(0, units, (length,), generator=torch.Generator().manual_seed(i))
+    return ids, torch.arange(width) < torch.tensor(lengths)[:, None]
+
+
+def targets(batch: int, length: int, seed: int = 7) -> Tensor:
+    return torch.randint(0, UNITS, (batch, length), generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,244 @@
+"""Answers: against loops that recompute everything, and against every answer that there is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mixling.errors import ConfigError
+from mixling.models import generation
+from mixling.models.encoder_decoder import EncoderDecoder
+from mixling.models.generation import Answer, GenerationConfig, generate
+
+from .seq2seq import FAMILIES, SOURCE_LENGTHS, UNITS, built, sources
+
+START, STOP = 0, 1
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def ending(family: str, seed: int = 0, *, num_units: int = UNITS, factor: float = 3.0) -> EncoderDecoder:
+    """A model some of whose answers end."""
+    model = built(family, num_units=num_units, seed=seed)
+    with torch.no_grad():
+        model.output.weight[STOP] *= factor
+    return model
+
+
+def same(found: list[Answer], expected: list[Answer]) -> None:
+    assert [(a.units, a.stopped) for a in found] == [(a.units, a.stopped) for a in expected]
+    torch.testing.assert_close([a.score for a in found], [a.score for a in expected], rtol=0.0, atol=1e-10)
+
+
+@torch.no_grad()
+def greedy_by_recomputation(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float) -> Answer:
+    """Of one source without padding."""
+    units, total, stopped = [START], 0.0, False
+    for _ in range(max_len):
+        logits = model(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([units]))[0, -1]
+        unit = int(logits.argmax())
+        total += float(logits[unit]) - math.log(sum(math.exp(float(value)) for value in logits))
+        if unit == STOP:
+            stopped = True
+            break
+        units.append(unit)
+    return Answer(tuple(units[1:]), total / (len(units) - 1 + stopped) ** alpha, stopped)
+
+
+@every_family
+def test_greedy_takes_the_likeliest_unit_of_all_recomputed_logits(family: str) -> None:
+    lengths, ends = [9, 1, 5, 3], set()
+    source, mask = sources(lengths)
+    for seed in range(4):
+        model = ending(family, seed)
+        config = GenerationConfig(max_len=10, length_penalty=0.7)
+        answers = generate(model, source, mask, config, start=START, stop=STOP)
+        alone = [source[i : i + 1, :length] for i, length in enumerate(lengths)]
+        same(answers, [greedy_by_recomputation(model, ids, 10, 0.7) for ids in alone])
+        ends |= {answer.stopped for answer in answers}
+    assert ends == {True, False}
+
+
+@torch.no_grad()
+def every_answer(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float, units: int) -> list[Answer]:
+    """All answers of up to `max_len` units, the best first."""
+    answers = []
+    for length in range(1, max_len + 1):
+        others = [unit for unit in range(units) if unit != STOP]
+        for body in itertools.product(others, repeat=length - 1):
+            for last in range(units) if length == max_len else [STOP]:
+                whole = [*body, last]
+                target = torch.tensor([[START, *body]])
+                logits = model(source, torch.ones_like(source, dtype=torch.bool), target)[0]
+                total = sum(float(logits[t].log_softmax(0)[unit]) for t, unit in enumerate(whole))
+                stopped = last == STOP
+                answers.append(Answer(tuple(body if stopped else whole), total / length**alpha, stopped))
+    return sorted(answers, key=lambda answer: -answer.score)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0, -1.0])
+@pytest.mark.parametrize("early_stopping", [True, False])
+@pytest.mark.parametrize("family", ["t5", "hypermixer"])
+def test_a_beam_that_loses_nothing_finds_the_best_of_all_answers(
+    family: str, early_stopping: bool, alpha: float
+) -> None:
+    units, max_len = 3, 4
+    model = ending(family, 3, num_units=units, factor=1.0)
+    lengths = [4, 2]
+    source, mask = sources(lengths, units=units)
+    config = GenerationConfig(max_len=max_len, num_beams=60, length_penalty=alpha, early_stopping=early_stopping)
+    answers = generate(model, source, mask, config, start=START, stop=STOP)
+    alone = [source[i : i + 1, :length] for i, length in enumerate(lengths)]
+    everything = [every_answer(model, ids, max_len, alpha, units) for ids in alone]
+    assert [len(answers) for answers in everything] == [1 + 2 + 4 + 8 * 3] * 2
+    same(answers, [answers[0] for answers in everything])
+
+
+@torch.no_grad()
+def beams_by_recomputation(model: EncoderDecoder, source: Tensor, config: GenerationConfig) -> Answer:
+    """The search as lists of one source: no states, and it goes on to `max_len` where it may not stop early."""
+    running: list[tuple[float, list[int]]] = [(0.0, [])]
+    finished: list[Answer] = []
+    for length in range(1, config.max_len + 1):
+        candidates = []
+        for total, units in running:
+            target = torch.tensor([[START, *units]])
+            logits = model(source, torch.ones_like(source, dtype=torch.bool), target)[0, -1].log_softmax(0)
+            candidates += [(total + float(value), [*units, unit]) for unit, value in enumerate(logits)]
+        candidates.sort(key=lambda item: -item[0])
+        for total, units in candidates[: config.num_beams]:
+            stopped = units[-1] == STOP
+            if stopped or length == config.max_len:
+                whole = tuple(units[:-1] if stopped else units)
+                finished.append(Answer(whole, total / length**config.length_penalty, stopped))
+        running = [item for item in candidates if item[1][-1] != STOP][: config.num_beams]
+        if config.early_stopping and len(finished) >= config.num_beams:
+            break
+    return max(finished, key=lambda answer: answer.score)
+
+
+@pytest.mark.parametrize("early_stopping", [True, False])
+@pytest.mark.parametrize(("num_beams", "alpha"), [(1, 1.0), (2, 0.0), (3, 0.6), (4, 2.0), (3, -0.5)])
+@pytest.mark.parametrize("family", ["t5", "mixer-windowed"])
+def test_beams_are_those_of_lists(family: str, num_beams: int, alpha: float, early_stopping: bool) -> None:
+    config = GenerationConfig(max_len=8, num_beams=num_beams, length_penalty=alpha, early_stopping=early_stopping)
+    model, (source, mask) = ending(family, 2), sources(SOURCE_LENGTHS)
+    alone = [source[i : i + 1, :length] for i, length in enumerate(SOURCE_LENGTHS)]
+    expected = [beams_by_recomputation(model, ids, config) for ids in alone]
+    same(generate(model, source, mask, config, start=START, stop=STOP), expected)
+
+
+@every_family
+def test_a_beam_of_one_is_greedy(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, mask = sources([9, 1, 5, 3, 7])
+    for seed in range(3):
+        model, config = ending(family, seed), GenerationConfig(max_len=10, length_penalty=0.7)
+        greedy = generate(model, source, mask, config, start=START, stop=STOP)
+        with monkeypatch.context() as patched:
+            patched.setattr(generation, "_greedy", generation._beam_search)
+            same(generate(model, source, mask, config, start=START, stop=STOP), greedy)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+@every_family
+def test_a_batch_gives_what_its_sources_give_alone(family: str, num_beams: int) -> None:
+    lengths = [2, 9, 1, 5, 9, 4]
+    source, mask = sources(lengths, padding=3)
+    config, ends = GenerationConfig(max_len=12, num_beams=num_beams), set()
+    for seed in range(4):
+        model = ending(family, seed)
+        together = generate(model, source, mask, config, start=START, stop=STOP)
+        alone = [
+            generate(model, source[i : i + 1, :length], mask[i : i + 1, :length], config, start=START, stop=STOP)[0]
+            for i, length in enumerate(lengths)
+        ]
+        same(together, alone)
+        ends.add(len({len(answer.units) for answer in together}))
+    assert max(ends) > 1  # rows left a batch at different times
+
+
+def test_more_beams_and_patience_find_better_answers() -> None:
+    source, mask = sources([9, 1, 5, 3, 7])
+    totals = []
+    for values in ({"num_beams": 1}, {"num_beams": 8}, {"num_beams": 8, "early_stopping": False}):
+        config = GenerationConfig(max_len=12, **values)
+        answers = [
+            answer
+            for seed in range(4)
+            for answer in generate(ending("t5", seed, factor=1.0), source, mask, config, start=START, stop=STOP)
+        ]
+        totals.append(sum(answer.score for answer in answers))
+    assert totals[0] < totals[1] < totals[2]
+
+
+def test_a_search_ends_where_nothing_better_can_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, (source, mask) = ending("t5", factor=1.0), sources([4])
+    with torch.no_grad():  # the stop unit is all but certain
+        model.decoder.norm.weight.abs_()
+        model.output.weight.zero_()
+    calls = []
+    step = model.step
+
+    def certain(units: Tensor, state: object) -> tuple:
+        logits, state = step(units, state)
+        calls.append(len(units))
+        return logits + 50.0 * nn.functional.one_hot(torch.tensor(STOP), UNITS), state
+
+    monkeypatch.setattr(model, "step", certain)
+    config = GenerationConfig(max_len=12, num_beams=4, early_stopping=False)
+    (answer,) = generate(model, source, mask, config, start=START, stop=STOP)
+    assert answer.units == ()
+    assert answer.stopped
+    assert calls == [1]
+
+
+def test_a_search_goes_on_where_length_will_make_up_for_the_unlikely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At first the stop unit has 0.8 and another 0.2, which then is certain: log 0.2 / 12 is more than log 0.8."""
+    model, (source, mask) = built("t5"), sources([4])
+    first = torch.full((UNITS,), -50.0, dtype=torch.float64)
+    first[STOP], first[5] = math.log(0.8), math.log(0.2)
+    later = 50.0 * nn.functional.one_hot(torch.tensor(5), UNITS)
+
+    def step(units: Tensor, state: object) -> tuple:
+        return torch.stack([first if unit == START else later.double() for unit in units.tolist()]), state
+
+    monkeypatch.setattr(model, "step", step)
+    config = GenerationConfig(max_len=12, num_beams=1, early_stopping=False)
+    (answer,) = generate(model, source, mask, config, start=START, stop=STOP)
+    assert answer.units == (5,) * 12
+    assert answer.score == pytest.approx(math.log(0.2) / 12, abs=1e-9)
+
+
+def test_an_answer_leaves_the_model_as_it_was() -> None:
+    model = built("remixer", dropout=0.5).train()
+    given = (*sources(SOURCE_LENGTHS), GenerationConfig(max_len=5))
+    first, again = (generate(model, *given, start=START, stop=STOP) for _ in range(2))
+    assert first == again
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert generate(model, *sources([3])[:1], sources([3])[1], given[2], start=START, stop=STOP)
+    empty, mask = torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 3, dtype=torch.bool)
+    assert generate(model, empty, mask, given[2], start=START, stop=STOP) == []
+
+
+@pytest.mark.parametrize("num_beams", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_answers_in_half_precision(dtype: torch.dtype, num_beams: int) -> None:
+    model, config = built("t5").to(dtype), GenerationConfig(max_len=5, num_beams=num_beams)
+    answers = generate(model, *sources(SOURCE_LENGTHS), config, start=START, stop=STOP)
+    assert all(math.isfinite(answer.score) and len(answer.units) <= 5 for answer in answers)
+
+
+def test_answers_longer_than_the_model_allows_are_refused() -> None:
+    source, mask = sources([4])
+    config = GenerationConfig(max_len=13)
+    with pytest.raises(ConfigError, match="max_len: got 13, the model is built for targets of at most 12 tokens"):
+        generate(built("remixer"), source, mask, config, start=START, stop=STOP)
+    for family, max_len in (("remixer", 12), ("t5", 13)):
+        config = GenerationConfig(max_len=max_len)
+        (answer,) = generate(built(family), source, mask, config, start=START, stop=-1)
+        assert len(answer.units) == max_len
+        assert not answer.stopped

@@ -1,0 +1,135 @@
+"""Encoder-decoders by name: the papers' counts and rules, and how a preset is changed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mixling.config import parse
+from mixling.errors import ConfigError
+from mixling.mixers.attention import AttentionConfig
+from mixling.mixers.hypermixing import HyperMixingConfig
+from mixling.mixers.remixing import RemixingConfig
+from mixling.mixers.token_mlp import TokenMLPConfig
+from mixling.models.encoder_decoder import EncoderDecoderConfig, build_encoder_decoder
+from mixling.models.model import count_parameters
+from mixling.models.presets import PRESETS, model_config
+from mixling.models.seq2seq_presets import BASE, CPU, SEQ2SEQ_PRESETS, Shape, remixer, seq2seq_config, t5
+
+ALPHA = 1
+
+
+def counted(config: EncoderDecoderConfig, vocabulary: int = 32_128) -> int:
+    with torch.device("meta"):
+        return count_parameters(build_encoder_decoder(config, num_units=vocabulary))
+
+
+def test_parameters_of_t5() -> None:
+    assert counted(SEQ2SEQ_PRESETS["t5-1.1-base"].config) == 247_577_856
+    assert counted(SEQ2SEQ_PRESETS["t5-1.1-small"].config) == 76_961_152
+
+
+@pytest.mark.parametrize(("shape", "lengths"), [(BASE, (512, 512)), (BASE, (512, 114)), (CPU, (128, 64))])
+def test_each_replaced_feed_forward_adds_length_squared_and_alpha(shape: Shape, lengths: tuple[int, int]) -> None:
+    shape = shape.model_copy(update=dict(zip(("max_source_len", "max_target_len"), lengths, strict=True)))
+    source, target = lengths
+    added = shape.num_layers * (source**2 + ALPHA) + shape.num_decoder_layers * (target**2 + ALPHA)
+    assert counted(remixer(shape)) == counted(t5(shape)) + added
+
+
+def test_the_block_as_it_stands_is_as_wide_as_the_tokens() -> None:
+    # Three D x D matrices in the place of three D x F ones.
+    layers = BASE.num_layers + BASE.num_decoder_layers
+    replaced = layers * (3 * 768 * (768 - 2048) + 512**2 + ALPHA)
+    assert counted(remixer(BASE, matched=False)) == counted(t5(BASE)) + replaced
+
+
+@pytest.mark.parametrize(("before", "after"), [((12, 12), (18, 3)), ((4, 4), (6, 1)), ((24, 24), (36, 6))])
+def test_layers_of_the_scaled_form(before: tuple[int, int], after: tuple[int, int]) -> None:
+    shape = BASE.model_copy(update=dict(zip(("num_layers", "num_decoder_layers"), before, strict=True)))
+    scaled = shape.scaled()
+    assert (scaled.num_layers, scaled.num_decoder_layers) == after
+    assert scaled.model_copy(update={"num_layers": before[0], "num_decoder_layers": before[1]}) == shape
+
+
+def test_layers_that_the_scaled_form_cannot_divide_are_refused() -> None:
+    with pytest.raises(ConfigError, match="num_decoder_layers: got 6; it must be a multiple of 4"):
+        seq2seq_config("remixer-scaled-2m", num_decoder_layers=6)
+
+
+def test_the_scaled_base_has_18_and_3_layers() -> None:
+    config = SEQ2SEQ_PRESETS["remixer-scaled-base"].config
+    assert (len(config.encoder.blocks), len(config.decoder.blocks)) == (18, 3)
+    # A decoder's layer has a second attention and its norm, an encoder's has not.
+    attention = 4 * 768**2 + 768
+    assert (
+        counted(SEQ2SEQ_PRESETS["remixer-base"].config) - counted(config)
+        == 3 * (attention + 3 * 768 * 2048 + 512**2 + ALPHA + 4 * 768**2 + 2 * 768) + (9 - 3) * attention
+    )
+
+
+ATTENTION, REMIXING, TOKEN_MLP, HYPERMIXING = AttentionConfig, RemixingConfig, TokenMLPConfig, HyperMixingConfig
+LAYERS = {
+    "t5": ([ATTENTION], [ATTENTION], ATTENTION, True),
+    "remixer": ([ATTENTION, REMIXING], [ATTENTION, REMIXING], ATTENTION, False),
+    "mixer-transformer": ([TOKEN_MLP], [ATTENTION], ATTENTION, True),
+    "mixer-mixer": ([TOKEN_MLP], [TOKEN_MLP], ATTENTION, True),
+    "hypermixer-hypermixer": ([HYPERMIXING], [HYPERMIXING], HYPERMIXING, True),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_mixes_in_each_family(name: str) -> None:
+    config = SEQ2SEQ_PRESETS[f"{name}-2m"].config
+    encoder, decoder, cross, ffn = LAYERS[name]
+    for block in config.encoder.blocks:
+        assert [type(mixer) for mixer in block.mixers] == encoder
+        assert block.cross is None
+        assert (block.feed_forward is not None) == ffn
+    for block in config.decoder.blocks:
+        assert [type(mixer) for mixer in block.mixers] == decoder
+        assert type(block.cross) is cross
+        assert block.cross_after == 1  # T5's order: before what stands in the feed-forward's place
+        assert (block.feed_forward is not None) == ffn
+
+
+def test_models_for_a_cpu_have_about_two_million_parameters() -> None:
+    for name, preset in SEQ2SEQ_PRESETS.items():
+        if name.endswith("-2m"):
+            assert 1.7e6 < counted(preset.config, preset.vocabulary) < 2.3e6, name
+
+
+def test_a_hypermixer_has_as_many_parameters_as_attention_and_its_norm() -> None:
+    # The identity of the papers' budget; T5's attention has no biases, so they are counted here.
+    config = SEQ2SEQ_PRESETS["hypermixer-hypermixer-base"].config
+    (mixer,) = config.encoder.layers[0].mixers
+    assert sum(p.numel() for p in mixer.build(768, 512).parameters()) == 4 * (768**2 + 768) + 2 * 768
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ_PRESETS)
+def test_presets_round_trip_and_have_names_of_their_own(name: str) -> None:
+    config = SEQ2SEQ_PRESETS[name].config
+    assert seq2seq_config(name) == parse(EncoderDecoderConfig, config.to_dict(), where="x") == config
+    assert name not in PRESETS
+    with pytest.raises(ConfigError, match=r"is a model from text to text"):
+        model_config(name)
+
+
+def test_presets_are_changed_by_sizes_and_by_values() -> None:
+    config = seq2seq_config("t5-2m", {"tied": True, "decoder": {"num_layers": 1}}, dropout=0.1, num_layers=2)
+    assert (config.tied, config.dropout, config.decoder.blocks[0].dropout) == (True, 0.1, 0.1)
+    assert (len(config.encoder.blocks), len(config.decoder.blocks)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "sizes", "message"),
+    [
+        ("t5-2n", {}, {}, r"^unknown preset 't5-2n'; did you mean 't5-2m'"),
+        ("t5-2m", {}, {"num_layer": 2}, r"^model 't5-2m': unknown key 'num_layer'; did you mean 'num_layers'"),
+        ("t5-2m", {}, {"num_heads": 0}, r"^model 't5-2m': num_heads: got 0"),
+        ("t5-2m", {"tide": True}, {}, r"^model 't5-2m': unknown key 'tide'; did you mean 'tied'"),
+    ],
+)
+def test_mistakes_are_told(name: str, changes: dict, sizes: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        seq2seq_config(name, changes, **sizes)
