@@ -4,7 +4,7 @@ Paper (C4, vocabulary 32k): over depths of 18 to 144 layers gMLP's perplexity fa
 Transformer's; accuracy on SST-2 follows perplexity alike for both, on MNLI gMLP's lies below at the same perplexity,
 and aMLP's above the Transformer's. Here: IMDB reviews, width 128, bodies of 0.15 to 1.2 million parameters, and SST-2.
 
-    python experiments/gmlp_scaling.py --data ../shared/data --runs runs/gmlp       # 1.5 hours of one core
+    python experiments/gmlp_scaling.py --data ../shared/data --runs runs/gmlp       # 1 hour of one core
 
 All depths have equal steps and the rate that experiments/gmlp_ablation.py found for the kind; the law is
 perplexity = a P^-k, P the body's parameters, fitted by least squares of the logarithms. Fine-tuning has one rate, two
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--kinds", nargs="+", choices=DEPTHS, default=list(DEPTHS))
     parser.add_argument("--train-only", action="store_true", help="train only; fit and write nothing")
     results = Path(__file__).parent / "results"

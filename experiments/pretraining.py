@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=3e-3, help="of pretraining")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dev-only", action="store_true", help="train only; read no test split, write nothing")
