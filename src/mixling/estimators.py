@@ -28,9 +28,10 @@ from mixling.data.in_memory import (
 )
 from mixling.data.splits import check_labels, split_dev
 from mixling.data.store import ExampleStore
-from mixling.errors import DataError, ModelFileError, NotFittedError
+from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError
 from mixling.models.presets import DEFAULT_PRESET, model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit
+from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 from mixling.runs.teacher import DistillConfig
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.session import FILE_NAME
@@ -55,6 +56,7 @@ class _Estimator(BaseEstimator, ABC):
         self,
         model: str | None = None,
         *,
+        pretrained: str | None = None,
         epochs: int | None = None,
         time_budget: float | None = None,
         batch_size: int | None = None,
@@ -64,6 +66,7 @@ class _Estimator(BaseEstimator, ABC):
         config: dict[str, Any] | None = None,
     ) -> None:
         self.model = model
+        self.pretrained = pretrained
         self.epochs = epochs
         self.time_budget = time_budget
         self.batch_size = batch_size
@@ -108,12 +111,19 @@ class _Estimator(BaseEstimator, ABC):
             train["batch_size"] = self.batch_size
 
         def configure(model: str, changes: dict[str, Any]) -> RunConfig:
-            values = {"task": task, "model": model_config(model, changes).to_dict(), "train": train}
-            recipe = {} if "start" in (self.config or {}) else preset_values(model)
-            return parse(RunConfig, merge(merge(recipe, values), self.config or {}), where=type(self).__name__)
+            if self.pretrained is not None:
+                recipe: dict[str, Any] = {"train": FINE_TUNING, "start": {"pretrained": self.pretrained}}
+                shape = pretrained_config(self.pretrained)
+            else:
+                recipe = {} if "start" in (self.config or {}) else preset_values(model)
+                shape = model_config(model, changes).to_dict()
+            values = merge(recipe, {"task": task, "model": shape, "train": train})
+            return parse(RunConfig, merge(values, self.config or {}), where=type(self).__name__)
 
+        if self.model is not None and self.pretrained is not None:
+            raise ConfigError(f"pretrained={self.pretrained!r} is the model; leave out model={self.model!r}")
         config, asked = _taught(configure(self.model or DEFAULT_PRESET, {}), teacher)
-        if self.model is not None:
+        if self.model is not None or self.pretrained is not None:
             return config, asked
         choice = choose_model(rows, config)
         return configure(choice.name, choice.changes).model_copy(update={"distill": config.distill}), asked
@@ -183,6 +193,7 @@ class TextClassifier(ClassifierMixin, _Estimator):
 
     Args:
         model: a preset's name, or a TOML file; None: chosen by the size and kind of the data.
+        pretrained: the folder of a run, such as one of `mixling pretrain`, to begin with instead.
         epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the recipe's.
         dev_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `dev`.
         config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.

@@ -238,3 +238,19 @@ def test_the_record_says_what_it_was(text: Path, tmp_path: Path) -> None:
     assert parse(ModelConfig, saved["model"], where="test").text.max_len == 12
     moved = shutil.move(tmp_path / "pre", tmp_path / "elsewhere")
     assert Path(pretrained_config(str(moved))["text"]["vocabulary"]).is_file()
+
+
+def test_an_estimator_begins_with_it(text: Path, tmp_path: Path) -> None:
+    from mixling import TextClassifier
+
+    folder = tmp_path / "pre"
+    pretrain(config("gmlp", text), folder=folder)
+    lines = text.read_text().splitlines()[:40]
+    labels = ["a", "b"] * 20
+    made = TextClassifier(pretrained=str(folder), epochs=1).fit(lines, labels)
+    saved = json.loads(made.files_["run.json"])["config"]
+    assert saved["start"]["pretrained"] == str(folder)
+    assert saved["train"]["optim"]["lr"] == FINE_TUNING["optim"]["lr"]
+    assert set(made.predict(lines)) <= {"a", "b"}
+    with pytest.raises(ConfigError, match="leave out model='gmlp-tiny'"):
+        TextClassifier("gmlp-tiny", pretrained=str(folder)).fit(lines, labels)
