@@ -389,3 +389,19 @@ def test_what_does_not_fit_is_refused() -> None:
     for wrong in ({"num_buckets": 7}, {"num_buckets": 2}, {"buckets": 32}):
         with pytest.raises(ConfigError, match=r"positions\."):
             mixer_config({"type": "attention", "positions": wrong})
+
+
+@pytest.mark.parametrize(("num_buckets", "causal"), [(None, False), (None, True), (8, False), (8, True)])
+def test_biases_may_begin_with_near_keys(num_buckets: int | None, causal: bool) -> None:
+    positions = RelativePositions(num_buckets=num_buckets, max_distance=num_buckets and 16, start="alibi")
+    bias = RelativeBias(positions, num_heads=4, max_len=MAX_LEN, causal=causal)
+    found = bias(MAX_LEN, MAX_LEN).detach()
+    exact = 2 if num_buckets and not causal else 4 if num_buckets else MAX_LEN  # distances with a bucket of their own
+    for head in range(4):
+        for i in range(MAX_LEN):
+            for j in range(i + 1 if causal else MAX_LEN):
+                distance, slope = abs(i - j), 2.0 ** (-8 * (head + 1) / 4)
+                if distance < exact:
+                    assert float(found[head, i, j]) == -slope * distance
+                else:
+                    assert -slope * distance <= float(found[head, i, j]) <= -slope * exact

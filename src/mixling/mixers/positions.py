@@ -76,6 +76,7 @@ class RelativePositions(Config):
     )
     max_distance: int | None = Field(None, ge=1, description="where the last bucket begins; T5's and the default: 128")
     shared: bool = Field(False, description="all layers of a stack use the biases of the first, as T5's do")
+    start: Literal["zero", "alibi"] = Field("zero", description="what they begin with; alibi: near keys weigh more")
 
     @model_validator(mode="after")
     def _buckets_grow(self) -> RelativePositions:
@@ -98,7 +99,10 @@ def shared_positions(positions: RelativePositions | None, num_heads: int) -> dic
 
 
 class RelativeBias(nn.Module):
-    """A bias for each head and each distance j - i between key and query; starts at zero.
+    """A bias for each head and each distance j - i between key and query.
+
+    They start at zero; or, `start = "alibi"`, at -2^(-8 h / H) |j - i| for head h = 1..H (Press et al. 2022), which
+    they leave as they learn: from zero AdamW's steps, each of about the rate, take thousands to look at neighbours.
 
     With buckets it is T5's (section 2.1): one half of the buckets for keys up to the query, the other for later
     ones (all for keys up to the query, if causal); of each, the first half are single distances, the others grow
@@ -122,6 +126,11 @@ class RelativeBias(nn.Module):
         # A table, since a logarithm that is rounded elsewhere moves distances to other buckets.
         self.register_buffer("rows", rows, persistent=False)
         self.weight = nn.Parameter(torch.zeros(num_buckets or (max_len if causal else 2 * max_len - 1), num_heads))
+        if positions.start == "alibi":
+            slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
+            far_first = distances.abs().argsort(descending=True, stable=True)  # of a bucket the nearest counts
+            for distance, row in zip(distances[far_first].tolist(), rows[far_first].tolist(), strict=True):
+                self.weight.data[row] = -slopes * abs(distance)
 
     def forward(self, queries: Size, keys: Size, start: int = 0) -> Float[Tensor, "H N M"]:
         """Biases of `queries` queries, the first at position `start`, on keys 0 to `keys` - 1."""
