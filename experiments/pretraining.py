@@ -11,8 +11,8 @@ features: the target is a softmax over the 8,192 most frequent words, a table th
 `pretrain`: IMDB's unlabelled reviews (15.8 million units), width 128, bodies of 0.6 million parameters (three layers of
 BERT and aMLP, four of gMLP) over 8,192 units, and one on MinHash features with at most a million in all. `tune`: each
 on SST-2 (all 67,349 rows of GLUE), IMDB (the first 128 units) and pairs (RTE, MRPC), beginning with the pretrained
-weights and from scratch with the same units. A part of the training rows chooses rate and epoch; GLUE's dev split is
-read once, at the end. Every training is a run folder; what is finished is not repeated.
+weights and from scratch with the same units. A part of the training rows chooses the epoch, and by the first model the
+rate of all; GLUE's dev split is read once, at the end. Every training is a run folder; what is finished is not repeated.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ MODELS = {
     "transformer": family("transformer", 3),
     "hypermixer-minhash": hypermixer_on_hashes(),
 }
-STARTS = {"pretrained": (3e-4, 1e-3), "scratch": (1e-3, 3e-3)}  # and the rates that dev chooses from
+STARTS = {
+    "pretrained": (5e-4, 2e-3),
+    "scratch": (1e-3, 4e-3),
+}  # and the rates that dev chooses from, by the first model
 
 
 def pretrain_all(options: argparse.Namespace) -> None:
@@ -118,16 +121,18 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
     task = TASKS[name]
     rows = split_dev(load(task, name, task.train, options.data), fraction=task.dev_fraction, seed=0)
     report: dict[str, Any] = {}
+    best: dict[str, float] = {}
     for model in options.models:
         source = options.runs / "long" / model
         for start, rates in STARTS.items():
-            folders = {rate: options.runs / name / model / start / f"{rate:g}" for rate in rates}
+            tried = (best[start],) if start in best else rates
+            folders = {rate: options.runs / name / model / start / f"{rate:g}" for rate in tried}
             dev = {rate: tune(path / "0", source, start, task, rows) for rate, path in folders.items()}
-            best = max(dev, key=dev.__getitem__)
+            rate = best[start] = max(dev, key=dev.__getitem__)
             for seed in range(1, options.seeds):
-                tune(folders[best] / str(seed), source, start, task, rows)
-            runs = [folders[best] / str(seed) for seed in range(options.seeds)]
-            report[f"{model}, {start}"] = {"rates": {f"{k:g}": v for k, v in dev.items()}, "rate": best, "runs": runs}
+                tune(folders[rate] / str(seed), source, start, task, rows)
+            runs = [folders[rate] / str(seed) for seed in range(options.seeds)]
+            report[f"{model}, {start}"] = {"rates": {f"{k:g}": v for k, v in dev.items()}, "rate": rate, "runs": runs}
     if options.dev_only:
         return report
     test = load(task, name, task.test, options.data)
