@@ -405,3 +405,6 @@ def test_biases_may_begin_with_near_keys(num_buckets: int | None, causal: bool) 
                     assert float(found[head, i, j]) == -slope * distance
                 else:
                     assert -slope * distance <= float(found[head, i, j]) <= -slope * exact
+        assert torch.isfinite(bias.weight).all()
+    with torch.device("meta"):  # counts are made there
+        RelativeBias(positions, num_heads=4, max_len=MAX_LEN, causal=causal)

@@ -128,9 +128,10 @@ class RelativeBias(nn.Module):
         self.weight = nn.Parameter(torch.zeros(num_buckets or (max_len if causal else 2 * max_len - 1), num_heads))
         if positions.start == "alibi":
             slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
-            far_first = distances.abs().argsort(descending=True, stable=True)  # of a bucket the nearest counts
-            for distance, row in zip(distances[far_first].tolist(), rows[far_first].tolist(), strict=True):
-                self.weight.data[row] = -slopes * abs(distance)
+            near = -slopes * distances.abs()[:, None]  # of a bucket the nearest distance counts
+            none = torch.full_like(self.weight, -torch.inf)
+            start = none.index_reduce(0, rows, near, "amax")
+            self.weight.data.copy_(torch.where(start.isinf(), 0.0, start))  # T5's unused bucket
 
     def forward(self, queries: Size, keys: Size, start: int = 0) -> Float[Tensor, "H N M"]:
         """Biases of `queries` queries, the first at position `start`, on keys 0 to `keys` - 1."""
