@@ -130,7 +130,7 @@ class RelativeBias(nn.Module):
             slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
             near = -slopes * distances.abs()[:, None]  # of a bucket the nearest distance counts
             none = torch.full_like(self.weight, -torch.inf)
-            start = none.index_reduce(0, rows, near, "amax")
+            start = none.scatter_reduce(0, rows[:, None].expand_as(near), near, "amax")
             self.weight.data.copy_(torch.where(start.isinf(), 0.0, start))  # T5's unused bucket
 
     def forward(self, queries: Size, keys: Size, start: int = 0) -> Float[Tensor, "H N M"]:
