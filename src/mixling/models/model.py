@@ -73,7 +73,7 @@ class Model(nn.Module):
         """Logits from the summed rows of words, which may come from a cache."""
         x = self.encoder(self.frontend(rows, index, mask), mask)
         if starts is not None:
-            x = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2]))
+            x, mask = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2])), mask.gather(1, starts)
         if isinstance(self.head, UnitHead):
             return self.head(x, self.frontend.weight)
         return self.head(x, mask)
