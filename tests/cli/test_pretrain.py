@@ -125,3 +125,16 @@ def test_a_signal_saves_and_resume_needs_no_file(call: Call, text: Path, tmp_pat
     assert done.code == 0, done.err
     assert "going on at step" in done.err
     assert json.loads((run / "run.json").read_text())["finished"] is True
+
+
+def test_a_run_that_was_cut_off_at_its_very_end_is_tidied(call: Call, text: Path, tmp_path: Path) -> None:
+    assert call("pretrain", text, "-o", tmp_path / "pre", *SMALL, *QUICK).code == 0
+    (tmp_path / "pre" / "corpus").mkdir()
+    (tmp_path / "pre" / "checkpoint.safetensors").write_bytes(b"")
+    done = call("pretrain", "--resume", "-o", tmp_path / "pre")
+    assert "this run is finished" in done.err
+    assert not (tmp_path / "pre" / "corpus").exists()
+    assert not (tmp_path / "pre" / "checkpoint.safetensors").exists()
+    done = call("predict", tmp_path / "pre", "a text")
+    assert done.code == 2
+    assert f"mixling train ROWS --from {tmp_path / 'pre'}" in done.err

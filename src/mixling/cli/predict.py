@@ -61,6 +61,7 @@ def predict(
     """
     from mixling.cli.answers import open_out, writer_for
     from mixling.cli.rows import columns_for, file_items, stream_items
+    from mixling.cli.show import is_pretraining
     from mixling.data.rows import OnBadRow
     from mixling.runtime.predictor import Predictor
 
@@ -70,6 +71,8 @@ def predict(
     kind = "text" if asked else kind_of(inputs)
     if out is not None and kind == "files":
         _keep_inputs(inputs, out)
+    if is_pretraining(model):
+        raise ConfigError(f"{model}: is pretrained and has no task yet; mixling train ROWS --from {model} gives it one")
     predictor = Predictor(model, num_threads=threads)
     if asked and predictor.labels.kind != "span":
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task}")

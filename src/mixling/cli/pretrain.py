@@ -63,7 +63,7 @@ def pretrain(
     from mixling.cli.progress import TrainingProgress
     from mixling.cli.train import present
     from mixling.runs.config import RUN_FILE, read_record
-    from mixling.runs.pretrain import PretrainConfig
+    from mixling.runs.pretrain import PretrainConfig, tidy
     from mixling.runs.pretrain import pretrain as run
     from mixling.runs.pretrained import KIND
     from mixling.training.distributed import processes
@@ -91,6 +91,7 @@ def pretrain(
             if also := given_beside(context, "resume", "out"):
                 raise ConfigError(f"with --resume all comes from {out}; leave out {', '.join(also)}")
             if finished:
+                tidy(settled, out)
                 terminal.say(f"{out}: this run is finished; there is nothing to go on with")
                 return
         else:

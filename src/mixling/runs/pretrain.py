@@ -25,7 +25,7 @@ from mixling.data.prepared import (
 from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
 from mixling.inspect.plots import training_curves
-from mixling.models.model import ModelConfig, build_model, count_parameters
+from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, RUN_FILE, WEIGHTS_FILE, provenance
 from mixling.runs.folder import CARD_FILE, METRICS_FILE, WRITTEN
@@ -142,27 +142,53 @@ def pretrain(
     if not processes.is_main:
         return None
     model.cpu()
+    done = _write_folder(config, model, data, history, folder, say)
+    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": True})
+    tidy(config, folder)
+    return done
+
+
+def tidy(config: PretrainConfig, folder: Path) -> None:
+    """Remove what a finished run needs no more, also where one was cut off between its last acts."""
+    if not config.corpus.keep:
+        shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+    remove(folder / CHECKPOINT)
+
+
+def _write_folder(
+    config: PretrainConfig,
+    model: Model,
+    data: MaskedText,
+    history: list[dict[str, Any]],
+    folder: Path,
+    say: Callable[[str], None],
+) -> Pretrained:
+    """All files of the folder but the record of the run."""
     best = next(record for record in reversed(history) if record["best"])
     metrics = {key: best[f"dev_{key}"] for key in ("perplexity", "accuracy", "loss")}
-    name = encoder.vocabulary.serialise()[0]
-    saved = {"kind": KIND, "model": config.model.to_dict(), "vocabulary": name, "num_outputs": num_outputs}
-    saved["objective"] = config.objective.to_dict()
-    if not on_units:
-        words = encoder.table_words()
-        order = sorted((int(target), row) for row, target in enumerate(targets) if target >= 0)
+    parameters = count_parameters(model.frontend) + count_parameters(model.encoder)
+    saved: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "parameters": parameters,
+        "kind": KIND,
+        "model": config.model.to_dict(),
+        "vocabulary": data.encoder.vocabulary.serialise()[0],
+        "num_outputs": len(model.head.bias),  # type: ignore[arg-type]
+        "objective": config.objective.to_dict(),
+    }
+    if not isinstance(config.model.text.projection, Units):
+        words = data.encoder.table_words()
+        order = sorted((int(target), row) for row, target in enumerate(data.targets) if target >= 0)
         saved["words"] = [words[row - FIRST] for _, row in order]
-    write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, "parameters": kept, **saved})
+    write_json(folder / CONFIG_FILE, saved)
     state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
     write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
-    report = {"dev": metrics, "best": {key: best[key] for key in ("epoch", "step", "train_loss")}, "parameters": kept}
+    at = {key: best[key] for key in ("epoch", "step", "train_loss")}
+    report = {"dev": metrics, "best": at, "parameters": parameters}
     write_json(folder / METRICS_FILE, report)
     if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
     write_atomic(folder / CARD_FILE, pretraining_card(config.to_dict(), report))
-    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": True})
-    if not config.corpus.keep:
-        shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
-    remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
-    return Pretrained(folder=folder, metrics=metrics, history=history, parameters=kept)
+    return Pretrained(folder=folder, metrics=metrics, history=history, parameters=parameters)
 
 
 def _begin(folder: Path, config: PretrainConfig) -> None:
