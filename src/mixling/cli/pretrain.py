@@ -20,6 +20,7 @@ from mixling.cli.options import (
     TextOption,
     TimeBudgetOption,
     VocabularyOption,
+    layered,
     read_seconds,
 )
 from mixling.cli.output import put
@@ -118,20 +119,12 @@ def configure(
     Raises:
         ConfigError: an unknown key or a value that is not allowed.
     """
-    from mixling.config import merge, parse, read_overrides, read_toml
+    from mixling.config import merge, parse
     from mixling.models.presets import with_changes
     from mixling.runs.pretrain import DEFAULT_MODEL, RECIPE, PretrainConfig
 
-    values = merge({"train": RECIPE.to_dict()}, read_toml(toml) if toml else {})
-    values = values | {"model": options["model"]} if "model" in options else values
-    values = merge(values, {key: value for key, value in options.items() if key != "model"})
-    changes = read_overrides(overrides)
-    model_changes = changes.pop("model", {})
-    if isinstance(model_changes, str):
-        values["model"], model_changes = model_changes, {}
-    if vocabulary is not None:
-        model_changes = merge({"text": {"vocabulary": vocabulary}}, model_changes)
-    values = merge(values, changes)
+    values, model_changes = layered(options, toml=toml, vocabulary=vocabulary, overrides=overrides)
+    values = merge({"train": RECIPE.to_dict()}, values)
     given = values.get("model", DEFAULT_MODEL)
     if not (isinstance(given, str) or {"preset", "layers"} & given.keys()):
         given = merge({"preset": DEFAULT_MODEL}, given)

@@ -35,6 +35,7 @@ from mixling.cli.options import (
     TimeBudgetOption,
     TokensOption,
     VocabularyOption,
+    layered,
     run_values,
 )
 from mixling.cli.output import put
@@ -187,21 +188,12 @@ def configure(
         ConfigError: an unknown key or a value that is not allowed.
         DataError: the first training file, looked at for the task, cannot be read.
     """
-    from mixling.config import merge, parse, read_overrides, read_toml
+    from mixling.config import merge, parse
     from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
     from mixling.runs import RunConfig
     from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 
-    values = read_toml(toml) if toml else {}
-    values = values | {"model": options["model"]} if "model" in options else values
-    values = merge(values, {key: value for key, value in options.items() if key != "model"})
-    changes = read_overrides(overrides)
-    model_changes = changes.pop("model", {})
-    if isinstance(model_changes, str):
-        values["model"], model_changes = model_changes, {}
-    if vocabulary is not None:
-        model_changes = merge({"text": {"vocabulary": vocabulary}}, model_changes)
-    values = merge(values, changes)
+    values, model_changes = layered(options, toml=toml, vocabulary=vocabulary, overrides=overrides)
     given = values.get("model", {})
     folder = values.get("start", {}).get("pretrained")
     if folder is not None:

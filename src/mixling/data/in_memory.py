@@ -13,7 +13,8 @@ import numpy as np
 from mixling.data.examples import Example, Target, slots_fault, words_fault
 from mixling.data.store import ExampleStore
 from mixling.errors import DataError
-from mixling.text.encoder import Text, check_many
+from mixling.text.clean import check_many
+from mixling.text.encoder import Text
 
 Rows = tuple[list[Any], list[Target]]
 """Texts and their targets."""

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping
+
+from mixling.errors import DataError
 
 # A lone surrogate cannot be encoded as UTF-8; NUL and the byte order mark separate words but mean nothing.
 _UNSAFE = re.compile("[\x00\ufeff\ud800-\udfff]")
@@ -31,3 +34,15 @@ def normalise(word: str, *, lowercase: bool) -> str:
     if lowercase:
         word = word.lower()
     return word if word.isascii() else unicodedata.normalize("NFC", word)
+
+
+def check_many(items: object, what: str) -> None:
+    """Refuse what would be taken apart into other things than items: a string, a dictionary, a table.
+
+    Raises:
+        DataError: `items` is one of these, or nothing that has items.
+    """
+    dimensions = getattr(items, "ndim", 1)
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable) or dimensions != 1:
+        shape = "" if dimensions == 1 else f" of {dimensions} dimensions"
+        raise DataError(f"got one {type(items).__name__}{shape}, not a list of {what}")

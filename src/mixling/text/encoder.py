@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -88,18 +88,6 @@ class TextConfig(Config):
                 f"{len(vocabulary)} units; set model.text.projection.num_features and model.text.vocabulary to fit"
             )
         return self
-
-
-def check_many(items: object, what: str) -> None:
-    """Refuse what would be taken apart into other things than items: a string, a dictionary, a table.
-
-    Raises:
-        DataError: `items` is one of these, or nothing that has items.
-    """
-    dimensions = getattr(items, "ndim", 1)
-    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable) or dimensions != 1:
-        shape = "" if dimensions == 1 else f" of {dimensions} dimensions"
-        raise DataError(f"got one {type(items).__name__}{shape}, not a list of {what}")
 
 
 @dataclass(frozen=True, slots=True)
