@@ -20,7 +20,7 @@ def test_models_lists_every_preset(call: Call) -> None:
     assert done.code == 0, done.err
     lines = done.out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == [*PRESETS, *IMAGE_PRESETS]
-    assert "gMLP, Table 1 (images)" in next(line for line in lines if line.startswith("gmlp-ti"))
+    assert "gMLP, Table 1 (images)" in next(line for line in lines if line.startswith("gmlp-ti "))
     assert "357,283,696" in next(line for line in lines if line.startswith("gmlp-144"))
     rows = json.loads(call("models", "--json").out)
     assert [row["name"] for row in rows] == [*PRESETS, *IMAGE_PRESETS]

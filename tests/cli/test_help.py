@@ -20,7 +20,11 @@ FLAGS = {
     "train": {
         "files", "--out", "-o", "--dev", "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite", "--start", "--unlabelled",
+        "--resume", "--overwrite", "--start", "--unlabelled", "--from",
+    },
+    "pretrain": {
+        "files", "--out", "-o", "--model", "--dev", "--text", "--vocabulary", "--steps", "--epochs", "--time-budget",
+        "--seed", "--config", "--set", "--resume", "--overwrite",
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",

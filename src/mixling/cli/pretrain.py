@@ -56,10 +56,10 @@ def pretrain(
     resume: ResumeOption = False,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Train a model on unlabelled text: tokens are hidden, and told from those around them.
+    """Train a model on unlabelled text.
 
-    `mixling train ROWS --from DIR` then begins with what it knows. `mixling pretrain --resume -o DIR` goes on with a
-    run that was interrupted; it needs no file but those of DIR.
+    Tokens are hidden, and told from those around them. `mixling train ROWS --from DIR` then begins with what it knows.
+    `mixling pretrain --resume -o DIR` goes on with a run that was interrupted; it needs no file but those of DIR.
     """
     from mixling.cli.progress import TrainingProgress
     from mixling.cli.train import present
