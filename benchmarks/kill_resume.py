@@ -224,7 +224,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         print(found or f"run {finished}: the {len(wanted)} files are the same", flush=True)
         differences += found
     return {
-        "command": options.command,
+        "training": options.command,
         "processes": options.processes,
         "arguments": [argument.replace(str(folder), "DIR") for argument in arguments],
         "rows": None if options.files else options.rows,
