@@ -48,7 +48,7 @@ from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 CORPUS_FOLDER = "corpus"
 SPECIALS = ("[SEP]", MASK_WORD)
 DEFAULT_MODEL = "gmlp-tiny"
-# AdamW's eps, weight decay and the linear decay are those of gMLP, appendix; the rate is for the small models.
+# AdamW's eps and weight decay and the linear decay follow BERT's kind of recipe; the rate is for the small models.
 RECIPE = TrainConfig(
     optim=OptimConfig(lr=1e-3, table_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
     word_dropout=0.0,

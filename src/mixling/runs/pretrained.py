@@ -24,7 +24,7 @@ from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, mea
 
 KIND = "pretraining"  # of a run, as its files say it
 
-# Of a run that begins with a pretrained model; chosen on the dev split of SST-2.
+# Of a run that begins with a pretrained model; not tuned yet.
 FINE_TUNING: dict[str, Any] = {
     "optim": {"lr": 5e-4, "table_lr": 1.0, "weight_decay": 0.01, "warmup": 0.1, "schedule": "linear"},
     "word_dropout": 0.1,
