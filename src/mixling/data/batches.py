@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,21 @@ from mixling.data.store import ExampleStore
 from mixling.text.encoder import Encoded, TextEncoder
 
 Indices = npt.NDArray[np.int64]
+
+
+class Inputs(Protocol):
+    """What a model reads of a batch."""
+
+    @property
+    def arguments(self) -> tuple[Tensor | None, ...]:
+        """Those of the model's `forward`."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Real tokens, without padding."""
+
+    def to(self, device: torch.device) -> Self:
+        """The batch on a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,16 @@ class Batch:
     def num_answers(self) -> int:
         """Words of the longest text, which is as many as tokens unless tokens are units and answers are for words."""
         return self.mask.shape[1] if self.starts is None else self.starts.shape[1]
+
+    @property
+    def arguments(self) -> tuple[Tensor | None, ...]:
+        """Those of `Model.forward`."""
+        return self.positions, self.weights, self.index, self.mask, self.starts
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens without padding."""
+        return int(self.mask.sum())
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mixling.config import parse
-from mixling.data.batches import Batch
+from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError, ModelFileError
@@ -118,8 +118,8 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
     )
     model.eval()
 
-    def forward(batch: Batch) -> Tensor:
-        return model(batch.positions, batch.weights, batch.index, batch.mask, batch.starts)
+    def forward(batch: Inputs) -> Tensor:
+        return model(*batch.arguments)
 
     measures, loss = measure_masked(data.masked_dev(), forward)
     return {**measures, "loss": loss, "tokens": float(len(tokens.rows))}

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mixling.data.batches import Batch, Indices, collate, pad_targets
 from mixling.data.masking import choose_masked, replace_masked
 from mixling.data.prepared import Tokens
 from mixling.errors import TrainingError
-from mixling.models.model import Model
 from mixling.tasks.masked_lm import NO_TARGET, MaskedLM, MaskedLMConfig, count_hits
 from mixling.text.encoder import FIRST, TextConfig, TextEncoder
 from mixling.text.fingerprint import Units
@@ -91,7 +90,7 @@ class MaskedText(TrainingData):
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
         return *self._masked(self.train, indices, chosen, seed=[seed, 2, step]), None
 
-    def measure(self, model: Model, forward: Forward) -> tuple[dict[str, float], float]:
+    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         return measure_masked(self.masked_dev(), forward)
 
     def masked_dev(self) -> Iterator[tuple[Batch, Tensor]]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from mixling.data.batches import Batch, Indices, TextSet, collate, drop_words, training_batches
+from mixling.data.batches import Indices, Inputs, TextSet, collate, drop_words, training_batches
 from mixling.errors import TrainingError
 from mixling.models.model import Model
 from mixling.tasks.base import Objective, Task
@@ -19,7 +19,7 @@ from mixling.tasks.evaluation import evaluate
 from mixling.text.labels import Targets
 from mixling.training.predict import mean_loss, predict_logits
 
-Forward = Callable[[Batch], Tensor]
+Forward = Callable[[Inputs], Tensor]
 
 
 class TrainingData(ABC):
@@ -39,7 +39,7 @@ class TrainingData(ABC):
         """The batches of one epoch."""
 
     @abstractmethod
-    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
         """What a model reads of some examples of a batch, their targets and their weights.
 
         Args:
@@ -48,7 +48,7 @@ class TrainingData(ABC):
         """
 
     @abstractmethod
-    def measure(self, model: Model, forward: Forward) -> tuple[dict[str, float], float]:
+    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         """Measures on dev and the loss.
 
         Args:
@@ -82,7 +82,7 @@ class LabelledData(TrainingData):
     def epoch(self, number: int, batch_size: int, *, seed: int) -> list[Indices]:
         return training_batches(self.train.lengths, batch_size, seed=seed, epoch=number)
 
-    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
         words: Sequence[npt.NDArray[np.int32]] = self.train.words(indices)
         words = drop_words(words, self.word_dropout, seed=[seed, 1, step])  # of the whole batch, whoever works on it
         mine = indices[chosen]
@@ -91,7 +91,8 @@ class LabelledData(TrainingData):
         targets = self.objective.stack([self.train_targets[i] for i in mine], batch.num_answers)
         return batch, targets, None if self.weights is None else torch.from_numpy(self.weights[mine])
 
-    def measure(self, model: Model, forward: Forward) -> tuple[dict[str, float], float]:
+    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+        assert isinstance(model, Model)
         logits = predict_logits(model, self.dev)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an answer on dev is not finite")

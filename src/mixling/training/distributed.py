@@ -19,7 +19,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mixling.mixers.base import Mixer
 from mixling.models.block import Block
-from mixling.models.model import Model
 
 Parallel = Literal["ddp", "fsdp"]
 
@@ -36,7 +35,7 @@ class Processes:
         """Whether this process writes files and talks to the user."""
         return self.rank == 0
 
-    def wrap(self, model: Model, device: torch.device, how: Parallel) -> tuple[Model, nn.Module]:
+    def wrap(self, model: nn.Module, device: torch.device, how: Parallel) -> tuple[nn.Module, nn.Module]:
         """What is trained on the device, and what to call: its gradients are averaged over the processes.
 
         Args:

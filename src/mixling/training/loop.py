@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from mixling.data.batches import Batch, Indices, shard
+from mixling.data.batches import Indices, Inputs, shard
 from mixling.errors import Interrupted, TrainingError
-from mixling.models.model import Model
 from mixling.storage import append, write_atomic
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.data import TrainingData
@@ -50,7 +49,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: Model,
+        model: nn.Module,
         data: TrainingData,
         config: TrainConfig,
         *,
@@ -166,18 +165,18 @@ class Trainer:
                 loss, weight = self.data.objective.loss(logits, targets.to(self.device), weights)
                 loss.backward()
             sums[:2] += torch.stack([loss.detach(), weight.detach()])
-            sums[3] += 0 if idle else int(batch.mask.sum())
+            sums[3] += 0 if idle else batch.num_tokens
         sums = ranks.sum(sums)
         # Gradients are averaged over processes: times their number, the sum of all losses over the global weight.
         grads = [parameter.grad for parameter in self._trained.parameters() if parameter.grad is not None]
         torch._foreach_mul_(grads, float(ranks.world / sums[1].clamp_min(1e-12)))
         return sums
 
-    def _forward(self, batch: Batch) -> Tensor:
+    def _forward(self, batch: Inputs) -> Tensor:
         """The model's answers, in the precision of the training."""
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            return self._parallel(batch.positions, batch.weights, batch.index, batch.mask, batch.starts)
+            return self._parallel(*batch.arguments)
 
     def _norm(self) -> float:
         limit = self.config.optim.clip_norm

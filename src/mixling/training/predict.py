@@ -22,7 +22,7 @@ def predict_logits(model: Model, texts: TextSet | WindowSet, *, batch_size: int 
     for indices in length_batches(texts.lengths, batch_size):
         words, starts = texts.words(indices), texts.starts(indices) if model.output == "tokens" else None
         batch = collate(words, texts.encoder, starts).to(device)
-        logits = model(batch.positions, batch.weights, batch.index, batch.mask, batch.starts).float().cpu().numpy()
+        logits = model(*batch.arguments).float().cpu().numpy()
         for row, index, item in zip(logits, indices, starts or words, strict=True):
             out[index] = row if row.ndim == 1 else row[: len(item)]
     return out

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mixling.data.batches import Batch, Indices, collate, drop_words, training_batches
 from mixling.data.store import ExampleStore
@@ -47,7 +47,8 @@ class QuestionData(TrainingData):
         batch = collate([words[i] for i in chosen], self.train.encoder)
         return batch, torch.from_numpy(targets[chosen]), None
 
-    def measure(self, model: Model, forward: Forward) -> tuple[dict[str, float], float]:
+    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+        assert isinstance(model, Model)
         logits = predict_logits(model, self.dev)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an answer on dev is not finite")
