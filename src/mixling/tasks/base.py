@@ -11,12 +11,16 @@ import numpy.typing as npt
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.models.model import Output
 from mixling.text.labels import LabelSet
 
 TaskName = Literal["classification", "multi_label", "tagging", "question_answering"]
+
+
+NO_TARGET = -100  # where no unit is to be told
 
 
 class LossConfig(Config):
@@ -42,6 +46,19 @@ class Objective(ABC):
     @abstractmethod
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """Sum of weighted losses and sum of weights; `weights` (B,) are those of the examples."""
+
+
+class UnitObjective(Objective):
+    """Cross-entropy of units, the mean over those of the batch that are to be told."""
+
+    output: Output = "units"
+
+    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        shares = (targets != NO_TARGET).to(logits.dtype)
+        if weights is not None:
+            shares = shares * weights[:, None]
+        losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=NO_TARGET)
+        return (losses.view_as(targets) * shares).sum(), shares.sum()
 
 
 class Task(Objective):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional as F
 
 from mixling.config import Config
-from mixling.models.model import Output
-from mixling.tasks.base import Objective
-
-NO_TARGET = -100
+from mixling.tasks.base import NO_TARGET, UnitObjective
 
 
 class MaskedLMConfig(Config):
@@ -26,19 +21,11 @@ class MaskedLMConfig(Config):
     )
 
 
-class MaskedLM(Objective):
+class MaskedLM(UnitObjective):
     """Cross-entropy of the hidden tokens, the mean over those of the batch (BERT, section 3.1; gMLP, section 4)."""
 
-    output: Output = "units"
     metric = "perplexity"
     less_is_better = True
-
-    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        shares = (targets != NO_TARGET).to(logits.dtype)
-        if weights is not None:
-            shares = shares * weights[:, None]
-        losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=NO_TARGET)
-        return (losses.view_as(targets) * shares).sum(), shares.sum()
 
 
 def count_hits(logits: Tensor, targets: Tensor) -> Tensor:

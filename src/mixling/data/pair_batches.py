@@ -1,0 +1,58 @@
+"""Pairs as pieces, and batches of them: what an encoder-decoder reads, and what it is to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from mixling.data.batches import pad_targets
+
+Pieces = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class PairBatch:
+    """Sources, and targets as the decoder reads them: each begins with the start piece and lacks its last one."""
+
+    source: Int[Tensor, "B N"]
+    source_mask: Bool[Tensor, "B N"]
+    target: Int[Tensor, "B T"]
+    num_tokens: int
+
+    @property
+    def arguments(self) -> tuple[Tensor | None, ...]:
+        """Those of `EncoderDecoder.forward`."""
+        return self.source, self.source_mask, self.target
+
+    def to(self, device: torch.device) -> PairBatch:
+        """The batch on a device."""
+        return PairBatch(self.source.to(device), self.source_mask.to(device), self.target.to(device), self.num_tokens)
+
+
+def pad_sources(sources: Sequence[Pieces], *, pad: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
+    """Sources as one tensor, and which of it is real."""
+    lengths = np.array([len(source) for source in sources])
+    width = int(lengths.max())
+    return pad_targets(sources, width, pad), torch.from_numpy(np.arange(width) < lengths[:, None])
+
+
+def collate_pairs(
+    sources: Sequence[Pieces], targets: Sequence[Pieces], *, pad: int, ignored: int = -100
+) -> tuple[PairBatch, Int[Tensor, "B T"]]:
+    """A batch of pairs, and what is to be told at each of its targets' places, `ignored` where nothing is.
+
+    Args:
+        pad: fills up, and is the start piece, as T5's is.
+    """
+    source, mask = pad_sources(sources, pad=pad)
+    width = max(map(len, targets))
+    shifted = [np.concatenate([[pad], target[:-1]]) for target in targets]
+    count = sum(map(len, sources)) + sum(map(len, targets))
+    batch = PairBatch(source, mask, pad_targets(shifted, width, pad), count)
+    return batch, pad_targets(targets, width, ignored)
