@@ -14,7 +14,8 @@ from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
 from mixling.models.model import ModelConfig, build_model
-from mixling.tasks.masked_lm import NO_TARGET, MaskedLM, MaskedLMConfig
+from mixling.tasks.base import NO_TARGET
+from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import FIRST, SEPARATOR, TextConfig, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash, Units
 from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets, word_targets

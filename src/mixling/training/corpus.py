@@ -15,7 +15,8 @@ from mixling.data.batches import Batch, Indices, collate, pad_targets
 from mixling.data.masking import choose_masked, replace_masked
 from mixling.data.prepared import Tokens
 from mixling.errors import TrainingError
-from mixling.tasks.masked_lm import NO_TARGET, MaskedLM, MaskedLMConfig, count_hits
+from mixling.tasks.base import NO_TARGET
+from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig, count_hits
 from mixling.text.encoder import FIRST, TextConfig, TextEncoder
 from mixling.text.fingerprint import Units
 from mixling.text.vocabulary import Vocabulary
