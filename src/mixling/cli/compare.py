@@ -80,7 +80,8 @@ def compare(
     TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
     """
     from mixling.cli.progress import TrainingProgress
-    from mixling.cli.train import configure, present
+    from mixling.cli.options import present
+    from mixling.cli.train import configure
     from mixling.comparison.contest import check_folder
     from mixling.comparison.outcome import compare as hold
     from mixling.comparison.report import as_markdown, as_text, to_dict

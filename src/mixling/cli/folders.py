@@ -2,11 +2,71 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from mixling.errors import ConfigError
+from mixling.config import Config
+from mixling.errors import ConfigError, Interrupted
+
+if TYPE_CHECKING:
+    from mixling.cli.progress import TrainingProgress
+
+C = TypeVar("C", bound=Config)
+R = TypeVar("R")
+
+
+def run_folder(
+    context: typer.Context,
+    *,
+    schema: type[C],
+    kind: str,
+    settle: Callable[[TrainingProgress], C],
+    tidy: Callable[[C, Path], None],
+    run: Callable[..., R | None],
+) -> tuple[R, TrainingProgress] | None:
+    """Begin a run in the folder of the command line, or go on with the one there.
+
+    Args:
+        schema, kind: of the run's record.
+        settle: the configuration of a new run.
+        tidy: what is left to do for one that was cut off when it was finished.
+        run: takes the configuration, `folder`, `resume`, `processes`, `observer` and `say`.
+
+    Returns:
+        what `run` gives; None where there is nothing to do, and in processes other than the main one.
+    """
+    from mixling.cli.progress import TrainingProgress
+    from mixling.runs.config import RUN_FILE, read_record
+    from mixling.training.distributed import processes
+
+    out, resume, overwrite = (context.params[name] for name in ("out", "resume", "overwrite"))
+    if resume and overwrite:
+        raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
+    refuse_file(out)
+    with processes() as ranks:
+        terminal = TrainingProgress(silent=not ranks.is_main)
+        if resume:
+            settled, finished = read_record(out, schema, kind=kind)
+            if also := given_beside(context, "resume", "out"):
+                raise ConfigError(f"with --resume all comes from {out}; leave out {', '.join(also)}")
+            if finished:
+                tidy(settled, out)
+                terminal.say(f"{out}: this run is finished; there is nothing to go on with")
+                return None
+        else:
+            if ranks.is_main and not overwrite:
+                refuse_old_run(out)
+            settled = settle(terminal)
+        try:
+            done = run(settled, folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say)
+        except KeyboardInterrupt:  # before or after the steps, which see to it themselves
+            told = f"; go on with: mixling {context.info_name} --resume -o {out}" if (out / RUN_FILE).exists() else ""
+            raise Interrupted(f"interrupted{told}", signum=signal.SIGINT) from None
+    return None if done is None else (done, terminal)
 
 
 def given_beside(context: typer.Context, *names: str) -> list[str]:

@@ -26,6 +26,23 @@ TokensOption = Annotated[
 SlotsOption = Annotated[
     str | None, typer.Option("--slots", metavar="COLUMN", help="Tagging: column of the IOB tags [slots].")
 ]
+SourceOption = Annotated[
+    str | None, typer.Option("--source", metavar="COLUMN", help="Text to text: column of what is read [source].")
+]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", metavar="COLUMN", help="Text to text: column of what is written [target].")
+]
+KindOption = Annotated[
+    str | None,
+    typer.Option("--kind", metavar="COLUMN", help="Text to text: column of groups that are measured each, too."),
+]
+FormOption = Annotated[
+    str | None,
+    typer.Option("--form", metavar="NAME", help="Text to text: the rows are those of a task, such as rte or boolq."),
+]
+PrefixOption = Annotated[
+    str | None, typer.Option("--prefix", metavar="TEXT", help="Text to text: is laid before each source.")
+]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of one computation.")]
 
 # Of the commands that train.
@@ -46,7 +63,9 @@ DevFractionOption = Annotated[
 TaskOption = Annotated[
     str | None,
     typer.Option(
-        "--task", metavar="classification|multi_label|tagging|question_answering", help="By default seen from the rows."
+        "--task",
+        metavar="classification|multi_label|tagging|question_answering|text2text",
+        help="By default seen from the rows.",
     ),
 ]
 ModelOption = Annotated[
@@ -131,6 +150,12 @@ def layered(
     if vocabulary is not None:
         model_changes = merge({"text": {"vocabulary": vocabulary}}, model_changes)
     return merge(values, changes), model_changes
+
+
+def present(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the options that were not given."""
+    out = {key: present(value) if isinstance(value, dict) else value for key, value in values.items()}
+    return {key: value for key, value in out.items() if value is not None and value not in ({}, [], ())}
 
 
 def read_seconds(text: str) -> float:

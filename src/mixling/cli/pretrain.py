@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.folders import given_beside, refuse_file, refuse_old_run
+from mixling.cli.folders import run_folder
 from mixling.cli.options import (
     ConfigOption,
     EpochsOption,
@@ -21,12 +20,14 @@ from mixling.cli.options import (
     TimeBudgetOption,
     VocabularyOption,
     layered,
-    read_seconds,
+    present,
 )
 from mixling.cli.output import put
-from mixling.errors import ConfigError, Interrupted
+from mixling.cli.text_to_text import pretrain_spans, training_values
+from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mixling.cli.progress import TrainingProgress
     from mixling.runs.pretrain import PretrainConfig
 
 
@@ -40,6 +41,14 @@ def pretrain(
     model: Annotated[
         str | None,
         typer.Option("--model", metavar="NAME|FILE.toml", help="A model by name, or a file of one [gmlp-tiny]."),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            metavar="masked-lm|span-corruption",
+            help="What is learned [masked-lm]; span-corruption is for models that write text.",
+        ),
     ] = None,
     dev: Annotated[
         list[str] | None,
@@ -61,52 +70,30 @@ def pretrain(
     Tokens are hidden, and told from those around them. `mixling train ROWS --from DIR` then begins with what it knows.
     `mixling pretrain --resume -o DIR` goes on with a run that was interrupted; it needs no file but those of DIR.
     """
-    from mixling.cli.progress import TrainingProgress
-    from mixling.cli.train import present
-    from mixling.runs.config import RUN_FILE, read_record
+    from mixling.runs.config import kind_of_record
+    from mixling.runs.pair_config import KIND as TEXT_TO_TEXT
     from mixling.runs.pretrain import PretrainConfig, tidy
     from mixling.runs.pretrain import pretrain as run
     from mixling.runs.pretrained import KIND
-    from mixling.training.distributed import processes
 
-    if resume and overwrite:
-        raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
-    refuse_file(out)
-    given = present(
-        {
-            "corpus": {"files": files, "dev": dev, "text": text},
-            "model": model,
-            "train": {
-                "steps": steps,
-                "epochs": epochs,
-                "time_budget": None if time_budget is None else read_seconds(time_budget),
-                "seed": seed,
-            },
-        }
-    )
-    with processes() as ranks:
-        terminal = TrainingProgress(silent=not ranks.is_main)
+    if objective == "span-corruption" or (resume and kind_of_record(out) == TEXT_TO_TEXT):
+        pretrain_spans(context)
+        return
+    if objective not in (None, "masked-lm"):
+        raise ConfigError(f"--objective: got {objective!r}; masked-lm and span-corruption are allowed")
+    corpus = {"files": files, "dev": dev, "text": text}
+    given = present({"corpus": corpus, "model": model, **training_values(context.params)})
+
+    def settle(terminal: TrainingProgress) -> PretrainConfig:
         terminal.metric = "perplexity"
-        if resume:
-            settled, finished = read_record(out, PretrainConfig, kind=KIND)
-            if also := given_beside(context, "resume", "out"):
-                raise ConfigError(f"with --resume all comes from {out}; leave out {', '.join(also)}")
-            if finished:
-                tidy(settled, out)
-                terminal.say(f"{out}: this run is finished; there is nothing to go on with")
-                return
-        else:
-            if ranks.is_main and not overwrite:
-                refuse_old_run(out)
-            settled = configure(given, toml=config, vocabulary=vocabulary, overrides=overrides or ())
-            if not settled.corpus.files and settled.corpus.prepared is None:
-                raise ConfigError("no text; name at least one file: mixling pretrain FILE -o DIR")
-        try:
-            done = run(settled, folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say)
-        except KeyboardInterrupt:  # before or after the steps, which see to it themselves
-            told = f"; go on with: mixling pretrain --resume -o {out}" if (out / RUN_FILE).exists() else ""
-            raise Interrupted(f"interrupted{told}", signum=signal.SIGINT) from None
-    if done is not None:
+        settled = configure(given, toml=config, vocabulary=vocabulary, overrides=overrides or ())
+        if not settled.corpus.files and settled.corpus.prepared is None:
+            raise ConfigError("no text; name at least one file: mixling pretrain FILE -o DIR")
+        return settled
+
+    found = run_folder(context, schema=PretrainConfig, kind=KIND, settle=settle, tidy=tidy, run=run)
+    if found is not None:
+        done, terminal = found
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
         terminal.say(f"{out}: {done.parameters:,} parameters\nnext:  mixling train ROWS --from {out} -o DIR")
 

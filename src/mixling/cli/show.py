@@ -60,12 +60,18 @@ def describe(model: str) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def is_pretraining(model: str) -> bool:
-    """Whether it is the folder of a finished `mixling pretrain`, which holds no file that predicts."""
+def kind_of(model: str) -> str | None:
+    """The kind of finished run that a folder is of, where it holds no file that predicts; None of all else."""
     folder = Path(model)
     if not (folder / "config.json").is_file() or (folder / "model.onnx").exists():
-        return False
-    return _read(folder / "config.json", lambda saved: None).get("kind") == "pretraining"
+        return None
+    kind = _read(folder / "config.json", lambda saved: None).get("kind")
+    return None if kind is None else str(kind)
+
+
+def is_pretraining(model: str) -> bool:
+    """Whether it is the folder of a finished `mixling pretrain`, which holds no file that predicts."""
+    return kind_of(model) == "pretraining"
 
 
 def _describe_pretraining(folder: Path) -> dict[str, Any]:

@@ -17,18 +17,23 @@ from mixling.cli.options import (
     DevFractionOption,
     DevOption,
     EpochsOption,
+    FormOption,
     FromOption,
+    KindOption,
     LabelOption,
     ModelOption,
     OnBadRowOption,
     OverwriteOption,
+    PrefixOption,
     ResumeOption,
     RowsArgument,
     RunOption,
     SeedOption,
     SetOption,
     SlotsOption,
+    SourceOption,
     StartOption,
+    TargetOption,
     TaskOption,
     TextOption,
     TextPairOption,
@@ -36,9 +41,11 @@ from mixling.cli.options import (
     TokensOption,
     VocabularyOption,
     layered,
+    present,
     run_values,
 )
 from mixling.cli.output import put
+from mixling.cli.text_to_text import is_text_to_text, train_pairs
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
@@ -58,6 +65,11 @@ def train(
     label: LabelOption = None,
     tokens: TokensOption = None,
     slots: SlotsOption = None,
+    source: SourceOption = None,
+    target: TargetOption = None,
+    kind: KindOption = None,
+    form: FormOption = None,
+    prefix: PrefixOption = None,
     task: TaskOption = None,
     model: ModelOption = None,
     vocabulary: VocabularyOption = None,
@@ -80,6 +92,9 @@ def train(
 
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """
+    if is_text_to_text(context.params):
+        train_pairs(context)
+        return
     run_training(context, run_values(context.params))
 
 
@@ -253,12 +268,6 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     if isinstance(values.get(label), list):
         return "multi_label", f"{files[0]} has lists of labels in the column {label}"
     return "classification", "the default"
-
-
-def present(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the options that were not given."""
-    out = {key: present(value) if isinstance(value, dict) else value for key, value in values.items()}
-    return {key: value for key, value in out.items() if value is not None and value not in ({}, [], ())}
 
 
 def _tell(run: Run, settled: RunConfig, terminal: Any) -> None:

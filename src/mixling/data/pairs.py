@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from mixling.config import Config
 from mixling.data.tables import OnBadRow, Row, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
@@ -116,3 +118,23 @@ def _text(row: Row, column: str) -> str:
         message = f"column {column!r} is not text but {got}; write it as a string {_SKIP}"
         raise DataError(message, path=row.path, line=row.line)
     return value
+
+
+def split_pairs(pairs: Sequence[Pair], *, fraction: float, seed: int) -> tuple[list[Pair], list[Pair]]:
+    """Set about `fraction` of the pairs aside: (train, dev), both in their order.
+
+    Equal sources, and pairs of one question, stay on one side.
+
+    Raises:
+        DataError: there are too few different sources to set one aside.
+    """
+    groups = list(dict.fromkeys(pair.question or pair.source for pair in pairs))
+    if len(groups) < 2:
+        remedy = "give more rows, or a file of your own with --dev"
+        raise DataError(f"{len(groups)} different sources are too few to set some aside; {remedy}", path=pairs[0].path)
+    count = min(max(round(fraction * len(groups)), 1), len(groups) - 1)
+    chosen = {groups[i] for i in np.random.default_rng(seed).permutation(len(groups))[:count]}
+    sides: tuple[list[Pair], list[Pair]] = [], []
+    for pair in pairs:
+        sides[(pair.question or pair.source) in chosen].append(pair)
+    return sides

@@ -262,6 +262,39 @@ made of it.
 """
 
 
+def text_to_text_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    """The card of a model that writes text; `report` is the content of its metrics.json."""
+    lines = [
+        f"- {name}: " + ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
+        for name, values in report["dev"].items()
+        if (numbers := {key: value for key, value in values.items() if isinstance(value, float)})
+    ]
+    results = "Of what it writes for the dev pairs:\n\n" + "\n".join(lines) + "\n\n" if lines else ""
+    model, held_out, best = config["model"], report["held_out"], report["best"]
+    return f"""# A model that writes text
+
+An encoder-decoder of {report["parameters"]:,} parameters. It reads up to {model["max_source_len"]} pieces and writes up
+to {model["max_target_len"]}.
+
+## How to use
+
+```
+mixling generate . "a text"
+mixling train pairs.jsonl --task text2text --from . -o model/
+```
+
+## Results
+
+{results}With the right pieces before each one its perplexity on held-out pairs is {held_out["perplexity"]:.3f}
+(step {best["step"]:,}, epoch {best["epoch"]:g}).
+
+## Training
+
+The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`. What is unfair in
+its texts may be repeated in what it writes.
+"""
+
+
 def _kind(model: Mapping[str, Any]) -> str:
     mixers = {mixer["type"] for layer in model["layers"] for mixer in layer["mixers"]}
     return "A pNLP-Mixer" if mixers == {"token_mlp"} else "A model"

@@ -7,13 +7,13 @@ ours, for a CPU; counts are with the vocabulary that the preset names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
 
-from mixling.config import Config, merge, parse
+from mixling.config import Config, merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.base import MixerConfig
@@ -211,3 +211,22 @@ def seq2seq_config(name: str, changes: dict | None = None, **sizes: Any) -> Enco
     preset, where = SEQ2SEQ_PRESETS[name], f"model {name!r}"
     config = preset.family(parse(Shape, preset.shape.to_dict() | sizes, where=where))
     return parse(EncoderDecoderConfig, merge(config.to_dict(), changes or {}), where=where)
+
+
+def seq2seq_with_changes(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> EncoderDecoderConfig:
+    """A model by name, TOML file or table (either may name a preset), with changes laid over it.
+
+    Keys of `Shape` reach every layer of a preset; others are laid over what comes of it.
+
+    Raises:
+        ConfigError: unknown preset, file, size or key.
+    """
+    where = "model"
+    if isinstance(given, str):
+        where, given = given, read_toml(given) if given.endswith(".toml") else {"preset": given}
+    table = merge(given, changes)
+    name = str(table.pop("preset", ""))
+    if not name:
+        return parse(EncoderDecoderConfig, table, where=where)
+    sizes = {key: table.pop(key) for key in tuple(table) if key in Shape.model_fields}
+    return seq2seq_config(name, table, **sizes)

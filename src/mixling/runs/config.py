@@ -116,30 +116,38 @@ def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
     return read_record(folder, RunConfig, kind="training")
 
 
+def kind_of_record(folder: Path) -> str | None:
+    """What kind of run is in a folder; None where none is, or its record is damaged."""
+    try:
+        return str(json.loads((folder / RUN_FILE).read_text("utf-8")).get("kind", "training"))
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
     """The configuration of the run in a folder, and whether the run is finished.
 
     Args:
-        kind: "training" or "pretraining".
+        kind: "training", "pretraining" or "text to text".
 
     Raises:
         TrainingError: there is no run in the folder, or one of another kind.
         ModelFileError: its record is damaged.
     """
     path = folder / RUN_FILE
+    commands = {"pretraining": "mixling pretrain"}
     try:
         saved = json.loads(path.read_text("utf-8"))
         found = saved.get("kind", "training")
         if found != kind:
             raise TrainingError(
-                f"{folder}: holds a {found}, not a {kind}; give another folder, or use mixling "
-                f"{'pretrain' if found == 'pretraining' else 'train'}"
+                f"{folder}: holds a run of {found}, not of {kind}; give another folder, or use "
+                f"{commands.get(found, 'mixling train')}"
             )
         return parse(schema, saved["config"], where=str(path)), bool(saved["finished"])
     except FileNotFoundError:
         raise TrainingError(
-            f"{path}: there is no run to resume; start one with: mixling "
-            f"{'pretrain' if kind == 'pretraining' else 'train'} FILE -o {folder}"
+            f"{path}: there is no run to resume; start one with: {commands.get(kind, 'mixling train')} FILE -o {folder}"
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None

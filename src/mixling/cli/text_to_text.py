@@ -1,0 +1,169 @@
+"""What `train` does with pairs of texts, and `pretrain` for span corruption."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from mixling.cli.folders import run_folder
+from mixling.cli.options import layered, present, read_seconds
+from mixling.cli.output import put
+from mixling.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mixling.cli.progress import TrainingProgress
+    from mixling.runs.pair_config import PairRunConfig
+
+TASK = "text2text"
+OPTIONS = ("source", "target", "kind", "form", "prefix")  # of `train`, that only pairs have
+_FOR_LABELS = ("text", "text_pair", "label", "tokens", "slots", "start", "unlabelled")
+
+
+def is_text_to_text(params: Mapping[str, Any]) -> bool:
+    """Whether a command line of `train` is about pairs of texts: it says so, or its folder, or its first file does.
+
+    Raises:
+        ConfigError, DataError: a file that is looked at cannot be read.
+    """
+    from mixling.config import read_overrides, read_toml
+    from mixling.data.tables import OnBadRow, read_rows
+    from mixling.runs.config import kind_of_record
+    from mixling.runs.pair_config import KIND
+
+    if params["resume"]:
+        return kind_of_record(params["out"]) == KIND
+    toml = read_toml(params["config"]) if params["config"] else {}
+    task = params["task"] or read_overrides(params["overrides"] or ()).get("task") or toml.get("task")
+    if task is not None:
+        return task == TASK
+    if any(params[name] is not None for name in OPTIONS) or "tasks" in toml:
+        return True
+    if params["pretrained"] is not None:
+        return writes_text(params["pretrained"])
+    if not params["files"] or any(params[name] is not None for name in ("text", "label", "tokens", "slots")):
+        return False
+    first = next(iter(read_rows(params["files"][0], on_bad_row=OnBadRow("skip"))), None)
+    columns = set() if first is None else first.values.keys()
+    return {"source", "target"} <= columns and "label" not in columns
+
+
+def writes_text(folder: str) -> bool:
+    """Whether it is the folder of a finished run whose model writes text."""
+    from mixling.cli.show import kind_of
+    from mixling.runs.pair_config import KIND
+
+    return kind_of(folder) == KIND
+
+
+def train_pairs(context: typer.Context) -> None:
+    """`mixling train` of a model that writes text.
+
+    Raises:
+        ConfigError: options that pairs have not.
+    """
+    params = context.params
+    if also := [name for name in _FOR_LABELS if params[name]]:
+        raise ConfigError(f"--{also[0].replace('_', '-')}: is not of --task {TASK}; columns are --source and --target")
+    task = {
+        "name": params["form"],
+        "train": params["files"],
+        **{name: params[name] for name in ("dev", "dev_fraction", "form", "prefix", "on_bad_row")},
+        "columns": {name: params[name] for name in ("source", "target", "kind")},
+    }
+    options = {"start": params["pretrained"], "model": params["model"], **training_values(params)}
+    _run(context, present({**options, "tasks": [present(task)] if present(task) else []}))
+
+
+def pretrain_spans(context: typer.Context) -> None:
+    """`mixling pretrain --objective span-corruption`."""
+    params = context.params
+    corpus = {"files": params["files"], "dev": params["dev"], "text": params["text"]}
+    options = present({"corpus": corpus, "model": params["model"], **training_values(params)})
+    _run(context, {**options, "corpus": options.get("corpus", {})})
+
+
+def training_values(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The table `train` of a run, from the options."""
+    budget = params["time_budget"]
+    return {
+        "train": {
+            **{name: params.get(name) for name in ("steps", "epochs", "seed")},
+            "time_budget": None if budget is None else read_seconds(budget),
+        }
+    }
+
+
+def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
+    from mixling.runs.pair_config import KIND, PairRunConfig
+    from mixling.runs.text_to_text import fit_pairs, tidy
+
+    params = context.params
+    command = f"mixling {context.info_name}"
+
+    def settle(terminal: TrainingProgress) -> PairRunConfig:
+        config = configure(
+            options, toml=params["config"], vocabulary=params["vocabulary"], overrides=params["overrides"] or ()
+        )
+        terminal.metric = "exact_match" if config.tasks else "perplexity"
+        if not config.tasks and config.corpus is None:
+            raise ConfigError(f"no input; name at least one file: {command} FILE -o DIR")
+        return config
+
+    run = run_folder(
+        context,
+        schema=PairRunConfig,
+        kind=KIND,
+        settle=settle,
+        tidy=tidy,
+        run=functools.partial(fit_pairs, command=command),
+    )
+    if run is None:
+        return
+    done, terminal = run
+    for name, metrics in done.metrics.items():
+        put(f"dev: {f'{name}: ' if len(done.metrics) > 1 else ''}{metrics.summary()}\n")
+    if not done.metrics:
+        put(f"held-out: perplexity {done.held_out['perplexity']:.3f}, accuracy {done.held_out['accuracy']:.4f}\n")
+    terminal.say(
+        f"{done.folder}: {done.parameters:,} parameters\n"
+        + (
+            f'next:  mixling generate {done.folder} "a text"\n       mixling evaluate {done.folder} TEST_FILE'
+            if done.metrics
+            else f"next:  mixling train PAIRS --task {TASK} --from {done.folder} -o DIR"
+        )
+    )
+
+
+def configure(
+    options: Mapping[str, Any], *, toml: str | None, vocabulary: str | None, overrides: Sequence[str]
+) -> PairRunConfig:
+    """The configuration of a run: its recipe, over it the TOML file's values, the options, and `--set`.
+
+    Raises:
+        ConfigError: an unknown key or a value that is not allowed.
+    """
+    from mixling.config import merge, parse
+    from mixling.models.seq2seq_presets import seq2seq_with_changes
+    from mixling.runs.generator import read_saved
+    from mixling.runs.pair_config import DEFAULT_MODEL, RECIPE, PairRunConfig
+
+    if vocabulary is not None:
+        options = merge(options, {"pieces": {"vocabulary": vocabulary}})
+    values, changes = layered(options, toml=toml, vocabulary=None, overrides=overrides)
+    values = merge({"train": RECIPE.to_dict()}, values)
+    given = values.get("model", {})
+    if values.get("start") is not None:
+        folder = str(values["start"])
+        if isinstance(given, str) or given:
+            raise ConfigError(f"--from {folder} is the model; leave out --model")
+        values["model"] = merge(read_saved(Path(folder))["model"], changes)
+    else:
+        if not (isinstance(given, str) or {"preset", "encoder"} & given.keys()):
+            given = merge({"preset": DEFAULT_MODEL}, given)
+        values["model"] = seq2seq_with_changes(given, changes).to_dict()
+    values["generation"] = {"max_len": values["model"]["max_target_len"], **values.get("generation", {})}
+    return parse(PairRunConfig, values, where=toml or "options")

@@ -1,0 +1,165 @@
+"""A saved model that writes text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from mixling.config import parse
+from mixling.data.batches import length_batches
+from mixling.data.pair_batches import Pieces, pad_sources
+from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
+from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
+from mixling.models.generation import GenerationConfig, generate
+from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
+from mixling.runs.pair_config import KIND, PairTaskConfig
+from mixling.text.pieces import PieceCoder
+
+_WINDOW = 1024  # texts that are sorted by length together
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a model wrote for a text.
+
+    score: log-probability / length^alpha (`GenerationConfig.length_penalty`).
+    stopped: the model ended it; False: it was cut at the longest answer.
+    """
+
+    text: str
+    score: float
+    stopped: bool
+
+
+class TextGenerator:
+    """Answers texts with texts, by the encoder-decoder of a run folder; needs torch.
+
+    Args:
+        folder: of a finished `mixling train --task text2text`, or `mixling pretrain --objective span-corruption`.
+        device: where it computes, as torch names it.
+
+    Raises:
+        ModelFileError: the folder is not complete, or damaged.
+    """
+
+    def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
+        self.saved = read_saved(Path(folder))
+        where = str(Path(folder) / CONFIG_FILE)
+        try:
+            self.config = parse(EncoderDecoderConfig, self.saved["model"], where=where)
+            self.generation = parse(GenerationConfig, self.saved["generation"], where=where)
+            self.tasks = {
+                str(values["name"]): parse(PairTaskConfig, values, where=where) for values in self.saved["tasks"]
+            }
+            self.coder = PieceCoder.load(str(Path(folder) / Path(str(self.saved["vocabulary"])).name))
+            self.model: EncoderDecoder = build_encoder_decoder(self.config, num_units=len(self.coder))
+            self.model.load_state_dict(load_file(Path(folder) / WEIGHTS_FILE))
+        except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError, ValidationError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None
+        self.device = torch.device(device)
+        self.model.to(self.device).eval()
+
+    def task(self, name: str | None = None) -> PairTaskConfig:
+        """The task of that name, or the only one.
+
+        Raises:
+            ConfigError: there is none of that name, or there are several and no name.
+        """
+        if name is None and len(self.tasks) <= 1:
+            return next(iter(self.tasks.values()), PairTaskConfig())
+        if name is None:
+            raise ConfigError(f"the model knows several tasks; name one with --of: {', '.join(self.tasks)}")
+        if name not in self.tasks:
+            raise ConfigError(f"--of: the model knows no task {name!r}; {near_miss(name, self.tasks)}")
+        return self.tasks[name]
+
+    def generate(
+        self, texts: Sequence[str], *, config: GenerationConfig | None = None, batch_size: int = 64
+    ) -> list[Written]:
+        """What the model writes for each text, as it was trained to read it, prefix included.
+
+        Raises:
+            DataError: a text is empty, or longer than the model reads: see `fault`.
+            ConfigError: longer answers are asked for than the model writes.
+        """
+        out: list[Written] = []
+        for first in range(0, len(texts), _WINDOW):
+            sources = self.encode(texts[first : first + _WINDOW])
+            for number, source in enumerate(sources, first + 1):
+                if message := self.fault(source):
+                    raise DataError(f"text {number}: {message}")
+            out += self._answers(sources, config or self.generation, batch_size)
+        return out
+
+    def encode(self, texts: Sequence[str], *, cut: bool = False) -> list[Pieces]:
+        """Texts as pieces with their ends.
+
+        Args:
+            cut: those beyond the model's length are cut.
+        """
+        most = self.config.max_source_len - 1 if cut else None
+        return [np.array([*pieces[:most], self.coder.eos_id], np.int32) for pieces in self.coder.encode_many(texts)]
+
+    def fault(self, source: Pieces) -> str:
+        """Why the model cannot read it; nothing if it can."""
+        if len(source) < 2:
+            return "is empty; give a text"
+        longest = self.model.max_source_len
+        if longest is not None and len(source) > longest:
+            return f"has {len(source)} pieces, the model reads at most {longest}; shorten it"
+        return ""
+
+    def answers(self, sources: Sequence[Pieces], *, config: GenerationConfig | None = None) -> list[Written]:
+        """As `generate`, for what `encode` gave."""
+        return self._answers(sources, config or self.generation, 64)
+
+    def _answers(self, sources: Sequence[Pieces], config: GenerationConfig, batch_size: int) -> list[Written]:
+        out: dict[int, Written] = {}
+        lengths = np.array([len(source) for source in sources], np.int32)
+        for indices in length_batches(lengths, batch_size):
+            source, mask = pad_sources([sources[i] for i in indices], pad=self.coder.pad_id)
+            found = generate(
+                self.model,
+                source.to(self.device),
+                mask.to(self.device),
+                config,
+                start=self.coder.pad_id,
+                stop=self.coder.eos_id,
+            )
+            for index, answer in zip(indices, found, strict=True):
+                out[int(index)] = Written(self.coder.decode(answer.units), answer.score, answer.stopped)
+        return [out[number] for number in range(len(sources))]
+
+
+def read_saved(folder: Path) -> dict[str, Any]:
+    """What config.json of a run from text to text says.
+
+    Raises:
+        ConfigError: there is no such run.
+        ModelFileError: the file is damaged, or of another format.
+    """
+    path = folder / CONFIG_FILE
+    try:
+        saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if saved["format_version"] != FORMAT_VERSION:
+            raise ModelFileError(f"{path}: format {saved['format_version']!r}; this version reads {FORMAT_VERSION}")
+        kind = saved.get("kind", "labels")
+    except (FileNotFoundError, NotADirectoryError):
+        raise ConfigError(
+            f"{folder}: is no folder of a finished run; `mixling train --task text2text` makes a model that writes"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+    if kind != KIND:
+        raise ConfigError(f"{folder}: its model does not write text; mixling show {folder} tells what it is")
+    return saved

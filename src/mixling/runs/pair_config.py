@@ -1,0 +1,79 @@
+"""What decides a run from text to text: its tasks, unlabelled text beside them, pieces, model and training."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from mixling.config import Config
+from mixling.data.mixing import MixingConfig
+from mixling.data.pairs import PairColumns
+from mixling.data.prepared import CorpusConfig
+from mixling.data.spans import SpanConfig
+from mixling.models.encoder_decoder import EncoderDecoderConfig
+from mixling.models.generation import GenerationConfig
+from mixling.models.seq2seq_presets import seq2seq_config
+from mixling.training.optim import OptimConfig
+from mixling.training.recipe import TrainConfig
+
+KIND = "text to text"  # of a run, as its files say it
+DEFAULT_MODEL = "t5-2m"
+SPANS = "spans"  # the name of span corruption among tasks
+
+RECIPE = TrainConfig(
+    optim=OptimConfig(lr=2e-3, weight_decay=0.01, warmup=0.05, schedule="linear"),
+    word_dropout=0.0,
+    checkpoint_seconds=60.0,
+)
+
+
+class PairTaskConfig(Config):
+    """A task: where its rows are, and how they become pairs of a source and a target."""
+
+    name: str = Field("text", min_length=1, description="of the task among others, and of its measures")
+    train: tuple[str, ...] = ()
+    dev: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
+    dev_fraction: float = Field(0.1, gt=0, lt=1)
+    form: str | None = Field(None, description="of the rows: a task of GLUE or SuperGLUE; None: source and target")
+    prefix: str = Field("", description="is laid before each source; rows of a form have their own")
+    columns: PairColumns = PairColumns()
+    on_bad_row: Literal["error", "skip"] = "error"
+    file_format: str | None = None
+    cut: bool = Field(False, description="sources beyond the model's length are cut; else such a row is a bad one")
+
+
+class PiecesConfig(Config):
+    """The vocabulary of a model that writes text."""
+
+    vocabulary: str | None = Field(None, description="a .model, a tokenizer.json or a name on the hub; None: trained")
+    size: int | None = Field(None, ge=100, description="of one that is trained; None: by the texts")
+    sentinels: int = Field(100, ge=0, description="how many spans of a text can be taken out, where any are")
+
+
+class PairRunConfig(Config):
+    """All that decides what a run gives; it stands in the run folder as run.json."""
+
+    task: Literal["text2text"] = "text2text"
+    tasks: tuple[PairTaskConfig, ...] = ()
+    corpus: CorpusConfig | None = Field(None, description="unlabelled text, for span corruption")
+    spans: SpanConfig = SpanConfig()
+    mixing: MixingConfig = Field(MixingConfig(), description="how often each task is drawn")
+    pieces: PiecesConfig = PiecesConfig()
+    model: EncoderDecoderConfig = seq2seq_config(DEFAULT_MODEL)
+    generation: GenerationConfig = Field(GenerationConfig(), description="how answers are sought")
+    start: str | None = Field(None, description="folder of a run of this kind, whose model and pieces it begins with")
+    train: TrainConfig = RECIPE
+
+    @model_validator(mode="after")
+    def _has_something_to_do(self) -> PairRunConfig:
+        names = [task.name for task in self.tasks]
+        for name in names:
+            if names.count(name) > 1 or (name == SPANS and self.corpus is not None):
+                raise ValueError(f"tasks: the name {name!r} stands twice; give each task its own")
+        if self.generation.max_len > self.model.max_target_len:
+            raise ValueError(
+                f"generation.max_len = {self.generation.max_len}, but model.max_target_len = "
+                f"{self.model.max_target_len}; lower the one or raise the other"
+            )
+        return self

@@ -1,0 +1,117 @@
+"""Rows of tasks from text to text, read, split and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixling.data.pair_batches import Pieces
+from mixling.data.pairs import Pair, read_pairs, split_pairs
+from mixling.data.tables import OnBadRow
+from mixling.errors import DataError
+from mixling.models.encoder_decoder import EncoderDecoderConfig
+from mixling.runs.pair_config import PairTaskConfig
+from mixling.text.pieces import PieceCoder
+
+_CHUNK = 4096
+_NAMED = 3  # of many bad rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRows:
+    """The pairs of a task."""
+
+    config: PairTaskConfig
+    train: Sequence[Pair]
+    dev: Sequence[Pair]
+
+
+def read_task(config: PairTaskConfig, *, seed: int, say: Callable[[str], None]) -> TaskRows:
+    """Read and split the rows of a task; what a user should know is said.
+
+    Raises:
+        DataError: rows or files that cannot be used, or too few rows.
+    """
+    bad = OnBadRow(config.on_bad_row)
+
+    def load(sources: Sequence[str], *, training: bool) -> list[Pair]:
+        return list(
+            read_pairs(
+                sources,
+                columns=config.columns,
+                on_bad_row=bad,
+                file_format=config.file_format,
+                form=config.form,
+                prefix=config.prefix,
+                training=training,
+            )
+        )
+
+    train = load(config.train, training=True)
+    if config.dev:
+        dev = load(config.dev, training=False)
+        known = {pair.source for pair in train}
+        repeated = sum(pair.source in known for pair in dev)
+        if repeated:
+            say(f"{config.name}: {repeated} of {len(dev)} dev sources stand in the training rows too")
+    else:
+        train, dev = split_pairs(train, fraction=config.dev_fraction, seed=seed)
+    if bad.skipped:
+        say(f"{config.name}: {bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:_NAMED]))
+    say(f"{config.name}: {len(train):,} training and {len(dev):,} dev pairs")
+    return TaskRows(config=config, train=train, dev=dev)
+
+
+def encode_pairs(
+    pairs: Sequence[Pair],
+    coder: PieceCoder,
+    model: EncoderDecoderConfig,
+    task: PairTaskConfig,
+    say: Callable[[str], None],
+) -> tuple[list[tuple[Pieces, Pieces]], list[Pair]]:
+    """Sources and targets as pieces, each with its end piece, and the pairs that they are of.
+
+    Raises:
+        DataError: a text is longer than the model allows, unless such rows are skipped; it says which is the longest.
+    """
+    out: list[tuple[Pieces, Pieces]] = []
+    kept: list[Pair] = []
+    cut = 0
+    long: dict[str, list[tuple[int, Pair]]] = {"source": [], "target": []}
+    limits = {"source": model.max_source_len, "target": model.max_target_len}
+    for first in range(0, len(pairs), _CHUNK):
+        chunk = pairs[first : first + _CHUNK]
+        sources = coder.encode_many([pair.source for pair in chunk])
+        targets = coder.encode_many([pair.right[0] for pair in chunk])
+        for pair, source, target in zip(chunk, sources, targets, strict=True):
+            if task.cut and len(source) >= limits["source"]:
+                cut += 1
+                source = source[: limits["source"] - 1]
+            sizes = {"source": len(source) + 1, "target": len(target) + 1}
+            faults = [name for name, size in sizes.items() if size > limits[name]]
+            for name in faults:
+                long[name].append((sizes[name], pair))
+            if not faults:
+                ends = [coder.eos_id]
+                out.append((np.array(source + ends, np.int32), np.array(target + ends, np.int32)))
+                kept.append(pair)
+    if cut:
+        say(f"{task.name}: {cut:,} of {len(pairs):,} sources are cut at {limits['source']} pieces")
+    for name, found in long.items():
+        if not found:
+            continue
+        size, longest = max(found, key=lambda item: item[0])
+        got = f"{len(found):,} {name}s of the task {task.name!r} are longer than the model's {limits[name]} pieces"
+        if task.on_bad_row == "skip":
+            say(f"{got}; their rows are skipped")
+            continue
+        remedy = f"--set model.max_{name}_len={size} makes room for all"
+        if name == "source":
+            remedy += "; a task with `cut = true` cuts sources"
+        message = f"{got}; the longest, here, has {size}; {remedy}; --on-bad-row skip leaves such rows out"
+        raise DataError(message, path=longest.path, line=longest.line)
+    if not out:
+        raise DataError("no row is left that the model can read and write whole", path=pairs[0].path)
+    return out, kept

@@ -1,0 +1,281 @@
+"""Training from text to text: pairs of tasks, span corruption, or both, to a folder that `mixling generate` reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from mixling.data.pairs import Pair
+from mixling.data.prepared import Prepared, is_prepared, open_prepared, prepare, sample_documents
+from mixling.errors import ConfigError
+from mixling.export.card import text_to_text_card
+from mixling.inspect.plots import training_curves
+from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
+from mixling.models.model import count_parameters
+from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, RUN_FILE, WEIGHTS_FILE, provenance
+from mixling.runs.folder import CARD_FILE, METRICS_FILE, WRITTEN
+from mixling.runs.generator import TextGenerator, read_saved
+from mixling.runs.pair_config import KIND, SPANS, PairRunConfig
+from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
+from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
+from mixling.runs.pretrain import CORPUS_FOLDER
+from mixling.storage import remove, remove_leftovers, write_atomic, write_json
+from mixling.tasks.text_metrics import TextMetrics, text_report
+from mixling.tasks.text_to_text import TextToText
+from mixling.text.pieces import FILE as PIECES_FILE
+from mixling.text.pieces import PieceCoder
+from mixling.training.distributed import Processes
+from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.observers import Observer, Observers
+from mixling.training.pairs import PairData, PairPart, Part
+from mixling.training.spans import PieceReader, SpanPart
+from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRun:
+    """What a finished run gives.
+
+    metrics: of each task on its dev pairs, as the saved model answers them.
+    held_out: measures of the best evaluation, made without a search.
+    """
+
+    folder: Path
+    metrics: dict[str, TextMetrics]
+    held_out: dict[str, float]
+    history: list[dict[str, Any]]
+    parameters: int
+
+
+def fit_pairs(
+    config: PairRunConfig,
+    *,
+    folder: Path,
+    resume: bool = False,
+    command: str = "mixling train",
+    processes: Processes | None = None,
+    observer: Observer | None = None,
+    say: Callable[[str], None] = lambda message: None,
+) -> PairRun | None:
+    """Train an encoder-decoder and write its folder.
+
+    Args:
+        resume: go on with the run in the folder; rows are read again, unlabelled text is not.
+        command: the one that goes on with an interrupted run.
+
+    Returns:
+        the run; None in processes other than the main one.
+
+    Raises:
+        UserError: of the kind that fits; see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
+    """
+    processes = processes or Processes()
+    rows = [read_task(task, seed=config.train.seed, say=say) for task in config.tasks]
+    prepared: Prepared | None = None
+    if processes.is_main:
+        remove_leftovers(folder)
+        coder = _coder(config, rows, folder if resume else None)
+        parts = _pair_parts(config, rows, coder, say)
+        if not resume:  # now that the rows are known to be good
+            _begin(folder, config)
+        write_atomic(folder / PIECES_FILE, coder.serialise()[1])
+        if config.corpus is not None:
+            corpus, reader = _corpus(config, folder), PieceReader(coder)
+            if config.corpus.prepared is not None or is_prepared(corpus):
+                prepared = open_prepared(corpus, reader)
+            else:
+                prepared = prepare(config.corpus, reader, corpus, say)
+        processes.barrier()
+    else:
+        processes.barrier()
+        coder = PieceCoder.load(str(folder / PIECES_FILE))
+        parts = _pair_parts(config, rows, coder, say)
+        if config.corpus is not None:
+            prepared = open_prepared(_corpus(config, folder), PieceReader(coder))
+    if prepared is not None:
+        limits = config.model.max_source_len, config.model.max_target_len
+        parts.append(SpanPart(prepared, config.spans, coder, max_source_len=limits[0], max_target_len=limits[1]))
+    model = build_encoder_decoder(config.model, num_units=len(coder), seed=config.train.seed)
+    if config.start is not None:
+        load_weights(model, Path(config.start))
+    say(f"{len(coder):,} pieces, {count_parameters(model):,} parameters")
+    only_spans = not config.tasks
+    trainer = Trainer(
+        model,
+        PairData(
+            objective=TextToText("perplexity" if only_spans else "exact_match"),
+            parts=parts,
+            mixing=config.mixing,
+            pad=coder.pad_id,
+        ),
+        config.train,
+        folder=folder,
+        command=command,
+        fingerprint=_fingerprint(config, parts, coder, prepared),
+        processes=processes,
+        observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,
+    )  # fmt: skip
+    history = trainer.fit(resume=resume and (folder / CHECKPOINT).exists())
+    if not processes.is_main:
+        return None
+    model.cpu()
+    run = _write_folder(config, model, coder, rows, history, folder, say)
+    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": True})
+    tidy(config, folder)
+    return run
+
+
+def tidy(config: PairRunConfig, folder: Path) -> None:
+    """Remove what a finished run needs no more, also where one was cut off between its last acts."""
+    if config.corpus is not None and not config.corpus.keep:
+        shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+    remove(folder / CHECKPOINT)
+
+
+def measure_task(
+    generator: TextGenerator, pairs: Sequence[Pair], *, form: str | None, cut: bool, bleu: bool = False
+) -> tuple[TextMetrics, list[str]]:
+    """How good a saved model's answers are, and the answers.
+
+    A source that the model cannot read whole is answered by nothing, which is wrong.
+    """
+    sources = generator.encode([pair.source for pair in pairs], cut=cut)
+    readable = [i for i, source in enumerate(sources) if not generator.fault(source)]
+    answers = [""] * len(pairs)
+    for i, written in zip(readable, generator.answers([sources[i] for i in readable]), strict=True):
+        answers[i] = written.text
+    return text_report(answers, pairs, form=form, bleu=bleu), answers
+
+
+def load_weights(model: EncoderDecoder, folder: Path) -> None:
+    """Give a model the weights of the one in a run folder.
+
+    Raises:
+        ConfigError: the folder is of no such run, or its model has other shapes.
+    """
+    read_saved(folder)
+    try:
+        weights = load_file(folder / WEIGHTS_FILE)
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(f"{folder / WEIGHTS_FILE}: is damaged, or not there: {error}") from None
+    own = model.state_dict()
+    faults = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
+    if faults:
+        name = faults[0]
+        shapes = [tuple(part[name].shape) if name in part else None for part in (weights, own)]
+        raise ConfigError(
+            f"{folder}: {name} has the shape {shapes[0]}, the model needs {shapes[1]}; leave out what changes "
+            "model.* or pieces.*"
+        )
+    model.load_state_dict(weights)
+
+
+def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -> PieceCoder:
+    """The vocabulary: kept in the folder of a resumed run, given, of the run that it begins with, or trained."""
+    if kept is not None and (kept / PIECES_FILE).is_file():
+        return PieceCoder.load(str(kept / PIECES_FILE))
+    sentinels = config.pieces.sentinels if config.corpus is not None else 0
+    source = config.pieces.vocabulary
+    if config.start is not None:
+        if source is not None:
+            raise ConfigError(f"{config.start} has the pieces that it was trained with; leave out pieces.vocabulary")
+        source = str(Path(config.start) / str(read_saved(Path(config.start))["vocabulary"]))
+    elif config.corpus is not None and config.corpus.prepared is not None:
+        source = str(Path(config.corpus.prepared) / PIECES_FILE)
+    if source is not None:
+        return PieceCoder.load(source, sentinels=sentinels)
+
+    def texts() -> Iterator[str]:
+        for task in rows:
+            for pair in task.train:
+                yield from (pair.source, *pair.right)
+        if config.corpus is not None:
+            yield from sample_documents(config.corpus)
+
+    return PieceCoder.train(texts(), size=config.pieces.size, sentinels=sentinels)
+
+
+def _pair_parts(
+    config: PairRunConfig, rows: Sequence[TaskRows], coder: PieceCoder, say: Callable[[str], None]
+) -> list[Part]:
+    parts: list[Part] = []
+    for task in rows:
+        train, kept = encode_pairs(task.train, coder, config.model, task.config, say)
+        dev, _ = encode_pairs(task.dev, coder, config.model, task.config, say)
+        parts.append(PairPart(name=task.config.name, train=train, dev=dev, places=kept))
+    return parts
+
+
+def _corpus(config: PairRunConfig, folder: Path) -> Path:
+    assert config.corpus is not None
+    return Path(config.corpus.prepared or folder) / CORPUS_FOLDER
+
+
+def _begin(folder: Path, config: PairRunConfig) -> None:
+    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
+    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": False})
+    for name in WRITTEN:
+        remove(folder / name)
+    shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+    remove_curves(folder / TENSORBOARD_FOLDER)
+
+
+def _write_folder(
+    config: PairRunConfig,
+    model: EncoderDecoder,
+    coder: PieceCoder,
+    rows: Sequence[TaskRows],
+    history: list[dict[str, Any]],
+    folder: Path,
+    say: Callable[[str], None],
+) -> PairRun:
+    """All files of the folder but the record of the run; what is measured is what was saved."""
+    parameters = count_parameters(model)
+    tasks = [task.to_dict() for task in config.tasks]
+    saved = {"model": config.model.to_dict(), "generation": config.generation.to_dict(), "tasks": tasks}
+    head = {"format_version": FORMAT_VERSION, "parameters": parameters, "kind": KIND, "vocabulary": PIECES_FILE}
+    write_json(folder / CONFIG_FILE, {**head, **saved})
+    state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
+    write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
+    generator = TextGenerator(folder)
+    metrics = {
+        task.config.name: measure_task(generator, task.dev, form=task.config.form, cut=task.config.cut)[0]
+        for task in rows
+    }
+    best = next(record for record in reversed(history) if record["best"])
+    held_out = {key.removeprefix("dev_"): value for key, value in best.items() if key.startswith("dev_")}
+    report = {
+        "dev": {name: item.to_dict() for name, item in metrics.items()},
+        "held_out": held_out,
+        "best": {key: best[key] for key in ("epoch", "step", "train_loss", "dev_loss")},
+        "parameters": parameters,
+    }
+    write_json(folder / METRICS_FILE, report)
+    if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
+    write_atomic(folder / CARD_FILE, text_to_text_card(config.to_dict(), report))
+    return PairRun(folder=folder, metrics=metrics, held_out=held_out, history=history, parameters=parameters)
+
+
+def _fingerprint(config: PairRunConfig, parts: Sequence[Part], coder: PieceCoder, prepared: Prepared | None) -> str:
+    """Identifies what a checkpoint belongs to: configuration and content of the data, not where the files lie."""
+    values = config.model_dump(
+        mode="json",
+        exclude={"tasks": True, "corpus": True, "start": True, "train": {"checkpoint_seconds", "track"}},
+    )
+    out = hashlib.sha256(json.dumps([values, *coder.serialise()], sort_keys=True).encode())
+    for part in parts:
+        out.update(part.name.encode())
+        if isinstance(part, PairPart):
+            for pair in (*part.train, *part.dev):
+                for pieces in pair:
+                    out.update(pieces.tobytes() + b"\n")
+    out.update((prepared.digest if prepared is not None else SPANS).encode())
+    return out.hexdigest()
