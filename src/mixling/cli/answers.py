@@ -49,7 +49,7 @@ def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[s
     def write(text: Text | None, answer: Prediction | str, name: str | None) -> str:
         fields: list[Any] = ([text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)]) * echo
         if isinstance(answer, str):
-            return _csv_line([*[""] * (len(header) - 1), answer])
+            return csv_line([*[""] * (len(header) - 1), answer])
         if answer.answer is not None:
             values = {"id": name, **answer.to_dict()}
             values |= {"score": f"{values['score']:.6f}", "no_answer": str(values["no_answer"]).lower()}
@@ -58,9 +58,9 @@ def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[s
             fields += [answer.label, f"{answer.probabilities[answer.label]:.6f}"]
         else:
             fields.append("|".join(answer.labels or ()))
-        return _csv_line([*fields, *[""] * skip])
+        return csv_line([*fields, *[""] * skip])
 
-    return _csv_line(header), write
+    return csv_line(header), write
 
 
 def _json_line(text: Text | None, answer: Prediction | str, name: str | None) -> str:
@@ -70,7 +70,8 @@ def _json_line(text: Text | None, answer: Prediction | str, name: str | None) ->
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def _csv_line(fields: list[Any]) -> str:
+def csv_line(fields: list[Any]) -> str:
+    """A row of a CSV with its end."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(fields)
     return line.getvalue()

@@ -79,8 +79,8 @@ def compare(
     The model that `mixling train` chooses, pNLP-Mixer X-SMALL and --model, beside a Transformer of the same size,
     TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
     """
-    from mixling.cli.progress import TrainingProgress
     from mixling.cli.options import present
+    from mixling.cli.progress import TrainingProgress
     from mixling.cli.train import configure
     from mixling.comparison.contest import check_folder
     from mixling.comparison.outcome import compare as hold

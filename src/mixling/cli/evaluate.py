@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from mixling.cli.options import (
+    KindOption,
     LabelOption,
     ModelArgument,
     SlotsOption,
+    SourceOption,
+    TargetOption,
     TextOption,
     TextPairOption,
     ThreadsOption,
@@ -43,6 +46,13 @@ def evaluate(
     label: LabelOption = None,
     tokens: TokensOption = None,
     slots: SlotsOption = None,
+    source: SourceOption = None,
+    target: TargetOption = None,
+    kind: KindOption = None,
+    of: Annotated[
+        str | None, typer.Option("--of", metavar="TASK", help="Text to text, of several tasks: whose rows they are.")
+    ] = None,
+    bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: measure sacreBLEU and chrF, too.")] = False,
     on_bad_row: Annotated[
         str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or count it.")
     ] = "error",
@@ -51,10 +61,11 @@ def evaluate(
     """Measure a saved model on labelled rows.
 
     A label that the model does not know is a bad row. Torch is not needed. Of a folder of `mixling pretrain` the
-    perplexity on unlabelled text is measured, with torch.
+    perplexity on unlabelled text is measured, and of a model that writes text its answers, with torch.
     """
     from mixling.cli.rows import columns_for
     from mixling.cli.show import is_pretraining
+    from mixling.cli.text_to_text import measure_written, writes_text
     from mixling.data.examples import read_examples
     from mixling.data.rows import OnBadRow
     from mixling.runtime.predictor import Predictor
@@ -71,6 +82,19 @@ def evaluate(
         put(f"{measures['tokens']:,.0f} tokens\n")
         if out is not None:
             write_json(out, {"model": model, "files": files, **measures})
+        return
+    if writes_text(model):
+        bad = OnBadRow(cast(Any, on_bad_row))
+        report, answers = measure_written(
+            model, files, of=of, given={"source": source, "target": target, "kind": kind}, on_bad_row=bad, bleu=bleu
+        )
+        put(report.summary() + "\n")
+        if bad.skipped:
+            print(f"{bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:3]), file=sys.stderr)
+        if out is not None:
+            write_json(
+                out, {"model": model, "files": files, "skipped": bad.skipped, **report.to_dict(), "answers": answers}
+            )
         return
     predictor = Predictor(model, num_threads=threads)
     if confusion is not None and predictor.labels.kind != "single":

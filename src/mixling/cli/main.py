@@ -15,6 +15,7 @@ COMMANDS = (
     "train",
     "pretrain",
     "predict",
+    "generate",
     "evaluate",
     "show",
     "export",

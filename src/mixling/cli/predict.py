@@ -62,6 +62,7 @@ def predict(
     from mixling.cli.answers import open_out, writer_for
     from mixling.cli.rows import columns_for, file_items, stream_items
     from mixling.cli.show import is_pretraining
+    from mixling.cli.text_to_text import writes_text
     from mixling.data.rows import OnBadRow
     from mixling.runtime.predictor import Predictor
 
@@ -70,14 +71,16 @@ def predict(
     inputs = inputs or []
     kind = "text" if asked else kind_of(inputs)
     if out is not None and kind == "files":
-        _keep_inputs(inputs, out)
+        keep_inputs(inputs, out)
     if is_pretraining(model):
         raise ConfigError(f"{model}: is pretrained and has no task yet; mixling train ROWS --from {model} gives it one")
+    if writes_text(model):
+        raise ConfigError(f"{model}: its model writes text: mixling generate {model} INPUT")
     predictor = Predictor(model, num_threads=threads)
     if asked and predictor.labels.kind != "span":
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task}")
     by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
-    name = output_format or _format_of(out, people=by_hand and sys.stdout.isatty())
+    name = output_format or format_of(out, people=by_hand and sys.stdout.isatty())
     echo = echo or (name == "text" and len(inputs) > 1)
     header, row = writer_for(name, kind=predictor.labels.kind, echo=echo, skip=skip)
     windows: Iterator[list[Item]]
@@ -157,7 +160,12 @@ def _texts(inputs: Sequence[str]) -> list[Item]:
     return [Item(text) for text in inputs]
 
 
-def _format_of(out: Path | None, *, people: bool) -> str:
+def format_of(out: Path | None, *, people: bool) -> str:
+    """The format of what is written: by the file's name, else lines for programs, or for people.
+
+    Raises:
+        ConfigError: the name tells none.
+    """
     if out is None:
         return "text" if people else "jsonl"
     suffix = out.suffix.lower().removeprefix(".")
@@ -166,7 +174,12 @@ def _format_of(out: Path | None, *, people: bool) -> str:
     return suffix
 
 
-def _keep_inputs(inputs: Sequence[str], out: Path) -> None:
+def keep_inputs(inputs: Sequence[str], out: Path) -> None:
+    """Refuse to write over an input.
+
+    Raises:
+        ConfigError: the output is one.
+    """
     if out.exists() and any(os.path.isfile(item) and out.samefile(item) for item in inputs):
         raise ConfigError(f"{out}: is an input too; give another file with -o")
 

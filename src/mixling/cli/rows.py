@@ -60,7 +60,7 @@ def file_items(sources: Sequence[str], *, task: Task, columns: ColumnsConfig, sk
         DataError: a file that cannot be read; a bad row, unless `skip`. The rows before it came first.
     """
     items = itertools.chain.from_iterable(
-        _text_lines(source, skip) if is_text_file(source) else _rows(source, task, columns, skip) for source in sources
+        text_lines(source, skip) if is_text_file(source) else _rows(source, task, columns, skip) for source in sources
     )
     window: list[Item] = []
     try:
@@ -82,7 +82,8 @@ def is_text_file(source: str) -> bool:
     return source.lower().removesuffix(".gz").endswith(".txt")
 
 
-def _text_lines(source: str, skip: bool) -> Iterator[Item]:
+def text_lines(source: str, skip: bool) -> Iterator[Item]:
+    """The lines of a file of plain text, empty ones included."""
     with ExitStack() as stack:
         file = open_file(Path(source), stack)
         if skip and cast(io.BufferedReader, file).peek(2)[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):

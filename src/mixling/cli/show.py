@@ -36,8 +36,9 @@ def describe(model: str) -> dict[str, Any]:
     """
     from mixling.runtime.session import FILE_NAME, open_model
 
-    if is_pretraining(model):
-        return _describe_pretraining(Path(model))
+    kind = kind_of(model)
+    if kind in _DESCRIBED:
+        return _DESCRIBED[kind](Path(model))
     opened = open_model(model)
     metadata = opened.metadata
     file = Path(model) / FILE_NAME if Path(model).is_dir() else Path(model)
@@ -89,6 +90,28 @@ def _describe_pretraining(folder: Path) -> dict[str, Any]:
     }
 
 
+def _describe_writer(folder: Path) -> dict[str, Any]:
+    saved = _read(folder / "config.json", lambda saved: (_stacks(saved["model"]), saved["parameters"], saved["tasks"]))
+    measures = _read(folder / "metrics.json", lambda saved: (saved["held_out"], saved["dev"], _best(saved["best"])))
+    weights = folder / "model.safetensors"
+    return {
+        "file": str(weights),
+        "file_bytes": weights.stat().st_size if weights.exists() else 0,
+        "task": "text to text; mixling generate answers with it",
+        "parameters": saved["parameters"],
+        "tasks": saved["tasks"],
+        "generation": saved["generation"],
+        "encoder_decoder": saved["model"],
+        **{name: measures[name] for name in ("held_out", "dev", "best") if name in measures},
+    }
+
+
+_DESCRIBED: dict[str | None, Callable[[Path], dict[str, Any]]] = {
+    "pretraining": _describe_pretraining,
+    "text to text": _describe_writer,
+}
+
+
 def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
     """The file's values, nothing where there is none; `use` does with them what is done later."""
     try:
@@ -106,6 +129,8 @@ def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
 def _for_people(facts: dict[str, Any]) -> str:
     from mixling.cli.answers import printable
 
+    if "encoder_decoder" in facts:
+        return _rows(_writer_lines(facts))
     text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
     projection = ", ".join(f"{key} {value}" for key, value in text["projection"].items() if key != "type")
     lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB{by}"), ("task", facts["task"])]
@@ -128,7 +153,35 @@ def _for_people(facts: dict[str, Any]) -> str:
         lines.append(("dev", _dev(facts["dev"])))
     if "best" in facts:
         lines.append(("best epoch", _best(facts["best"])))
+    return _rows(lines)
+
+
+def _rows(lines: list[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<11} {value}" for name, value in lines)
+
+
+def _writer_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    model, search = facts["encoder_decoder"], facts["generation"]
+    lines = [
+        ("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB"),
+        ("task", facts["task"]),
+        ("tasks", ", ".join(item["name"] for item in facts["tasks"]) or "none yet: pretrained by span corruption"),
+        ("parameters", f"{facts['parameters']:,}, float32"),
+        ("reads", f"up to {model['max_source_len']} pieces"),
+        ("writes", f"up to {search['max_len']}, {search['num_beams']} beam{'s' * (search['num_beams'] != 1)}"),
+        *_stacks(model),
+    ]
+    dev: dict[str, Any] = facts.get("dev", {})
+    lines += [("dev" if len(dev) == 1 else f"dev {name}", _dev(values)) for name, values in dev.items()]
+    if "held_out" in facts:
+        lines.append(("held out", _dev(facts["held_out"])))
+    if "best" in facts:
+        lines.append(("best epoch", _best(facts["best"])))
+    return lines
+
+
+def _stacks(model: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name, f"width {model['dim']}, {_layers(model[name])}") for name in ("encoder", "decoder")]
 
 
 def _reading(reading: dict[str, Any]) -> str:
@@ -147,8 +200,11 @@ def _best(record: dict[str, Any]) -> str:
 
 
 def _body(model: dict[str, Any]) -> str:
+    return f"width {model['dim']}, window {model['frontend']['window']}, {_layers(model)}"
+
+
+def _layers(model: dict[str, Any]) -> str:
     layers = model["layers"]
     count = len(layers) if model["num_layers"] is None else model["num_layers"]
     mixers = " + ".join(dict.fromkeys(mixer["type"] for layer in layers for mixer in layer["mixers"]))
-    layers = f"{count} layer{'s' * (count != 1)} {f'of {mixers}' if mixers else 'without token mixing'}"
-    return f"width {model['dim']}, window {model['frontend']['window']}, {layers}"
+    return f"{count} layer{'s' * (count != 1)} {f'of {mixers}' if mixers else 'without token mixing'}"

@@ -16,7 +16,9 @@ from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.cli.progress import TrainingProgress
+    from mixling.data.tables import OnBadRow
     from mixling.runs.pair_config import PairRunConfig
+    from mixling.tasks.text_metrics import TextMetrics
 
 TASK = "text2text"
 OPTIONS = ("source", "target", "kind", "form", "prefix")  # of `train`, that only pairs have
@@ -57,6 +59,37 @@ def writes_text(folder: str) -> bool:
     from mixling.runs.pair_config import KIND
 
     return kind_of(folder) == KIND
+
+
+def measure_written(
+    model: str,
+    files: Sequence[str],
+    *,
+    of: str | None,
+    given: Mapping[str, str | None],
+    on_bad_row: OnBadRow,
+    bleu: bool,
+) -> tuple[TextMetrics, list[str]]:
+    """How good the answers of a saved model are on rows of one of its tasks, and the answers.
+
+    Args:
+        of: the task's name, where the model knows several.
+        given: columns that take the place of the task's.
+
+    Raises:
+        DataError: rows that cannot be used.
+    """
+    from mixling.data.pairs import read_pairs
+    from mixling.runs.generator import TextGenerator
+    from mixling.runs.text_to_text import measure_task
+
+    generator = TextGenerator(model)
+    task = generator.task(of)
+    columns = task.columns.model_copy(update={key: value for key, value in given.items() if value is not None})
+    pairs = list(
+        read_pairs(files, columns=columns, on_bad_row=on_bad_row, form=task.form, prefix=task.prefix, training=False)
+    )
+    return measure_task(generator, pairs, form=task.form, cut=task.cut, bleu=bleu)
 
 
 def train_pairs(context: typer.Context) -> None:

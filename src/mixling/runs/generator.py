@@ -98,7 +98,7 @@ class TextGenerator:
             for number, source in enumerate(sources, first + 1):
                 if message := self.fault(source):
                     raise DataError(f"text {number}: {message}")
-            out += self._answers(sources, config or self.generation, batch_size)
+            out += self.answers(sources, config=config, batch_size=batch_size)
         return out
 
     def encode(self, texts: Sequence[str], *, cut: bool = False) -> list[Pieces]:
@@ -119,11 +119,11 @@ class TextGenerator:
             return f"has {len(source)} pieces, the model reads at most {longest}; shorten it"
         return ""
 
-    def answers(self, sources: Sequence[Pieces], *, config: GenerationConfig | None = None) -> list[Written]:
+    def answers(
+        self, sources: Sequence[Pieces], *, config: GenerationConfig | None = None, batch_size: int = 64
+    ) -> list[Written]:
         """As `generate`, for what `encode` gave."""
-        return self._answers(sources, config or self.generation, 64)
-
-    def _answers(self, sources: Sequence[Pieces], config: GenerationConfig, batch_size: int) -> list[Written]:
+        config = config or self.generation
         out: dict[int, Written] = {}
         lengths = np.array([len(source) for source in sources], np.int32)
         for indices in length_batches(lengths, batch_size):

@@ -1,0 +1,222 @@
+"""`mixling generate`: what a model writes for a text, for the rows of files, or for lines as they come."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from mixling.cli.options import SourceOption
+from mixling.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mixling.cli.rows import Item
+    from mixling.runs.generator import TextGenerator, Written
+    from mixling.runs.pair_config import PairTaskConfig
+
+_FORMATS = ("jsonl", "csv", "text")
+
+
+def generate(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder of a model that writes text.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there, at once when all is done.")
+    ] = None,
+    output_format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="jsonl|csv|text", help="By default of FILE's name; text for a terminal."),
+    ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option("--of", metavar="TASK", help="Of a model of several tasks: whose rows, prefix and form they are."),
+    ] = None,
+    source: SourceOption = None,
+    beams: Annotated[int | None, typer.Option("--beams", min=1, help="Of a beam search; 1 is greedy [1].")] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option("--length-penalty", help="Above 0 favours long answers of a beam search [1].")
+    ] = None,
+    max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most pieces of an answer.")] = None,
+    echo: Annotated[bool, typer.Option("--echo", help="Write each source beside its answer.")] = False,
+    on_bad_row: Annotated[
+        str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
+    ] = "error",
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 64,
+) -> None:
+    """Write text with a saved model.
+
+    Each input row gives one row of output, in order: the answer, its score (log-probability by length) and whether the
+    model ended it itself. A task's prefix is laid before each text; rows of a task's form have their own. Needs torch.
+    """
+    from mixling.cli.answers import open_out
+    from mixling.cli.predict import format_of, keep_inputs, kind_of
+    from mixling.cli.rows import stream_items
+    from mixling.config import parse
+    from mixling.data.rows import OnBadRow
+    from mixling.models.generation import GenerationConfig
+    from mixling.runs.generator import TextGenerator
+
+    skip = OnBadRow(cast(Any, on_bad_row)).mode == "skip"
+    if not inputs:
+        raise ConfigError("no input; give a text, files, or - for standard input")
+    kind = kind_of(inputs)
+    if out is not None and kind == "files":
+        keep_inputs(inputs, out)
+    generator = TextGenerator(model)
+    task = generator.task(of)
+    given = {"num_beams": beams, "length_penalty": length_penalty, "max_len": max_len}
+    settled = {**generator.generation.to_dict(), **{key: value for key, value in given.items() if value is not None}}
+    config = parse(GenerationConfig, settled, where="options")
+    by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
+    name = output_format or format_of(out, people=by_hand and sys.stdout.isatty())
+    header, row = _writer(name, echo=echo or (name == "text" and len(inputs) > 1), skip=skip)
+    windows: Iterator[list[Item]]
+    if kind == "files":
+        windows = _file_items(inputs, task, source=source, skip=skip)
+    else:
+        lines = stream_items(sys.stdin.buffer, "<stdin>", skip=skip) if kind == "stdin" else iter([_texts(inputs)])
+        windows = ([_prefixed(item, task) for item in items] for items in lines)
+    done = failed = 0
+    with open_out(out) as write:
+        write(header)
+        for items in windows:
+            answers = _answers(generator, items, task, config, skip=skip, batch_size=batch_size)
+            write("".join(row(item.text, answer) for item, answer in zip(items, answers, strict=True)))
+            done += len(items)
+            failed += sum(isinstance(answer, str) for answer in answers)
+    if failed:
+        print(f"{failed} bad rows have an error instead of an answer", file=sys.stderr)
+    if out is not None:
+        print(f"{out}: {done:,} rows", file=sys.stderr)
+
+
+def _answers(
+    generator: TextGenerator,
+    items: Sequence[Item],
+    task: PairTaskConfig,
+    config: Any,
+    *,
+    skip: bool,
+    batch_size: int,
+) -> list[Written | str]:
+    """An answer for each item, or what is wrong with it.
+
+    Raises:
+        DataError: a text that the model cannot read, unless `skip`.
+    """
+    from mixling.errors import DataError
+
+    out: list[Written | str] = [item.error or "" for item in items]
+    sources, places = [], []
+    for place, item in enumerate(items):
+        if item.text is None:
+            continue
+        (source,) = generator.encode([cast(str, item.text)], cut=task.cut)
+        if fault := generator.fault(source):
+            if not skip:
+                raise DataError(f"text {place + 1} ({str(item.text)[:40]!r}): {fault}")
+            out[place] = fault
+            continue
+        sources.append(source)
+        places.append(place)
+    for place, answer in zip(places, generator.answers(sources, config=config, batch_size=batch_size), strict=True):
+        out[place] = answer
+    return out
+
+
+def _file_items(
+    sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool
+) -> Iterator[list[Item]]:
+    """The sources of files: of plain text a line each, else by the task's form and columns; in windows."""
+    from mixling.cli.rows import WINDOW, Item, is_text_file, text_lines
+    from mixling.data.pairs import read_pairs
+    from mixling.data.rows import OnBadRow
+
+    columns = task.columns if source is None else task.columns.model_copy(update={"source": source})
+    window: list[Item] = []
+    for name in sources:
+        bad = OnBadRow("skip" if skip else "error", keep=2**63)
+
+        def rows(name: str = name, bad: OnBadRow = bad) -> Iterator[Item]:
+            if is_text_file(name):
+                yield from (_prefixed(item, task) for item in text_lines(name, skip))
+                return
+            pairs = read_pairs(
+                [name],
+                columns=columns,
+                on_bad_row=bad,
+                labelled=False,
+                form=task.form,
+                prefix=task.prefix,
+                training=False,
+            )
+            for pair in pairs:
+                yield from (Item(None, message) for message in bad.messages)
+                bad.messages.clear()
+                yield Item(pair.source)
+            yield from (Item(None, message) for message in bad.messages)
+
+        for item in rows():
+            window.append(item)
+            if len(window) == WINDOW:
+                yield window
+                window = []
+    if window:
+        yield window
+
+
+def _prefixed(item: Item, task: PairTaskConfig) -> Item:
+    from mixling.cli.rows import Item
+
+    return item if item.text is None or not task.prefix else Item(task.prefix + cast(str, item.text), id=item.id)
+
+
+def _texts(inputs: Sequence[str]) -> list[Item]:
+    from mixling.cli.rows import Item
+
+    return [Item(text) for text in inputs]
+
+
+def _writer(name: str, *, echo: bool, skip: bool) -> tuple[str, Callable[[Any, Written | str], str]]:
+    """What stands before the first row, and the writer of a row.
+
+    Raises:
+        ConfigError: an unknown format.
+    """
+    from mixling.cli.answers import csv_line, printable
+    from mixling.errors import near_miss
+
+    if name not in _FORMATS:
+        raise ConfigError(f"--format: got {name!r}; {near_miss(name, _FORMATS)}")
+
+    def as_json(source: str | None, answer: Written | str) -> str:
+        row: dict[str, Any] = {"source": source} if echo else {}
+        if isinstance(answer, str):
+            return json.dumps({**row, "error": answer}, ensure_ascii=False) + "\n"
+        row |= {"answer": answer.text, "score": round(answer.score, 6), "stopped": answer.stopped}
+        return json.dumps(row, ensure_ascii=False) + "\n"
+
+    def as_csv(source: str | None, answer: Written | str) -> str:
+        fields = [source or ""] * echo
+        if isinstance(answer, str):
+            return csv_line([*fields, "", "", "", answer])
+        return csv_line([*fields, answer.text, f"{answer.score:.6f}", str(answer.stopped).lower(), *[""] * skip])
+
+    def for_people(source: str | None, answer: Written | str) -> str:
+        lines = [printable(source or "")] * echo
+        if isinstance(answer, str):
+            return "\n".join([*lines, f"(no answer: {answer})"]) + "\n"
+        cut = [] if answer.stopped else ["  (cut at the longest answer; --max-len allows more)"]
+        return "\n".join([*lines, printable(answer.text), *cut]) + "\n"
+
+    header = csv_line([*["source"] * echo, "answer", "score", "stopped", *["error"] * skip]) if name == "csv" else ""
+    return header, {"jsonl": as_json, "csv": as_csv, "text": for_people}[name]
