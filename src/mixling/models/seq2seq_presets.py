@@ -1,12 +1,13 @@
 """Models from text to text by name: T5.1.1, Remixer and its rivals, and our HyperMixer.
 
 All have T5.1.1's layout: RMSNorm before each sublayer and after each stack, gated feed-forward, no biases of layers, a
-table for both texts and one for the answers. They differ in what mixes tokens. Sizes by name that end in "2m" are
-ours, for a CPU; counts are with the vocabulary that the preset names.
+table for both texts and one for the answers. They differ in what mixes tokens. Names that end in "10m" and "2m" have
+our sizes, for one GPU and for a CPU; counts are with the vocabulary that the preset names.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -106,7 +107,7 @@ def hypermixer(shape: Shape) -> EncoderDecoderConfig:
     as attention's. The causal one has heads (HyperConformer's), as its state of H D / K numbers is made anew each step.
     """
     own = HyperMixingConfig(hidden_dim=3 * shape.dim)
-    causal = HyperMixingConfig(hidden_dim=3 * shape.dim, num_heads=shape.num_heads)
+    causal = HyperMixingConfig(hidden_dim=3 * shape.dim, num_heads=math.gcd(shape.dim, shape.num_heads))
     return _model(shape, (own,), (causal,), own)
 
 
@@ -168,16 +169,10 @@ class Seq2SeqPreset:
 
 BASE = Shape(dim=768, ffn_dim=2048, num_heads=12)
 SMALL = Shape(dim=512, ffn_dim=1024, num_heads=6, num_layers=8, num_decoder_layers=8)
-CPU = Shape(
-    dim=128,
-    ffn_dim=320,
-    num_heads=4,
-    head_dim=32,
-    num_layers=4,
-    num_decoder_layers=4,
-    max_source_len=128,
-    max_target_len=128,
+TEN = Shape(
+    dim=256, ffn_dim=1024, num_heads=4, num_layers=4, num_decoder_layers=4, max_source_len=128, max_target_len=128
 )
+CPU = Shape(**{**TEN.to_dict(), "dim": 128, "ffn_dim": 320, "head_dim": 32})
 _REMIXER = "Remixer"
 _FAMILIES: dict[str, tuple[Family, str]] = {
     "remixer": (remixer, _REMIXER),
@@ -190,9 +185,13 @@ _FAMILIES: dict[str, tuple[Family, str]] = {
 SEQ2SEQ_PRESETS: dict[str, Seq2SeqPreset] = {
     "t5-1.1-base": Seq2SeqPreset(t5, BASE, "T5.1.1", 32_128),
     "t5-1.1-small": Seq2SeqPreset(t5, SMALL, "T5.1.1", 32_128),
-    "t5-2m": Seq2SeqPreset(t5, CPU, "ours", 1_000),
     **{f"{name}-base": Seq2SeqPreset(family, BASE, source, 32_128) for name, (family, source) in _FAMILIES.items()},
-    **{f"{name}-2m": Seq2SeqPreset(family, CPU, "ours", 1_000) for name, (family, _) in _FAMILIES.items()},
+    **{f"{name}-small": Seq2SeqPreset(family, SMALL, source, 32_128) for name, (family, source) in _FAMILIES.items()},
+    **{
+        f"{name}-{size}": Seq2SeqPreset(family, shape, "ours", 1_000)
+        for size, shape in (("10m", TEN), ("2m", CPU))
+        for name, family in {"t5": t5, **{name: family for name, (family, _) in _FAMILIES.items()}}.items()
+    },
 }
 
 
