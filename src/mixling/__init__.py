@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
     from mixling.runtime.predictor import Predictor
-    from mixling.text.encoder import TextConfig, TextEncoder
+    from mixling.text.config import TextConfig
+    from mixling.text.encoder import TextEncoder
     from mixling.text.labels import Answer, Prediction, Span
     from mixling.training.observers import Observer, Observers, Step
 
@@ -30,7 +31,7 @@ _HOMES = {
     "PRESETS": "models.presets",
     "model_config": "models.presets",
     "Predictor": "runtime.predictor",
-    "TextConfig": "text.encoder",
+    "TextConfig": "text.config",
     "TextEncoder": "text.encoder",
     "Prediction": "text.labels",
     "Span": "text.labels",

@@ -15,8 +15,10 @@ from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
 from mixling.models.model import ModelConfig, build_model
 from mixling.tasks.masked_lm import NO_TARGET, MaskedLM, MaskedLMConfig
-from mixling.text.encoder import FIRST, SEPARATOR, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash, Units
+from mixling.text.table import FIRST, SEPARATOR
 from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets, word_targets
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig

@@ -17,8 +17,10 @@ from mixling.data.prepared import Tokens
 from mixling.errors import TrainingError
 from mixling.models.model import Model
 from mixling.tasks.masked_lm import NO_TARGET, MaskedLM, MaskedLMConfig, count_hits
-from mixling.text.encoder import FIRST, TextConfig, TextEncoder
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder
 from mixling.text.fingerprint import Units
+from mixling.text.table import FIRST
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import Forward, TrainingData
 
