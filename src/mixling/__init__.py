@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mixling.runtime.predictor import Predictor
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
-    from mixling.text.labels import Answer, Prediction, Span
+    from mixling.text.predictions import Answer, Prediction, Span
     from mixling.training.observers import Observer, Observers, Step
 
 _HOMES = {
-    "Answer": "text.labels",
+    "Answer": "text.predictions",
     "UserError": "errors",
     "TextClassifier": "estimators",
     "TokenLabeller": "estimators",
@@ -33,8 +33,8 @@ _HOMES = {
     "Predictor": "runtime.predictor",
     "TextConfig": "text.config",
     "TextEncoder": "text.encoder",
-    "Prediction": "text.labels",
-    "Span": "text.labels",
+    "Prediction": "text.predictions",
+    "Span": "text.predictions",
     "Observer": "training.observers",
     "Observers": "training.observers",
     "Step": "training.observers",
