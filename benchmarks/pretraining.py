@@ -29,7 +29,8 @@ from mixling.models.model import ModelConfig, build_model, count_parameters
 from mixling.models.presets import bert, gmlp
 from mixling.storage import write_json
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.encoder import FIRST, TextEncoder
+from mixling.text.encoder import TextEncoder
+from mixling.text.table import FIRST
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets
 from mixling.training.optim import OptimConfig, build_optimizer

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
     from mixling.runtime.predictor import Predictor
-    from mixling.text.encoder import TextConfig, TextEncoder
-    from mixling.text.labels import Answer, Prediction, Span
+    from mixling.text.config import TextConfig
+    from mixling.text.encoder import TextEncoder
+    from mixling.text.predictions import Answer, Prediction, Span
     from mixling.training.observers import Observer, Observers, Step
 
 _HOMES = {
-    "Answer": "text.labels",
+    "Answer": "text.predictions",
     "UserError": "errors",
     "TextClassifier": "estimators",
     "TokenLabeller": "estimators",
@@ -30,10 +31,10 @@ _HOMES = {
     "PRESETS": "models.presets",
     "model_config": "models.presets",
     "Predictor": "runtime.predictor",
-    "TextConfig": "text.encoder",
+    "TextConfig": "text.config",
     "TextEncoder": "text.encoder",
-    "Prediction": "text.labels",
-    "Span": "text.labels",
+    "Prediction": "text.predictions",
+    "Span": "text.predictions",
     "Observer": "training.observers",
     "Observers": "training.observers",
     "Step": "training.observers",

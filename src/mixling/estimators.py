@@ -39,7 +39,7 @@ from mixling.storage import write_atomic
 from mixling.tasks.base import TaskName
 from mixling.teachers.base import FunctionTeacher, Teacher
 from mixling.text.encoder import Text
-from mixling.text.labels import Prediction
+from mixling.text.predictions import Prediction
 
 # What stands for the file in messages about rows that were given in memory; rows count from 0, as the items of a list.
 _FIT, _DEV, _SCORE = "<fit>", "<dev>", "<score>"

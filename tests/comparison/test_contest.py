@@ -20,7 +20,8 @@ from mixling.data.store import ExampleStore
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet, Prediction
+from mixling.text.labels import LabelSet
+from mixling.text.predictions import Prediction
 from mixling.training.observers import Observer
 
 TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}

@@ -23,7 +23,8 @@ from mixling.data.batches import (
 )
 from mixling.data.examples import Example
 from mixling.data.store import ExampleStore
-from mixling.text.encoder import Text, TextConfig, TextEncoder
+from mixling.text.config import TextConfig
+from mixling.text.encoder import Text, TextEncoder
 from mixling.text.fingerprint import Binary, MinHash, Projection, SimHash
 from mixling.text.vocabulary import Vocabulary
 

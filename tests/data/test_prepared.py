@@ -10,8 +10,10 @@ import pytest
 
 from mixling.data.prepared import CorpusConfig, Tokens, is_prepared, open_prepared, prepare, sample_documents
 from mixling.errors import ConfigError, DataError, StorageError
-from mixling.text.encoder import FIRST, SEPARATOR, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash, Units
+from mixling.text.table import FIRST, SEPARATOR
 
 DOCUMENTS = [f"document {n} has wordiness{n % 7} and unseenness" + " more" * (n % 5) for n in range(300)]
 

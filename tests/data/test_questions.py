@@ -19,7 +19,8 @@ from mixling.data.tables import OnBadRow
 from mixling.data.windows import WindowSet
 from mixling.errors import DataError
 from mixling.text.answers import Answers
-from mixling.text.encoder import TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.windows import ReadingConfig, WindowEncoder
 

@@ -22,7 +22,8 @@ from mixling.models.frontend import FrontendConfig
 from mixling.models.heads import HeadConfig
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runtime.onnx_file import read_metadata
-from mixling.text.encoder import TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import AveragedEmbedding, Binary, MinHash, SimHash, Tsp
 from mixling.text.labels import LabelSet
 

@@ -23,7 +23,8 @@ from mixling.models.frontend import FrontendConfig, ProjectionFrontend
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
 from mixling.models.model import Model, ModelConfig, Output, build_model
 from mixling.models.presets import model_config
-from mixling.text.encoder import Text, TextConfig, TextEncoder
+from mixling.text.config import TextConfig
+from mixling.text.encoder import Text, TextEncoder
 from mixling.text.fingerprint import AveragedEmbedding, Binary, MinHash, SimHash, Tsp
 from mixling.text.vocabulary import Vocabulary
 

@@ -23,7 +23,8 @@ from mixling.models.model import Model, ModelConfig, build_model  # noqa: E402
 from mixling.runtime import predictor as predictor_module  # noqa: E402
 from mixling.runtime.onnx_file import seal  # noqa: E402
 from mixling.runtime.predictor import Predictor  # noqa: E402
-from mixling.text.encoder import TextConfig, TextEncoder, train_vocabulary  # noqa: E402
+from mixling.text.config import TextConfig  # noqa: E402
+from mixling.text.encoder import TextEncoder, train_vocabulary  # noqa: E402
 from mixling.text.fingerprint import MinHash, SimHash  # noqa: E402
 from mixling.text.labels import LabelSet  # noqa: E402
 

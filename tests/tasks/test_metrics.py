@@ -11,14 +11,8 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from mixling.errors import DataError, UserError
-from mixling.tasks.metrics import (
-    ClassificationMetrics,
-    Metrics,
-    classification_report,
-    format_table,
-    multilabel_report,
-    tagging_report,
-)
+from mixling.tasks.metrics import ClassificationMetrics, Metrics, format_table
+from mixling.tasks.reports import classification_report, multilabel_report, tagging_report
 from mixling.text.labels import LabelSet
 
 THREE = LabelSet(("a", "b", "c"), "single")

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from mixling.config import parse
 from mixling.errors import ConfigError, DataError
-from mixling.text.encoder import EMPTY, PADDING, SEPARATOR, Text, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import AveragedEmbedding, Binary, MinHash, Projector, SimHash, Tsp, Units
+from mixling.text.table import EMPTY, PADDING, SEPARATOR
 from mixling.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.train(["the", "cat", "sat", "on", "the", "mat", "and", "a", "dog", "sat", "there"])

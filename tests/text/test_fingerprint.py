@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mixling.config import parse
 from mixling.errors import ConfigError
-from mixling.text.encoder import TextConfig
+from mixling.text.config import TextConfig
 from mixling.text.fingerprint import (
     AveragedEmbedding,
     Bags,

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
 from mixling.errors import DataError, ModelFileError
-from mixling.text.labels import LabelSet, Prediction, Span, iob_spans
+from mixling.text.labels import LabelSet, iob_spans
+from mixling.text.predictions import Prediction, Span
 
 SINGLE = LabelSet(("bad", "fair", "good"), "single")
 MULTI = LabelSet(("comedy", "drama", "war"), "multi")

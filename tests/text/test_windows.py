@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from mixling.errors import ConfigError, ModelFileError
 from mixling.text.answers import find_answer
-from mixling.text.encoder import SEPARATOR, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
+from mixling.text.table import SEPARATOR
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import Passage, ReadingConfig, WindowEncoder, unit_spans
 

@@ -23,7 +23,8 @@ from mixling.models.model import ModelConfig, build_model
 from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.token_labelling import TokenLabelling
-from mixling.text.encoder import Text, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.training.data import LabelledData

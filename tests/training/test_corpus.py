@@ -16,8 +16,10 @@ from mixling.models.frontend import FrontendConfig
 from mixling.models.model import ModelConfig, build_model
 from mixling.tasks.base import NO_TARGET
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.encoder import FIRST, SEPARATOR, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash, Units
+from mixling.text.table import FIRST, SEPARATOR
 from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets, word_targets
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig

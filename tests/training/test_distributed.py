@@ -5,6 +5,7 @@ All that needs two processes is done in one launch of torchrun, whose results th
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -52,7 +53,9 @@ SHARING: dict[str, dict[str, Any]] = {
     "ddp-parts": {"accumulate": 3},
     "fsdp": {"parallel": "fsdp"},
     "fsdp-parts": {"parallel": "fsdp", "accumulate": 3},
+    "ddp-adafactor": {"optim": OptimConfig(name="adafactor", lr=0.1)},  # which has no fsdp
 }
+CUT = ("fsdp", "ddp-adafactor")
 CASES = pytest.mark.parametrize("rows", ROWS)
 # With positions that all layers share, and one mixer of each kind.
 MIXERS = {
@@ -77,7 +80,7 @@ class CutAt(Observer):
 
 
 def make(trainer: Callable[..., Trainer], rows: str = "plain", **options: Any) -> Trainer:
-    values = {key: options.pop(key) for key in ("accumulate", "parallel", "checkpoint_seconds", "epochs", "clip_norm")
+    values = {key: options.pop(key) for key in ("accumulate", "parallel", "checkpoint_seconds", "epochs", "optim")
               if key in options}  # fmt: skip
     given = ROWS[rows]
     weights = np.linspace(0.1, 2, NUM_TRAIN, dtype=np.float32) if given.get("weighted") else None
@@ -113,23 +116,25 @@ def train_and_save(trainer: Callable[..., Trainer], out: Path) -> None:
             made = mixed(trainer, mixer, processes=ranks, parallel="fsdp")
             made.fit()
             save_weights(made, out / "mixers" / mixer / name)
-        for rows in ROWS:
-            options = {**SHARING["fsdp"], "folder": out / "cut" / rows, "processes": ranks, "checkpoint_seconds": 1e-9}
+        for sharing, rows in itertools.product(CUT, ROWS):
+            folder = out / f"{sharing}-cut" / rows
+            options = {**SHARING[sharing], "folder": folder, "processes": ranks, "checkpoint_seconds": 1e-9}
             try:
                 make(trainer, rows, observer=CutAt(), **options).fit()
             except Cut:
                 ranks.barrier()
                 if ranks.is_main:
-                    assert load_checkpoint(out / "cut" / rows / CHECKPOINT)[1]["step"] == 8
+                    assert load_checkpoint(folder / CHECKPOINT)[1]["step"] == 8
             made = make(trainer, rows, **options)
             made.fit(resume=True)
-            save_weights(made, out / "cut" / rows / name)
+            save_weights(made, folder / name)
 
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("together")
-    for kind, names in (dict.fromkeys(SHARING, ROWS) | {"mixers": MIXERS, "cut": ROWS}).items():
+    whole_and_cut = dict.fromkeys([*SHARING, *(f"{sharing}-cut" for sharing in CUT)], ROWS)
+    for kind, names in (whole_and_cut | {"mixers": MIXERS}).items():
         for name in names:
             (out / kind / name).mkdir(parents=True)
     code = (
@@ -150,6 +155,9 @@ def check_agreement(folder: Path, alone: Trainer) -> dict[str, Tensor]:
     first, second = (load_file(folder / f"rank{rank}.safetensors") for rank in (0, 1))
     for name, value in alone.model.state_dict().items():
         assert torch.equal(first[name], second[name]), "the processes must agree to the bit"
+        # Adafactor has no such eps; softmax does not see this bias, whose gradient is rounding.
+        if alone.config.optim.name == "adafactor" and name == "head.score.bias":
+            continue
         torch.testing.assert_close(first[name], value, rtol=1e-3, atol=1e-4)
     return first
 
@@ -166,7 +174,7 @@ def check_history(records: list[dict[str, Any]], wanted: list[dict[str, Any]]) -
 def test_two_processes_give_what_one_gives(
     trainer: Callable[..., Trainer], together: Path, sharing: str, rows: str
 ) -> None:
-    alone = make(trainer, rows)
+    alone = make(trainer, rows, **{key: value for key, value in SHARING[sharing].items() if key == "optim"})
     start = {name: value.clone() for name, value in alone.model.state_dict().items()}
     history = alone.fit()
     first = check_agreement(together / sharing / rows, alone)
@@ -200,8 +208,9 @@ def test_a_checkpoint_of_sharded_models_is_whole(
 
 @pytest.mark.slow
 @CASES
-def test_an_interrupted_sharded_run_ends_with_the_same_bytes(together: Path, rows: str) -> None:
-    whole, cut = together / "fsdp" / rows, together / "cut" / rows
+@pytest.mark.parametrize("sharing", CUT)
+def test_an_interrupted_run_of_two_processes_ends_with_the_same_bytes(together: Path, sharing: str, rows: str) -> None:
+    whole, cut = together / sharing / rows, together / f"{sharing}-cut" / rows
     for file in ("rank0.safetensors", "rank1.safetensors"):
         first, second = load_file(whole / file), load_file(cut / file)
         assert {n: v.numpy().tobytes() for n, v in first.items()} == {n: v.numpy().tobytes() for n, v in second.items()}

@@ -25,6 +25,13 @@ CONFIG = TrainConfig(
     epochs=2, batch_size=8, word_dropout=0.2, checkpoint_seconds=1e-9, patience=6, optim=OptimConfig(lr=0.05)
 )
 STEPS = 14
+ADAFACTOR = OptimConfig(name="adafactor", lr=0.1, schedule="inverse_sqrt")
+# What else a run may differ in: rows, and the optimiser's state.
+KINDS: dict[str, dict[str, Any]] = {
+    "tagging": {"tagged": True},
+    "texts encoded anew": {"keep": False},
+    "adafactor": {"config": CONFIG.model_copy(update={"optim": ADAFACTOR})},
+}
 
 
 class Cut(Exception):
@@ -72,7 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, Any]:
 def uninterrupted(whole: dict[Any, Any], trainer: MakeTrainer, **options: Any) -> Any:
     key = tuple(sorted(options.items()))
     if key not in whole:
-        whole[key] = finish(trainer(CONFIG, folder=whole["folder"].mktemp("whole"), **options))
+        whole[key] = finish(trainer(folder=whole["folder"].mktemp("whole"), **{"config": CONFIG, **options}))
     return whole[key]
 
 
@@ -86,18 +93,17 @@ def test_cut_at_any_step(
     assert finish(trainer(CONFIG, folder=run_folder), resume=True) == uninterrupted(whole, trainer)
 
 
-@pytest.mark.parametrize("options", [{"tagged": True}, {"keep": False}], ids=["tagging", "texts encoded anew"])
-def test_cut_at_every_step_in_turn(
-    trainer: MakeTrainer, run_folder: Path, whole: dict[Any, Any], options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_cut_at_every_step_in_turn(trainer: MakeTrainer, run_folder: Path, whole: dict[Any, Any], kind: str) -> None:
     """Each attempt makes one step, which it may save, and is cut in the next."""
+    options = {"config": CONFIG, "folder": run_folder, **KINDS[kind]}
     with pytest.raises(Cut):
-        trainer(CONFIG, folder=run_folder, observer=CutAt(2), **options).fit()
+        trainer(observer=CutAt(2), **options).fit()
     for step in range(3, STEPS + 1):
         with pytest.raises(Cut):
-            trainer(CONFIG, folder=run_folder, observer=CutAt(step), **options).fit(resume=True)
-    ended = finish(trainer(CONFIG, folder=run_folder, **options), resume=True)
-    assert ended == uninterrupted(whole, trainer, **options)
+            trainer(observer=CutAt(step), **options).fit(resume=True)
+    ended = finish(trainer(**options), resume=True)
+    assert ended == uninterrupted(whole, trainer, **KINDS[kind])
 
 
 def test_rare_checkpoints_repeat_the_steps_since_the_last_and_leave_no_stale_lines(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from torch import nn
 
+from mixling.config import parse
+from mixling.errors import ConfigError
 from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
+from mixling.training.recipe import TrainConfig
+
+Floats = npt.NDArray[np.float64]
 
 
 @pytest.mark.parametrize("warmup", [0.0, 0.05, 0.5, 1.0])
@@ -49,16 +55,121 @@ def test_the_rate_ends_near_its_last_value(schedule: Literal["cosine", "linear"]
     assert learning_rate(config, 9_999, 10_000) == pytest.approx(0.25, abs=1e-4)
 
 
-def test_only_matrices_decay() -> None:
-    """With no gradient AdamW does nothing but decay: w <- w (1 - lr * weight_decay)."""
+@pytest.mark.parametrize("warmup", [0.0, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize("total", [1, 2, 7, 200])
+def test_a_constant_rate_and_one_that_falls_with_the_root_of_the_step(warmup: float, total: int) -> None:
+    rising = max(1, round(warmup * total))
+    constant = OptimConfig(lr=0.3, warmup=warmup, schedule="constant")
+    falling = OptimConfig(lr=0.3, warmup=warmup, schedule="inverse_sqrt")
+    for step in range(1, total + 1):  # as papers count
+        assert learning_rate(constant, step - 1, total) == pytest.approx(0.3 * min(1, step / rising))
+        # Attention Is All You Need, equation 3, whose scale is such that the warm-up ends at lr.
+        wanted = 0.3 * rising**0.5 * min(step**-0.5, step * rising**-1.5)
+        assert learning_rate(falling, step - 1, total) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("name", ["adamw", "adafactor"])
+def test_only_matrices_decay(name: Literal["adamw", "adafactor"]) -> None:
+    """With no gradient nothing is done but decay: w <- w (1 - lr * weight_decay)."""
     model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    optimizer = build_optimizer(model, OptimConfig(lr=0.1, weight_decay=0.5))
+    optimizer = build_optimizer(model, OptimConfig(name=name, lr=0.1, weight_decay=0.5))
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
-    for name, value in model.named_parameters():
-        torch.testing.assert_close(value.detach(), before[name] * (0.95 if name == "0.weight" else 1.0))
+    for name_, value in model.named_parameters():
+        torch.testing.assert_close(value.detach(), before[name_] * (0.95 if name_ == "0.weight" else 1.0))
+
+
+def adafactor_of_the_paper(parameter: Floats, gradients: list[Floats], lr: float) -> Floats:
+    """Algorithms 4 (matrices) and 5 (vectors) with the proposed hyperparameters, lr in place of 1e-2; no decay."""
+    x, row, column, square = parameter.copy(), {}, {}, {}  # the averages, by their indices
+    for t, gradient in enumerate(gradients, 1):
+        beta = 1 - t**-0.8
+        size = math.sqrt(sum(value**2 for value in x.flat) / x.size)
+        alpha = max(1e-3, size) * min(lr, 1 / math.sqrt(t))
+        update = np.zeros_like(x)
+        if x.ndim == 1:
+            for i in range(len(x)):
+                square[i] = beta * square.get(i, 0) + (1 - beta) * (gradient[i] ** 2 + 1e-30)
+                update[i] = gradient[i] / math.sqrt(square[i])
+        else:
+            for i in range(len(x)):
+                total = sum(value**2 + 1e-30 for value in gradient[i])
+                row[i] = beta * row.get(i, 0) + (1 - beta) * total
+            for j in range(x.shape[1]):
+                total = sum(value**2 + 1e-30 for value in gradient[:, j])
+                column[j] = beta * column.get(j, 0) + (1 - beta) * total
+            for i, j in np.ndindex(*x.shape):
+                update[i, j] = gradient[i, j] / math.sqrt(row[i] * column[j] / sum(row.values()))
+        size = math.sqrt(sum(value**2 for value in update.flat) / x.size)
+        x -= alpha * update / max(1, size)
+    return x
+
+
+# Gradients as large as they come; as small as those of a large model are, clipped; and with a row that has none, as
+# those of a word table do.
+GRADIENTS = {"large": 1.0, "small": 1e-5, "none for a row": 1.0}
+
+
+@pytest.mark.parametrize("lr", [0.02, 0.9])  # the second is over 1 / sqrt(t) from the second step on
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (1, 4), (4, 1), (1,)])
+@pytest.mark.parametrize("kind", GRADIENTS)
+def test_adafactor_is_that_of_the_paper(kind: str, shape: tuple[int, ...], lr: float) -> None:
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=shape)
+    gradients = [GRADIENTS[kind] * rng.normal(size=shape) * rng.exponential() for _ in range(6)]
+    if kind == "none for a row":
+        for gradient in gradients:
+            gradient[0] = 0
+    model = nn.ParameterList([nn.Parameter(torch.tensor(start, dtype=torch.float32))])
+    config = OptimConfig(name="adafactor", lr=lr, weight_decay=0)
+    optimizer = build_optimizer(model, config)
+    for gradient in gradients:
+        model[0].grad = torch.tensor(gradient, dtype=torch.float32)
+        optimizer.step()
+    wanted = adafactor_of_the_paper(start, gradients, lr)
+    np.testing.assert_allclose(model[0].detach().numpy(), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_t5_s_rate_of_pretraining_is_adafactor_s_constant_one() -> None:
+    """1 / sqrt(max(t, 10^4)): where all numbers are equal, a step moves them by that share of themselves."""
+    config = OptimConfig(name="adafactor", lr=0.01, schedule="constant", warmup=0, weight_decay=0)
+    model = nn.ParameterList([nn.Parameter(torch.full((2, 2), 2.0, dtype=torch.float64))])
+    optimizer = build_optimizer(model, config)
+    for step in (1, 100, 10_000, 40_000, 1_000_000):
+        model[0].grad = torch.ones(2, 2, dtype=torch.float64)
+        before = model[0].detach().clone()
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(config, step - 1, 1_000_000)
+        optimizer.state[model[0]].get("step", torch.zeros(())).fill_(step - 1)
+        optimizer.step()
+        wanted = before * (1 - 1 / math.sqrt(max(step, 10_000)))
+        torch.testing.assert_close(model[0].detach(), wanted, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"optim": {"name": "adafactor", "beta1": 0.8}}, r"optim: beta1 = 0.8 is of AdamW; leave it out, or set name"),
+        ({"optim": {"name": "adafactor", "beta2": 0.99}}, "optim: beta2 = 0.99 is of AdamW"),
+        ({"optim": {"name": "adafacter"}}, "optim.name: got 'adafacter'; .*'adafactor'"),
+        ({"optim": {"schedule": "constant", "final_lr": 0.1}}, "final_lr = 0.1 has no use with schedule = 'constant'"),
+        ({"optim": {"schedule": "inverse_sqrt", "final_lr": 1}}, "final_lr = 1.0 has no use with"),
+        (
+            {"parallel": "fsdp", "optim": {"name": "adafactor"}},
+            "parallel = 'fsdp' and optim.name = 'adafactor' exclude each other.*set parallel = 'ddp', or optim.name",
+        ),
+    ],
+)
+def test_what_has_no_use_or_does_not_go_together_is_refused(values: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        parse(TrainConfig, values, where="test")
+
+
+def test_what_a_configuration_was_saved_as_is_read() -> None:
+    config = OptimConfig(name="adafactor", schedule="inverse_sqrt")
+    assert parse(OptimConfig, config.to_dict(), where="test") == config
 
 
 def test_parameters_that_are_not_trained_are_left_out() -> None:

@@ -8,7 +8,8 @@ import torch
 
 from mixling.errors import ConfigError
 from mixling.models.frontend import FrontendConfig, ProjectionFrontend
-from mixling.text.encoder import TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import Binary, MinHash, Projection, Units
 from mixling.text.vectors import VectorConfig, WordVectors
 from mixling.training import start

@@ -14,7 +14,8 @@ from mixling.cli.output import put
 from mixling.errors import ConfigError, near_miss
 from mixling.storage import atomic_file
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelKind, Prediction
+from mixling.text.labels import LabelKind
+from mixling.text.predictions import Prediction
 
 _TOP = 5
 _ANSWER = ("id", "answer", "start", "end", "score", "no_answer")

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.examples import Target
-from mixling.tasks.metrics import Metrics, classification_report, multilabel_report, tagging_report
+from mixling.tasks.metrics import Metrics
+from mixling.tasks.reports import classification_report, multilabel_report, tagging_report
 from mixling.text.labels import LabelKind, LabelSet
 
 Floats = npt.NDArray[np.float64]

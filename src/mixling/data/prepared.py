@@ -19,7 +19,8 @@ from mixling.config import Config
 from mixling.data.corpora import read_texts
 from mixling.errors import ConfigError, DataError, StorageError
 from mixling.storage import write_json
-from mixling.text.encoder import SEPARATOR, TextEncoder
+from mixling.text.encoder import TextEncoder
+from mixling.text.table import SEPARATOR
 
 FORMAT_VERSION = 1
 _META = "corpus.json"

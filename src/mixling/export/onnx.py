@@ -26,7 +26,7 @@ from mixling.export.quantize import quantize, quantize_graph
 from mixling.models.model import Model, count_parameters
 from mixling.runtime.onnx_file import seal
 from mixling.runtime.session import FORMAT_VERSION, Metadata
-from mixling.text.encoder import TextConfig
+from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mixling.models.encoder import Encoder, EncoderConfig
 from mixling.models.frontend import FrontendConfig, ProjectionFrontend
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead, UnitHead
-from mixling.text.encoder import TextConfig
+from mixling.text.config import TextConfig
 from mixling.text.fingerprint import AveragedEmbedding, Units
 
 Output = Literal["text", "tokens", "units"]

@@ -32,7 +32,7 @@ from mixling.models.heads import HeadConfig
 from mixling.models.image import IMAGE_PRESETS
 from mixling.models.model import ModelConfig
 from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
-from mixling.text.encoder import TextConfig
+from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash, Tsp, Units
 
 

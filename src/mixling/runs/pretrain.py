@@ -33,8 +33,10 @@ from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
 from mixling.runs.pretrained import KIND
 from mixling.storage import remove, remove_leftovers, write_atomic, write_json
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.encoder import FIRST, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import Units
+from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, unit_targets, word_targets

@@ -14,8 +14,10 @@ from mixling.errors import ConfigError, DataError
 from mixling.runtime.session import Float32, Metadata, OpenModel, open_model
 from mixling.text.answers import find_answer
 from mixling.text.clean import check_many
-from mixling.text.encoder import Encoded, Text, TextConfig, TextEncoder
-from mixling.text.labels import LabelSet, Prediction
+from mixling.text.config import TextConfig
+from mixling.text.encoder import Encoded, Text, TextEncoder
+from mixling.text.labels import LabelSet
+from mixling.text.predictions import Prediction
 from mixling.text.windows import WindowEncoder
 
 # One batch: more texts are no faster on a core, and their activations leave its cache.

@@ -20,7 +20,7 @@ from pydantic import Field
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.onnx_file import read_metadata
-from mixling.text.encoder import TextConfig
+from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary

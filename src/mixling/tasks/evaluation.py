@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixling.tasks.metrics import Metrics, classification_report, multilabel_report, tagging_report
+from mixling.tasks.metrics import Metrics
+from mixling.tasks.reports import classification_report, multilabel_report, tagging_report
 from mixling.text.labels import LabelSet, Targets
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mixling.text.labels import Answer, LabelSet, not_finite
+from mixling.text.labels import LabelSet, not_finite
+from mixling.text.predictions import Answer
 from mixling.text.windows import Passage, ReadingConfig
 
 ANSWER_ENDS = LabelSet(("start", "end"), "span")

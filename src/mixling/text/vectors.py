@@ -24,7 +24,8 @@ from mixling.config import Config, parse
 from mixling.errors import DataError, ModelFileError, UserError
 from mixling.storage import write_atomic, write_json
 from mixling.text.clean import clean
-from mixling.text.encoder import Text, TextConfig, normal_words
+from mixling.text.config import TextConfig
+from mixling.text.encoder import Text, normal_words
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

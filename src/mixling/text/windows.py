@@ -16,7 +16,8 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.text.clean import clean, normalise
-from mixling.text.encoder import SEPARATOR, TextEncoder
+from mixling.text.encoder import TextEncoder
+from mixling.text.table import SEPARATOR
 from mixling.text.vocabulary import CONTINUATION
 from mixling.text.words import word_spans
 

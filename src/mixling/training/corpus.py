@@ -17,8 +17,10 @@ from mixling.data.prepared import Tokens
 from mixling.errors import TrainingError
 from mixling.tasks.base import NO_TARGET
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig, count_hits
-from mixling.text.encoder import FIRST, TextConfig, TextEncoder
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder
 from mixling.text.fingerprint import Units
+from mixling.text.table import FIRST
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import Forward, TrainingData
 

@@ -18,7 +18,8 @@ from mixling.models.model import Model
 from mixling.tasks.question_answering import QuestionAnswering
 from mixling.tasks.squad import AnswerMetrics, answer_report, choose_threshold
 from mixling.text.answers import Answers, Found
-from mixling.text.encoder import SEPARATOR, TextEncoder
+from mixling.text.encoder import TextEncoder
+from mixling.text.table import SEPARATOR
 from mixling.text.windows import ReadingConfig
 from mixling.training.data import Forward, TrainingData
 from mixling.training.predict import mean_loss, predict_logits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mixling.config import Config
 from mixling.tasks.base import LossConfig
@@ -35,6 +35,16 @@ class TrainConfig(Config):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     track: Literal["none", "tensorboard"] = Field("none", description="where else curves go: DIR/tensorboard")
     checkpoint_seconds: float = Field(15.0, gt=0, description="least time between two checkpoints")
+
+    @model_validator(mode="after")
+    def _optimiser_can_be_shared_out(self) -> TrainConfig:
+        # It wants means over rows and columns, for which torch's Adafactor has no parts to write to: it stops.
+        if self.parallel == "fsdp" and self.optim.name == "adafactor":
+            raise ValueError(
+                "parallel = 'fsdp' and optim.name = 'adafactor' exclude each other: Adafactor needs whole matrices; "
+                "set parallel = 'ddp', or optim.name = 'adamw'"
+            )
+        return self
 
     def planned_epochs(self, num_examples: int) -> int:
         """`epochs`, or as many as make about 400,000 examples seen: at least 3, at most 40."""

@@ -15,7 +15,8 @@ import torch
 
 from mixling.errors import ConfigError
 from mixling.models.frontend import ProjectionFrontend
-from mixling.text.encoder import TextConfig, TextEncoder
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder
 from mixling.text.fingerprint import AveragedEmbedding, Units
 from mixling.text.vectors import WordVectors
 

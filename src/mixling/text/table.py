@@ -1,0 +1,175 @@
+"""The table of the words that an encoder has met: each has a row, and of each row there is a bag."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.text.clean import normalise
+from mixling.text.config import TextConfig
+from mixling.text.fingerprint import Bags, Projector
+from mixling.text.vocabulary import Vocabulary
+
+# A word as the table knows it; with marks where texts of a pair are told apart, or what they share: (word, marks).
+Word = str | tuple[str, int]
+SECOND, SHARED = 1, 2
+
+PADDING, SEPARATOR, EMPTY, FIRST = 0, 1, 2, 3
+# Fields that say where the vocabulary came from: what it is counts.
+_ORIGIN = ("vocabulary", "vocabulary_kind", "vocabulary_size")
+SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
+
+
+class WordTable:
+    """Words, or units of words where these are tokens, by the order in which they came; each is hashed once.
+
+    The row numbers are the only state: `generation` changes when the table was emptied because it held `max_table`
+    words, and row numbers of an older generation mean nothing then. It happens only between calls. With `keep` the
+    table is never emptied: once it is full, words that it does not hold are read as `EMPTY`.
+    """
+
+    def __init__(
+        self, config: TextConfig, vocabulary: Vocabulary, *, max_table: int = 1 << 19, keep: bool = False
+    ) -> None:
+        self.config = config
+        self.vocabulary = vocabulary
+        self.generation = 0
+        self._max_table, self._keep = max_table, keep
+        self._start_table()
+
+    @property
+    def digest(self) -> str:
+        """Equal for two encoders exactly if they give every word the same bag."""
+        config = self.config.model_dump(mode="json", exclude={"max_len", *_ORIGIN})
+        content = json.dumps([config, *self.vocabulary.serialise()], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def spell(self, texts: Sequence[Sequence[Word]]) -> list[list[list[int]]]:
+        """Of words that were split before, the rows of each: one, or where tokens are units one for each unit."""
+        self._make_room()
+        self._add(word for words in texts for word in words)
+        if self.config.tokens == "units":
+            return [[self._spelled[word] for word in words] for words in texts]
+        return [[[self._ids[word]] for word in words] for words in texts]
+
+    def bags(self, rows: npt.NDArray[np.integer]) -> Bags:
+        """The bags of rows of the word table; row 0 is padding and has none."""
+        weights = self._weights[rows] if self._weights is not None else None
+        return Bags(self._positions[rows].astype(np.int32), weights)
+
+    def table_words(self) -> list[str]:
+        """The words (or units) of the table after the special ones, in the order of their rows; without marks."""
+        return [plain(word) for word in list(self._ids)[FIRST:]]
+
+    def learn(self, words: Sequence[str]) -> None:
+        """Enter words, or units, in this order from the row `FIRST` on, as `table_words` gave them.
+
+        The table must be new, or begin with them.
+
+        Raises:
+            ValueError: it holds others.
+        """
+        known = self.table_words()
+        if known != list(words[: len(known)]):
+            raise ValueError("the words are those of another encoder")
+        rest = words[len(known) :]
+        for first in range(0, len(rest), 8192):
+            part = rest[first : first + 8192]
+            normal = [normalise(word[: self.config.max_word_chars], lowercase=self.config.lowercase) for word in part]
+            by_units = self.config.tokens == "units"
+            units = [[word] for word in part] if by_units else self.vocabulary.units(normal)
+            self._append(part, part if by_units else normal, units)
+
+    def _make_room(self) -> bool:
+        """Empty a full table, where that is allowed; whether it is full all the same."""
+        full = self._size > self._max_table
+        if full and not self._keep:
+            self.generation += 1
+            self._start_table()
+        return full and self._keep
+
+    def _start_table(self) -> None:
+        self._projector = Projector(self.config.projection, self.vocabulary)  # its units would grow without end, too
+        self._ids: dict[Word, int] = {}
+        self._spelled: dict[Word, list[int]] = {}  # where tokens are units
+        self._size = 0
+        # The smallest type that holds a position: the table of a large corpus is the largest thing in memory.
+        self._dtype = np.uint16 if self.config.num_rows <= 1 << 16 else np.uint32
+        self._positions = np.zeros((0, 0), self._dtype)
+        self._weights: npt.NDArray[np.float32] | None = None
+        specials = [SPECIAL.get(row, "[PAD]") for row in range(len(SPECIAL) + 1)]
+        self._append(specials, specials, [[word] for word in specials])
+        self._spelled.update((word, [row]) for row, word in enumerate(specials))
+
+    def _add(self, words: Iterable[Word]) -> None:
+        """Enter words that are new, under their form in the text: no word is normalised twice."""
+        limit, lowercase = self.config.max_word_chars, self.config.lowercase
+        by_units = self.config.tokens == "units"
+        known = self._spelled if by_units else self._ids
+        fresh = list(dict.fromkeys(word for word in words if word not in known))
+        normal = [normalise(plain(word)[:limit], lowercase=lowercase) for word in fresh]
+        for first in range(0, len(fresh), 8192):
+            part = slice(first, first + 8192)
+            units = self.vocabulary.units(normal[part])
+            if not by_units:
+                self._append(fresh[part], normal[part], units)
+                continue
+            keys = [[_like(word, unit) for unit in spelled] for word, spelled in zip(fresh[part], units, strict=True)]
+            new = list(dict.fromkeys(key for spelled in keys for key in spelled if key not in self._ids))
+            if new:
+                self._append(new, [plain(key) for key in new], [[plain(key)] for key in new])
+            self._spelled.update(
+                (word, [self._ids[key] for key in spelled]) for word, spelled in zip(fresh[part], keys, strict=True)
+            )
+
+    def _append(self, words: Sequence[Word], normal: Sequence[str], units: Sequence[Sequence[str]]) -> None:
+        bags = self._projector.bags(normal, units)
+        if self.config.segments or self.config.overlap:
+            bags = self._with_marks(bags, words)
+        first, last = self._size, self._size + len(words)
+        width = max(self._positions.shape[1], bags.positions.shape[1])
+        self._positions = _grown(self._positions, last, width)
+        self._positions[first:last, : bags.positions.shape[1]] = bags.positions
+        if bags.weights is not None:
+            self._weights = _grown(self._weights if self._weights is not None else bags.weights[:0], last, width)
+            self._weights[first:last, : bags.weights.shape[1]] = bags.weights
+        self._ids.update((word, first + i) for i, word in enumerate(words))
+        self._size = last
+
+    def _with_marks(self, bags: Bags, words: Sequence[Word]) -> Bags:
+        """Each bag with the rows of its marks, the last of the table: of the segment, then of the overlap."""
+        marks = np.array([0 if isinstance(word, str) else word[1] for word in words], np.int32)
+        kinds = [mark for mark, used in ((SECOND, self.config.segments), (SHARED, self.config.overlap)) if used]
+        first = self.config.num_rows - 2 * len(kinds)
+        rows = np.stack([first + 2 * i + ((marks & mark) > 0) for i, mark in enumerate(kinds)], axis=1).astype(np.int32)
+        weights = bags.weights
+        if weights is not None:
+            weights = np.concatenate([weights, np.ones(rows.shape, np.float32)], axis=1)
+        return Bags(np.concatenate([bags.positions, rows], axis=1), weights)
+
+
+def plain(word: Word) -> str:
+    """The word without its marks."""
+    return word if isinstance(word, str) else word[0]
+
+
+def _like(word: Word, unit: str) -> Word:
+    """The unit with the marks of the word."""
+    return unit if isinstance(word, str) else (unit, word[1])
+
+
+def _grown(table: npt.NDArray, rows: int, width: int) -> npt.NDArray:
+    """`table` with room for `rows` rows of `width`; grows by half at least, so that appending costs little."""
+    if rows <= table.shape[0] and width == table.shape[1]:
+        return table
+    capacity = table.shape[0] if rows <= table.shape[0] else max(rows, table.shape[0] * 3 // 2)
+    out = np.zeros((capacity, width), table.dtype)
+    out[: table.shape[0], : table.shape[1]] = table
+    return out
