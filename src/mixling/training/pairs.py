@@ -83,17 +83,20 @@ class PairData(TrainingData):
     mixing: MixingConfig
     pad: int
 
+    def __post_init__(self) -> None:
+        assert len({part.name for part in self.parts}) == len(self.parts), "two tasks of one name"
+
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
     def epoch(self, number: int, batch_size: int, *, seed: int) -> list[Indices]:
-        sizes = [len(part) for part in self.parts]
-        firsts = np.cumsum([0, *sizes[:-1]])
+        sizes = {part.name: len(part) for part in self.parts}
+        firsts = np.cumsum([0, *sizes.values()])[:-1]
         counts = draws(self.mixing, sizes)
         chosen = np.concatenate(
             [
-                first + draw(size, count, epoch=number, seed=[seed, place])
-                for place, (first, size, count) in enumerate(zip(firsts, sizes, counts, strict=True))
+                first + draw(size, count, epoch=number, seed=[seed, 4, place])
+                for place, (first, size, count) in enumerate(zip(firsts, sizes.values(), counts, strict=True))
             ]
         )
         lengths = np.concatenate([part.lengths for part in self.parts])[chosen]
