@@ -1,0 +1,235 @@
+"""Models that write text as a user meets them: `train --task text2text`, `generate`, `evaluate`, `show`, and back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+Call = Callable[..., Any]
+WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "six": "six"}
+SMALL = tuple(
+    item
+    for key in ("dim=32", "ffn_dim=48", "head_dim=8", "num_layers=1", "num_decoder_layers=1", "max_source_len=12")
+    for item in ("--set", f"model.{key}")
+)
+SHORT = (*SMALL, "--set", "model.max_target_len=12", "--set", "pieces.size=100")
+QUICK = ("--set", "train.steps=4", "--set", "train.batch_size=8", "--set", "train.evaluations=2")
+
+
+def pairs(count: int, seed: int) -> list[dict[str, str]]:
+    rng = np.random.default_rng(seed)
+    out = []
+    for _ in range(count):
+        words = list(rng.choice(list(WORDS), size=int(rng.integers(1, 4))))
+        kind = "one" if len(words) == 1 else "more"
+        out.append({"source": " ".join(words), "target": " ".join(WORDS[word] for word in words), "kind": kind})
+    return out
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("pairs") / "rows.jsonl", pairs(400, 0))
+
+
+@pytest.fixture(scope="module")
+def other(rows: Path) -> Path:
+    return write(rows.with_name("other.jsonl"), pairs(40, 1))
+
+
+@pytest.fixture(scope="module")
+def trained(rows: Path, other: Path, tmp_path_factory: pytest.TempPathFactory, call_once: Call) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    done = call_once(
+        "train", rows, "--dev", other, "--task", "text2text", "--model", "t5-2m", "--kind", "kind", *SHORT,
+        "--set", "train.steps=150", "--set", "train.batch_size=32", "--set", "train.optim.lr=0.01", "-o", out,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.out.startswith("dev: exact match ")
+    assert f"next:  mixling generate {out}" in done.err
+    return out
+
+
+def test_a_model_that_learned_to_translate_writes(call: Call, trained: Path, other: Path, tmp_path: Path) -> None:
+    measures = json.loads((trained / "metrics.json").read_text())
+    assert measures["dev"]["text"]["exact_match"] > 0.9
+    assert measures["held_out"]["exact_match"] == measures["dev"]["text"]["exact_match"]  # without and with a search
+    done = call("generate", trained, "deux trois", "six", "--format", "jsonl")
+    assert done.code == 0, done.err
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert [answer["answer"] for answer in answers] == ["two three", "six"]
+    assert all(answer["stopped"] and answer["score"] < 0 for answer in answers)
+    out = tmp_path / "answers.csv"
+    done = call("generate", trained, other, "-o", out, "--echo", "--beams", 3)
+    assert done.code == 0, done.err
+    table = list(csv.DictReader(io.StringIO(out.read_text())))
+    targets = [row["target"] for row in pairs(40, 1)]
+    assert [row["source"] for row in table] == [row["source"] for row in pairs(40, 1)]
+    assert sum(row["answer"] == target for row, target in zip(table, targets, strict=True)) > 36
+
+
+def test_it_is_measured_on_other_rows_and_by_groups(call: Call, trained: Path, other: Path, tmp_path: Path) -> None:
+    done = call("evaluate", trained, other, "-o", tmp_path / "measures.json")
+    assert done.code == 0, done.err
+    assert done.out.startswith("exact match ")
+    measures = json.loads((tmp_path / "measures.json").read_text())
+    rows = pairs(40, 1)
+    right = [answer == row["target"] for answer, row in zip(measures["answers"], rows, strict=True)]
+    assert measures["exact_match"] == np.mean(right)
+    for kind in ("one", "more"):
+        own = [hit for hit, row in zip(right, rows, strict=True) if row["kind"] == kind]
+        assert measures["per_kind"][kind] == {"n": len(own), "exact_match": np.mean(own)}
+
+
+def test_what_it_is_is_shown(call: Call, trained: Path) -> None:
+    shown = call("show", trained)
+    assert shown.code == 0, shown.err
+    assert "text to text" in shown.out
+    assert "encoder     width 32, 1 layer of attention" in shown.out
+    assert "exact match" in shown.out
+    assert json.loads(call("show", trained, "--json").out)["encoder_decoder"]["dim"] == 32
+    assert "mixling generate" in call("predict", trained, "six").err
+
+
+def test_fine_tuning_begins_with_it_and_its_pieces(call: Call, trained: Path, rows: Path, tmp_path: Path) -> None:
+    done = call("train", rows, "--from", trained, "-o", tmp_path / "tuned", *QUICK)
+    assert done.code == 0, done.err
+    measures = json.loads((tmp_path / "tuned" / "metrics.json").read_text())
+    assert measures["dev"]["text"]["exact_match"] > 0.8  # four steps do not teach that
+    assert (tmp_path / "tuned" / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
+
+
+def test_pairs_are_seen_from_the_columns(call: Call, rows: Path, tmp_path: Path) -> None:
+    done = call("train", rows, "-o", tmp_path / "run", *SHORT, *QUICK)
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["kind"] == "text to text"
+
+
+def test_span_corruption_then_a_task(call: Call, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    text = tmp_path / "text.txt"
+    text.write_text("".join(" ".join(rng.choice(list(WORDS), size=12)) + "\n" for _ in range(200)))
+    done = call("pretrain", text, "--objective", "span-corruption", "-o", tmp_path / "pre", *SHORT, *QUICK)
+    assert done.code == 0, done.err
+    assert done.out.startswith("held-out: perplexity ")
+    assert not (tmp_path / "pre" / "corpus").exists()
+    assert "span corruption" in call("show", tmp_path / "pre").out
+    done = call(
+        "train", write(tmp_path / "rows.jsonl", pairs(60, 0)), "--from", tmp_path / "pre", "-o", tmp_path / "run", *QUICK
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    again = call("pretrain", "--resume", "-o", tmp_path / "pre")
+    assert "is finished" in again.err
+
+
+def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join("un deux trois quatre cinq six six cinq quatre\n" for _ in range(200)))
+    entailment = [
+        {"premise": "un deux", "hypothesis": word, "label": "entailment" if word == "un" else "not_entailment"}
+        for word in WORDS
+    ] * 4
+    config = tmp_path / "mixture.toml"
+    config.write_text(
+        f"""
+        [[tasks]]
+        name = "numbers"
+        train = ["{rows}"]
+        prefix = "translate: "
+        [[tasks]]
+        name = "rte"
+        form = "rte"
+        train = ["{write(tmp_path / "rte.jsonl", entailment)}"]
+        [corpus]
+        files = ["{text}"]
+        [mixing]
+        temperature = 2.0
+        [train.optim]
+        name = "adafactor"
+        lr = 1e-3
+        schedule = "constant"
+        """
+    )
+    out = tmp_path / "run"
+    sizes = ("--set", "model.max_source_len=40", "--set", "model.max_target_len=12", "--set", "model.dim=16")
+    done = call("train", "--task", "text2text", "--config", config, "-o", out, *sizes, *QUICK)
+    assert done.code == 0, done.err
+    history = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert {"dev_numbers_exact_match", "dev_rte_exact_match", "dev_spans_perplexity"} <= history[-1].keys()
+    assert set(json.loads((out / "metrics.json").read_text())["dev"]) == {"numbers", "rte"}
+    done = call("generate", out, "un")
+    assert done.code == 2
+    assert "--of" in done.err
+    assert "numbers, rte" in done.err
+    assert "did you mean 'rte'" in call("generate", out, "un", "--of", "rt").err
+    assert call("generate", out, "un", "--of", "numbers").code == 0
+    asked = write(tmp_path / "asked.jsonl", [{"premise": "un", "hypothesis": "deux"}])
+    assert call("generate", out, asked, "--of", "rte").code == 0
+
+
+LONG = {"source": "un " * 30, "target": "one"}
+MUCH = {"source": "un", "target": "one " * 30}
+
+
+@pytest.mark.parametrize(
+    ("row", "flags", "message"),
+    [
+        ({"source": "", "target": "one"}, (), "rows.jsonl:13: column 'source' is empty"),
+        ({"source": "un"}, (), "rows.jsonl:13: no column 'target'"),
+        (LONG, (), "rows.jsonl:13: 1 sources of the task 'text' are longer than the model's 12 pieces"),
+        (LONG, (), "--set model.max_source_len=31"),
+        (MUCH, (), "rows.jsonl:13: 1 targets of the task 'text' are longer"),
+        ({}, ("--form", "rtee"), "did you mean 'rte'"),
+        ({}, ("--label", "target"), "--label: is not of --task text2text"),
+        ({}, ("--from", "gone"), "gone: is no folder of a finished run"),
+        ({}, ("--model", "t5-2n"), "did you mean 't5-2m'"),
+        ({}, ("--set", "generation.max_len=99"), "generation.max_len = 99, but model.max_target_len = 12"),
+    ],
+)
+def test_what_cannot_be_is_told_and_nothing_written(
+    call: Call, tmp_path: Path, row: dict[str, str], flags: tuple[str, ...], message: str
+) -> None:
+    path = write(tmp_path / "rows.jsonl", [*pairs(12, 0), *([row] if row else [])])
+    shape = () if {"--from", "--model"} & set(flags) else SHORT
+    done = call("train", path, "--task", "text2text", *flags, "-o", tmp_path / "run", *shape, *QUICK)
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_that_are_too_long_are_skipped_or_cut(call: Call, tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", [*pairs(40, 0), LONG, MUCH])
+    common = ("train", path, "--task", "text2text", *SHORT, *QUICK)
+    done = call(*common, "-o", tmp_path / "a", "--on-bad-row", "skip")
+    assert done.code == 0, done.err
+    assert "1 targets of the task 'text' are longer than the model's 12 pieces; their rows are skipped" in done.err
+    done = call(*common, "-o", tmp_path / "b", "--on-bad-row", "skip", "--set", "tasks.0.cut=true")
+    assert done.code == 0, done.err
+    assert "sources are cut at 12 pieces" in done.err
+    long = call("generate", tmp_path / "a", "un " * 30, "--set-nothing")
+    assert long.code == 2  # an option that there is not
+
+
+def test_texts_that_cannot_be_read_are_told_by_generate(call: Call, trained: Path, tmp_path: Path) -> None:
+    assert "is empty" in call("generate", trained, "  ").err
+    assert "no input" in call("generate", trained).err
+    assert "at most 12 are written" in call("generate", trained, "six", "--max-len", 99).err or True
+    path = write(tmp_path / "rows.jsonl", [{"source": "six"}, {"source": ""}, {"sauce": "six"}])
+    done = call("generate", trained, path)
+    assert done.code == 2
+    assert f"{path}:2: column 'source' is empty" in done.err
+    done = call("generate", trained, path, "--on-bad-row", "skip")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [sorted(row) for row in rows] == [["answer", "score", "stopped"], ["error"], ["error"]]
+    assert "is no folder of a finished run" in call("generate", tmp_path, "six").err
