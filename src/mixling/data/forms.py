@@ -45,7 +45,7 @@ Columns = tuple[str, ...]
 HIGHEST = 5.0
 """Of STS-B's numbers, which begin at 0."""
 
-_NO_LABEL = (None, "", -1, "-1", "-", [])  # of JSON, CSV, hubs; SNLI where judges disagreed; ReCoRD
+_NO_LABEL: tuple[Any, ...] = (None, "", -1, "-1", "-", [])  # of JSON, CSV, hubs; SNLI where judges disagreed; ReCoRD
 _BOTH = ("False", "True")
 _NLI = ("entailment", "neutral", "contradiction")
 
