@@ -1,0 +1,195 @@
+"""What both estimators share: from rows in memory to a run and its files."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from mixling.config import merge, parse
+from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabelled_texts
+from mixling.data.splits import check_labels, split_dev
+from mixling.data.store import ExampleStore
+from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError
+from mixling.models.presets import DEFAULT_PRESET, model_config, preset_values
+from mixling.runs import RunConfig, choose_model, fit
+from mixling.runs.pretrained import FINE_TUNING, pretrained_config
+from mixling.runs.teacher import DistillConfig
+from mixling.runtime.predictor import Predictor
+from mixling.runtime.session import FILE_NAME
+from mixling.storage import write_atomic
+from mixling.tasks.base import TaskName
+from mixling.teachers.base import FunctionTeacher, Teacher
+
+# What stands for the file in messages about rows that were given in memory; rows count from 0, as the items of a list.
+FIT, DEV, SCORE = "<fit>", "<dev>", "<score>"
+
+
+class Estimator(BaseEstimator, ABC):
+    """Parameters, fitting through a run, saving and loading.
+
+    A fitted estimator holds the content of its run folder as bytes (`files_`), so that it can be pickled, copied and
+    moved; it predicts with the exported model, exactly as the command line and a server do.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        pretrained: str | None = None,
+        epochs: int | None = None,
+        time_budget: float | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        dev_fraction: float = 0.1,
+        seed: int = 0,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.pretrained = pretrained
+        self.epochs = epochs
+        self.time_budget = time_budget
+        self.batch_size = batch_size
+        self.lr = lr
+        self.dev_fraction = dev_fraction
+        self.seed = seed
+        self.config = config
+
+    def _fit(
+        self,
+        task: TaskName,
+        rows: Rows,
+        dev_rows: Rows | None,
+        sample_weight: Any,
+        teacher: Any = None,
+        unlabelled: Iterable[Any] = (),
+    ) -> None:
+        weights = checked_weights(sample_weight, len(rows[0]))
+        pairs = bool(rows[0]) and isinstance(rows[0][0], tuple)
+        train = store_rows(rows, FIT, pairs)
+        if dev_rows is None:
+            train, dev = split_dev(train, fraction=self.dev_fraction, seed=self.seed)
+            weights = None if weights is None else weights[train.indices()]
+        else:
+            dev = store_rows(dev_rows, DEV, pairs)
+        check_labels(train, dev)
+        more = unlabelled_texts(unlabelled, pairs=pairs)
+        if more and teacher is None and not (self.config or {}).get("distill"):
+            raise DataError("unlabelled texts are for a teacher to label; give one with teacher=")
+        config, teacher = self._run_config(task, train, teacher)
+        with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
+            run = fit(config, train, dev, folder=Path(folder), weights=weights, teacher=teacher, unlabelled=more)
+            assert run is not None
+            self.files_ = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}
+        self.metrics_, self.history_ = run.metrics, run.history
+        self._predictor_: Predictor | None = None
+
+    def _run_config(self, task: TaskName, rows: ExampleStore, teacher: Any) -> tuple[RunConfig, Teacher | None]:
+        optim = {} if self.lr is None else {"lr": self.lr}
+        train = {"epochs": self.epochs, "time_budget": self.time_budget, "seed": self.seed, "optim": optim}
+        if self.batch_size is not None:
+            train["batch_size"] = self.batch_size
+
+        def configure(model: str, changes: dict[str, Any]) -> RunConfig:
+            if self.pretrained is not None:
+                recipe: dict[str, Any] = {"train": FINE_TUNING, "start": {"pretrained": self.pretrained}}
+                shape = pretrained_config(self.pretrained)
+            else:
+                recipe = {} if "start" in (self.config or {}) else preset_values(model)
+                shape = model_config(model, changes).to_dict()
+            values = merge(recipe, {"task": task, "model": shape, "train": train})
+            return parse(RunConfig, merge(values, self.config or {}), where=type(self).__name__)
+
+        if self.model is not None and self.pretrained is not None:
+            raise ConfigError(f"pretrained={self.pretrained!r} is the model; leave out model={self.model!r}")
+        config, asked = _taught(configure(self.model or DEFAULT_PRESET, {}), teacher)
+        if self.model is not None or self.pretrained is not None:
+            return config, asked
+        choice = choose_model(rows, config)
+        return configure(choice.name, choice.changes).model_copy(update={"distill": config.distill}), asked
+
+    @property
+    def predictor_(self) -> Predictor:
+        """The fitted model, for single texts at full speed.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        if not hasattr(self, "files_"):
+            name = type(self).__name__
+            raise NotFittedError(f"this {name} is not fitted yet; call fit, or {name}.load(folder)")
+        if self._predictor_ is None:
+            self._predictor_ = Predictor.from_bytes(self.files_[FILE_NAME])
+        return self._predictor_
+
+    def save(self, folder: str | Path) -> None:
+        """Write the run folder, which the command line and `load` read.
+
+        Raises:
+            StorageError: a file could not be written.
+        """
+        _ = self.predictor_
+        for name, content in self.files_.items():
+            write_atomic(Path(folder) / name, content)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a run folder, or a `model.onnx` alone; the labels come back as strings.
+
+        Raises:
+            ModelFileError: there is no model of this kind.
+        """
+        out, folder = cls(), Path(folder)
+        out._predictor_ = Predictor(folder)
+        try:
+            if folder.is_dir():
+                out.files_ = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+            else:
+                out.files_ = {FILE_NAME: folder.read_bytes()}
+        except OSError as error:
+            raise ModelFileError(f"{folder}: cannot be read: {error.strerror}") from None
+        out._loaded(folder)
+        return out
+
+    @abstractmethod
+    def _loaded(self, folder: Path) -> None:
+        """Check that what was read is a model of this kind.
+
+        Raises:
+            ModelFileError: it is not.
+        """
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "files_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_predictor_": None}
+
+
+def _taught(config: RunConfig, teacher: Any) -> tuple[RunConfig, Teacher | None]:
+    """A configuration that learns from a teacher, if there is one, and the teacher, where it is an object.
+
+    Raises:
+        DataError: it is neither.
+    """
+    if teacher is None:
+        return config, None
+    name = str(teacher) if isinstance(teacher, str | Path) else f"<{type(teacher).__name__}>"
+    settled = (config.distill or DistillConfig(teacher=name)).model_copy(update={"teacher": name})
+    if isinstance(teacher, str | Path):
+        return config.model_copy(update={"distill": settled}), None
+    if hasattr(teacher, "predict_proba"):
+        if not hasattr(teacher, "classes_"):
+            raise DataError(f"teacher: this {type(teacher).__name__} has no classes_: fit it first")
+        teacher = FunctionTeacher(teacher.predict_proba, names=[label_name(item) for item in teacher.classes_])
+    elif callable(teacher):
+        teacher = FunctionTeacher(teacher)
+    elif not isinstance(teacher, Teacher | None):
+        raise DataError(
+            f"teacher: got {type(teacher).__name__}; a model's folder, an estimator or a function is allowed"
+        )
+    return config.model_copy(update={"distill": settled}), teacher

@@ -1,0 +1,102 @@
+"""Texts and their labels, as an estimator of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from mixling.data.in_memory import COLLECTIONS, label_name, labelled_rows, listed, plain, score_weights
+from mixling.errors import ModelFileError
+from mixling.estimators.base import DEV, FIT, SCORE, Estimator
+from mixling.text.encoder import Text
+
+
+class TextClassifier(ClassifierMixin, Estimator):
+    """Classifies texts, pairs of texts (tuples) or pre-split texts (lists of words).
+
+    Targets are strings, integers or booleans, one each; or a collection of strings each, which makes it multi-label.
+
+    Args:
+        model: a preset's name, or a TOML file; None: chosen by the size and kind of the data.
+        pretrained: the folder of a run, such as one of `mixling pretrain`, to begin with instead.
+        epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the recipe's.
+        dev_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `dev`.
+        config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.
+
+    Attributes:
+        classes_: (C,) the labels, in the order of `predict_proba`'s columns.
+        metrics_: of the exported model on dev.
+    """
+
+    def fit(
+        self,
+        X: Iterable[Text],
+        y: Iterable[Any],
+        sample_weight: Any = None,
+        *,
+        dev: tuple[Iterable[Text], Iterable[Any]] | None = None,
+        teacher: Any = None,
+        unlabelled: Iterable[Text] = (),
+    ) -> Self:
+        """Train.
+
+        Args:
+            sample_weight: (n,) numbers >= 0.
+            dev: texts and labels to choose the best epoch on; by default a stratified share of the examples.
+            teacher: learn from it, too: a saved model's folder, a `Teacher`, a fitted estimator with `predict_proba`
+                and `classes_`, or a function from texts to probabilities (see `mixling.teachers.base`).
+            unlabelled: texts for the teacher to label; those that stand in `dev` are left out.
+
+        Raises:
+            DataError: texts and labels that cannot be used.
+        """
+        targets = listed(y, "targets")
+        many = bool(targets) and isinstance(targets[0], COLLECTIONS)
+        rows = labelled_rows(X, targets, FIT, many=many)
+        dev_rows = None if dev is None else labelled_rows(*dev, DEV, many=many)
+        self._fit("multi_label" if many else "classification", rows, dev_rows, sample_weight, teacher, unlabelled)
+        flat = [item for target in targets for item in target] if many else targets
+        self._set_classes({label_name(item): plain(item) for item in flat})
+        return self
+
+    def predict(self, X: Iterable[Text]) -> Any:
+        """The most probable label of each text, (n,); for multi-label a list of tuples."""
+        if self.predictor_.labels.kind == "multi":
+            found = self.predictor_.predict_stream(X)
+            return [tuple(self._original[name] for name in item.labels or ()) for item in found]
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
+        """Probabilities (n, C), columns in the order of `classes_`."""
+        return self.predictor_.predict_proba(X)[:, self._columns]
+
+    def score(self, X: Iterable[Text], y: Iterable[Any], sample_weight: Any = None) -> float:
+        """The share of texts whose label is right; for multi-label, whose whole set of labels is right.
+
+        Raises:
+            DataError: texts, targets and weights that cannot be used, or none.
+        """
+        many = self.predictor_.labels.kind == "multi"
+        texts, targets = labelled_rows(X, y, SCORE, many=many)
+        weights = score_weights(sample_weight, len(texts))
+        found = self.predictor_.predict_stream(texts)
+        names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]
+        return float(np.average([name == target for name, target in zip(names, targets, strict=True)], weights=weights))
+
+    def _set_classes(self, original: dict[str, Any]) -> None:
+        names = self.predictor_.labels.names
+        self._original = {name: original.get(name, name) for name in names}
+        values = list(self._original.values())
+        kinds = {type(value) for value in values}
+        order = sorted(range(len(values)), key=lambda i: values[i] if len(kinds) == 1 else names[i])
+        self._columns = np.array(order)
+        self.classes_ = np.array([values[i] for i in order], dtype=None if len(kinds) == 1 else object)
+
+    def _loaded(self, folder: Path) -> None:
+        if self.predictor_.labels.kind == "iob":
+            raise ModelFileError(f"{folder}: holds a tagger; read it with TokenLabeller.load")
+        self._set_classes({})

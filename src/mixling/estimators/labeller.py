@@ -1,0 +1,71 @@
+"""Words and their tags, as an estimator of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from mixling.data.in_memory import listed, score_weights, tagged_rows, unpacked
+from mixling.errors import DataError, ModelFileError
+from mixling.estimators.base import DEV, FIT, SCORE, Estimator
+from mixling.text.encoder import Text
+from mixling.text.predictions import Prediction
+
+
+class TokenLabeller(Estimator):
+    """Labels words with IOB tags: slots, entities, any spans. Parameters as those of `TextClassifier`."""
+
+    def fit(
+        self,
+        X: Iterable[list[str]],
+        y: Iterable[Sequence[str]],
+        sample_weight: Any = None,
+        *,
+        dev: tuple[Iterable[list[str]], Iterable[Sequence[str]]] | None = None,
+        teacher: Any = None,
+        unlabelled: Iterable[list[str]] = (),
+    ) -> Self:
+        """Train on words and their IOB2 tags; a teacher gives each word probabilities.
+
+        Raises:
+            DataError: words and tags of different numbers, or tags that are not IOB2.
+        """
+        dev_rows = None if dev is None else tagged_rows(*dev, DEV)
+        more = [unpacked(words) for words in listed(unlabelled, "sentences")]
+        self._fit("tagging", tagged_rows(X, y, FIT), dev_rows, sample_weight, teacher, more)
+        return self
+
+    def predict(self, X: Iterable[list[str]]) -> list[list[str]]:
+        """The tags of each sentence's words; words beyond the model's length are tagged O."""
+        sentences = [unpacked(words) for words in listed(X, "sentences")]
+        for number, words in enumerate(sentences):
+            if not isinstance(words, list):
+                got = f"item {number} is of type {type(words).__name__}"
+                raise DataError(f"{got}; a sentence is a list of words here, and predict_spans takes texts")
+        found = self.predictor_.predict_stream(sentences)
+        return [
+            [*(item.tags or ()), *("O" for _ in words[len(item.tags or ()) :])]
+            for words, item in zip(sentences, found, strict=True)
+        ]
+
+    def predict_spans(self, X: Iterable[Text]) -> list[Prediction]:
+        """The spans of each text, with character offsets."""
+        return list(self.predictor_.predict_stream(X))
+
+    def score(self, X: Iterable[list[str]], y: Iterable[Sequence[str]], sample_weight: Any = None) -> float:
+        """Word accuracy; `sample_weight` weighs sentences.
+
+        Raises:
+            DataError: words, tags and weights that cannot be used, or none.
+        """
+        sentences, gold = tagged_rows(X, y, SCORE)
+        weights = score_weights(sample_weight, len(sentences))
+        lengths = [len(words) for words in sentences]
+        pairs = zip(self.predict(sentences), gold, strict=True)
+        right = [sum(a == b for a, b in zip(found, tags or (), strict=True)) for found, tags in pairs]
+        return float((weights * right).sum() / (weights * lengths).sum())
+
+    def _loaded(self, folder: Path) -> None:
+        if self.predictor_.labels.kind != "iob":
+            raise ModelFileError(f"{folder}: holds a classifier; read it with TextClassifier.load")
