@@ -49,11 +49,11 @@ def other(rows: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trained(rows: Path, other: Path, tmp_path_factory: pytest.TempPathFactory, call_once: Call) -> Path:
+def trained(rows: Path, other: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
-    done = call_once(
+    done = call(
         "train", rows, "--dev", other, "--task", "text2text", "--model", "t5-2m", "--kind", "kind", *SHORT,
-        "--set", "train.steps=150", "--set", "train.batch_size=32", "--set", "train.optim.lr=0.01", "-o", out,
+        "--set", "train.steps=300", "--set", "train.batch_size=32", "--set", "train.optim.lr=0.01", "-o", out,
     )  # fmt: skip
     assert done.code == 0, done.err
     assert done.out.startswith("dev: exact match ")
@@ -89,7 +89,7 @@ def test_it_is_measured_on_other_rows_and_by_groups(call: Call, trained: Path, o
     assert measures["exact_match"] == np.mean(right)
     for kind in ("one", "more"):
         own = [hit for hit, row in zip(right, rows, strict=True) if row["kind"] == kind]
-        assert measures["per_kind"][kind] == {"n": len(own), "exact_match": np.mean(own)}
+        assert {"kind": kind, "n": len(own), "exact_match": np.mean(own)} in measures["kinds"]
 
 
 def test_what_it_is_is_shown(call: Call, trained: Path) -> None:
@@ -103,10 +103,11 @@ def test_what_it_is_is_shown(call: Call, trained: Path) -> None:
 
 
 def test_fine_tuning_begins_with_it_and_its_pieces(call: Call, trained: Path, rows: Path, tmp_path: Path) -> None:
-    done = call("train", rows, "--from", trained, "-o", tmp_path / "tuned", *QUICK)
+    slow = ("--set", "train.optim.lr=0.0001")
+    done = call("train", rows, "--from", trained, "-o", tmp_path / "tuned", *QUICK, *slow)
     assert done.code == 0, done.err
     measures = json.loads((tmp_path / "tuned" / "metrics.json").read_text())
-    assert measures["dev"]["text"]["exact_match"] > 0.8  # four steps do not teach that
+    assert measures["dev"]["text"]["exact_match"] > 0.5  # four steps do not teach that
     assert (tmp_path / "tuned" / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
 
 
@@ -217,14 +218,21 @@ def test_rows_that_are_too_long_are_skipped_or_cut(call: Call, tmp_path: Path) -
     done = call(*common, "-o", tmp_path / "b", "--on-bad-row", "skip", "--set", "tasks.0.cut=true")
     assert done.code == 0, done.err
     assert "sources are cut at 12 pieces" in done.err
-    long = call("generate", tmp_path / "a", "un " * 30, "--set-nothing")
-    assert long.code == 2  # an option that there is not
+
+
+def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path, tmp_path: Path) -> None:
+    done = call("train", rows, "--model", "remixer-2m", "-o", tmp_path / "run", *SHORT, *QUICK)
+    assert done.code == 0, done.err
+    done = call("generate", tmp_path / "run", "un " * 30)
+    assert done.code == 2
+    assert "has 31 pieces, the model reads at most 12" in done.err
+    done = call("generate", tmp_path / "run", "un", "--max-len", 99)
+    assert "max_len: got 99, the model is built for targets of at most 12 tokens" in done.err
 
 
 def test_texts_that_cannot_be_read_are_told_by_generate(call: Call, trained: Path, tmp_path: Path) -> None:
     assert "is empty" in call("generate", trained, "  ").err
     assert "no input" in call("generate", trained).err
-    assert "at most 12 are written" in call("generate", trained, "six", "--max-len", 99).err or True
     path = write(tmp_path / "rows.jsonl", [{"source": "six"}, {"source": ""}, {"sauce": "six"}])
     done = call("generate", trained, path)
     assert done.code == 2
