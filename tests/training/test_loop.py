@@ -132,6 +132,18 @@ def test_the_best_evaluation_is_chosen_on_dev_and_restored(trainer: MakeTrainer,
     assert len(observer.losses) == 12 * math.ceil(50 / 8)
 
 
+def test_the_last_evaluation_is_kept_where_that_is_asked_for(trainer: MakeTrainer) -> None:
+    config = TrainConfig(**{**QUICK, "epochs": 12, "optim": OptimConfig(lr=0.1)}, keep="last")
+    made = trainer(config, observer=Recorder())
+    observer = recorded(made)
+    history = made.fit()
+    accuracies = [record["dev_accuracy"] for record in history]
+    assert accuracies[-1] < max(accuracies), "the case must have a best evaluation that is not the last"
+    assert weights_of(made) == observer.at_evaluation[history[-1]["step"]]
+    with pytest.raises(ValueError, match="patience waits for a better evaluation"):
+        TrainConfig(keep="last", patience=2)
+
+
 def test_the_training_loss_is_the_mean_since_the_last_evaluation(trainer: MakeTrainer) -> None:
     made = trainer(TrainConfig(**QUICK), observer=Recorder())
     losses = recorded(made).losses

@@ -36,7 +36,7 @@ HISTORY = "metrics.jsonl"
 
 
 class Trainer:
-    """Trains a model and leaves it with the weights of the best evaluation on dev.
+    """Trains a model and leaves it with the weights of the best evaluation on dev, or of the last (`config.keep`).
 
     With `parallel = "fsdp"` and several processes a copy is trained, of which each process has a part; the model itself
     stays on the CPU, whole, and gets the best weights at the end.
@@ -204,7 +204,8 @@ class Trainer:
         }
         state.history.append(record)
         state.loss_sum = state.loss_weight = 0.0
-        if (metric, -dev_loss) > (state.best_metric, -state.best_loss) or not self._best:
+        better = (metric, -dev_loss) > (state.best_metric, -state.best_loss)
+        if better or not self._best or config.keep == "last":
             state.best_metric, state.best_loss, state.best_step, state.stale = metric, dev_loss, state.step, 0
             self._best = weights_of(self._trained)
         else:

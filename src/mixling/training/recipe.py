@@ -25,6 +25,9 @@ class TrainConfig(Config):
     parallel: Parallel = Field("ddp", description="of several processes: each has the model (ddp), or a part (fsdp)")
     time_budget: float | None = Field(None, gt=0, description="seconds for the training steps; fewer epochs if needed")
     patience: int | None = Field(None, ge=1, description="evaluations without a better one after which to stop")
+    keep: Literal["best", "last"] = Field(
+        "best", description="the weights of the best evaluation, or of the last, where dev is not what is asked for"
+    )
     seed: int = Field(0, ge=0, lt=2**32)
     word_dropout: float = Field(0.2, ge=0, lt=1, description="share of words that are replaced by zero vectors")
     loss: LossConfig = LossConfig()
@@ -44,6 +47,12 @@ class TrainConfig(Config):
                 "parallel = 'fsdp' and optim.name = 'adafactor' exclude each other: Adafactor needs whole matrices; "
                 "set parallel = 'ddp', or optim.name = 'adamw'"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _patience_needs_a_best(self) -> TrainConfig:
+        if self.keep == "last" and self.patience is not None:
+            raise ValueError("patience waits for a better evaluation, keep = last takes none for better; leave out one")
         return self
 
     def planned_epochs(self, num_examples: int) -> int:
