@@ -1,0 +1,220 @@
+"""Remixer, Table 4 in small: exact match of parses, on what was seen (MTOP, COGS) and on new combinations (COGS).
+
+Paper (pretrained, COGS' generalisation set): T5.1.1 77.4, Remixer 79.2. Published from scratch: Transformer 35, LSTM
+32, BiLSTM 16 (Kim and Linzen 2020); Transformer with relative positions, embeddings scaled, and trained on where dev
+says nothing more, 81 (Csordas et al. 2021). Here all begin from random numbers.
+
+    python experiments/parsing.py cogs --data ../shared/data --runs runs/parsing       # many hours, see --epochs
+    python experiments/parsing.py mtop --data ../shared/data --runs runs/parsing
+    python experiments/parsing.py cogs --models T5.1.1 --variants "as it is" "no dropout" --seeds 1 ...
+
+Encoder and decoder have two layers of width 192 each, and each model a feed-forward (or Remixer block) of the width
+that makes it as large as T5.1.1's, to one percent. Pieces are trained on the training rows. The rate of all is that
+which T5.1.1 has the better dev exact match with, one seed; the last evaluation is kept, as dev says nothing of new
+combinations. COGS' generalisation set and the test splits are read once, by the models of all seeds. `--variants` are
+of one model, with one thing changed each: what each choice is worth (COGS), Table 5's forms of the block (Remixer).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from mixling.config import merge, parse
+from mixling.cost.provenance import provenance
+from mixling.data.pairs import PairColumns, read_pairs
+from mixling.data.rows import OnBadRow
+from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from mixling.models.model import count_parameters
+from mixling.models.seq2seq_presets import Family, Shape, hypermixer, mixer, remixer, t5
+from mixling.runs.config import RUN_FILE, is_finished
+from mixling.runs.generator import TextGenerator
+from mixling.runs.pair_config import RECIPE, PairRunConfig, PairTaskConfig
+from mixling.runs.text_to_text import fit_pairs, measure_task
+from mixling.storage import write_json
+
+
+class Data(NamedTuple):
+    """A data set: its folder, its splits that are read at the end, and the lengths that its models have."""
+
+    folder: str
+    tests: tuple[str, ...]
+    max_source_len: int
+    max_target_len: int
+    pieces: int
+
+
+DATA = {
+    "cogs": Data("cogs", ("test", "gen"), 64, 256, 900),
+    "mtop": Data("mtop_en_seq2seq", ("test",), 64, 128, 4000),
+}
+SHAPE = Shape(dim=192, ffn_dim=512, num_heads=4, head_dim=48, num_layers=2, num_decoder_layers=2, dropout=0.1)
+MODELS: dict[str, Family] = {"T5.1.1": t5, "Remixer": remixer, "Mixer": mixer, "HyperMixer": hypermixer}
+RATES = (1e-3, 3e-3)
+
+# One thing changed each: of the configuration, or of the model's.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "the best on dev": {"train": {"keep": "best"}},
+    "no dropout": {"shape": {"dropout": 0.0}},
+    "four layers of 128": {
+        "shape": {"dim": 128, "ffn_dim": 320, "head_dim": 32, "num_layers": 4, "num_decoder_layers": 4}
+    },
+    "Adafactor, constant 1e-3": {"train": {"optim": {"name": "adafactor", "lr": 1e-3, "schedule": "constant"}}},
+    "cosine": {"train": {"optim": {"schedule": "cosine"}}},
+    "one table": {"model": {"tied": True}},
+}
+# Table 5 of the paper: what the block's parts are worth.
+BLOCKS: dict[str, dict[str, Any]] = {
+    "without compositional remixing": {"compositional": False},
+    "gated alpha": {"alpha": "gated"},
+    "vector alpha": {"alpha": "vector"},
+    "alpha fixed at 0.5": {"alpha": 0.5},
+}
+
+
+def size(config: EncoderDecoderConfig, pieces: int) -> int:
+    """Parameters of a model, which is not made for it."""
+    with torch.device("meta"):
+        return count_parameters(EncoderDecoder(config, num_units=pieces))
+
+
+def matched(family: Family, shape: Shape, pieces: int) -> EncoderDecoderConfig:
+    """The family's model of the width between the tokens' that makes it as large as T5.1.1 of the shape."""
+    wanted = size(t5(shape), pieces)
+    widths = range(16, 4 * shape.ffn_dim, 8)
+    models = (family(shape.model_copy(update={"ffn_dim": width})) for width in widths)
+    return min(models, key=lambda model: abs(size(model, pieces) - wanted))
+
+
+def with_block(model: EncoderDecoderConfig, changes: Mapping[str, Any]) -> EncoderDecoderConfig:
+    """The model with these values in every Remixer block."""
+    values = model.to_dict()
+    for stack in ("encoder", "decoder"):
+        for layer in values[stack]["layers"]:
+            layer["mixers"] = [
+                {**mixer, **changes} if mixer["type"] == "remixing" else mixer for mixer in layer["mixers"]
+            ]
+    return parse(EncoderDecoderConfig, values, where="variant")
+
+
+class System(NamedTuple):
+    """A model, and what its training has of its own."""
+
+    label: str
+    model: EncoderDecoderConfig
+    training: Mapping[str, Any]
+
+
+def system(family: str, label: str, shape: Shape, pieces: int) -> System:
+    """A family's model of the common size; with the change that the label names."""
+    changes = VARIANTS.get(label, {})
+    own = parse(Shape, {**shape.to_dict(), **changes.get("shape", {})}, where=label)
+    model = matched(MODELS[family], own, pieces)
+    model = parse(EncoderDecoderConfig, merge(model.to_dict(), changes.get("model", {})), where=label)
+    if label in BLOCKS:
+        model = with_block(model, BLOCKS[label])
+    return System(label, model, changes.get("train", {}))
+
+
+def train(
+    data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, training: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Train into a folder, unless that is done; the measures on dev."""
+    if not (folder / RUN_FILE).exists() or not is_finished(folder):
+        task = PairTaskConfig(name="text", train=(str(source / "train.jsonl.gz"),), dev=(str(source / "dev.jsonl.gz"),))
+        config = PairRunConfig.model_validate(
+            {
+                "tasks": [task.to_dict()],
+                "model": model.to_dict(),
+                "pieces": {"size": data.pieces},
+                "generation": {"max_len": data.max_target_len},
+                "train": merge({**RECIPE.to_dict(), "keep": "last", "batch_size": 128}, training),
+            }
+        )
+        resume = (folder / RUN_FILE).exists()
+        fit_pairs(config, folder=folder, resume=resume, say=lambda message: print(message, flush=True))
+    dev: dict[str, Any] = json.loads((folder / "metrics.json").read_text())["dev"]["text"]
+    print(folder, round(dev["exact_match"], 4), flush=True)
+    return dev
+
+
+def measure(data: Data, source: Path, folder: Path) -> dict[str, Any]:
+    """Exact match on the test splits, and of each kind where they have kinds."""
+    generator, out = TextGenerator(folder), {}
+    for split in data.tests:
+        columns = PairColumns(kind="kind")
+        pairs = list(read_pairs([source / f"{split}.jsonl.gz"], columns=columns, on_bad_row=OnBadRow("error")))
+        report, _ = measure_task(generator, pairs, form=None, cut=False)
+        out[split] = report.exact_match
+        if len(report.kinds) > 1:
+            out[f"{split}_kinds"] = {kind.kind: kind.exact_match for kind in report.kinds}
+        print(folder, split, round(report.exact_match, 4), flush=True)
+    return out
+
+
+def main() -> None:
+    """Train what is missing, measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=DATA)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--variants", nargs="*", help=f"of the first model: {', '.join([*VARIANTS, *BLOCKS])}")
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--dev-only", action="store_true", help="train only; read no test split, write nothing")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "parsing.json")
+    options = parser.parse_args()
+    made = provenance()
+    torch.set_num_threads(1)
+    data = DATA[options.task]
+    source, runs = options.data / data.folder, options.runs / options.task
+    shape = SHAPE.model_copy(update={"max_source_len": data.max_source_len, "max_target_len": data.max_target_len})
+    if options.variants is None:
+        systems = [system(name, name, shape, data.pieces) for name in options.models]
+    else:
+        systems = [system(options.models[0], name, shape, data.pieces) for name in options.variants]
+    report: dict[str, Any] = {}
+    rates = RATES
+    for each in systems:
+        folders = {
+            (rate, seed): runs / each.label / f"{rate:g}" / str(seed) for rate in RATES for seed in range(options.seeds)
+        }
+
+        def run(rate: float, seed: int, each: System = each, folders: dict[Any, Path] = folders) -> float:
+            training = {"epochs": options.epochs, "seed": seed, "optim": {"lr": rate}}
+            dev = train(data, source, each.model, folders[rate, seed], merge(training, each.training))
+            return float(dev["exact_match"])
+
+        dev = {rate: run(rate, 0) for rate in rates}
+        rate = max(dev, key=dev.__getitem__)
+        rates = (rate,)
+        row = {
+            "parameters": size(each.model, data.pieces),
+            "rates": {f"{key:g}": value for key, value in dev.items()},
+            "dev": [run(rate, seed) for seed in range(options.seeds)],
+        }
+        report[each.label] = row
+        if options.dev_only:
+            continue
+        row["tests"] = [measure(data, source, folders[rate, seed]) for seed in range(options.seeds)]
+        for split in data.tests:
+            values = [found[split] for found in row["tests"]]
+            print(f"| {each.label} | {split} | {100 * statistics.mean(values):.1f} | {values}", flush=True)
+    if options.dev_only:
+        return
+    results = json.loads(options.out.read_text()) if options.out.exists() else {}
+    key = options.task if options.variants is None else f"{options.task}, {options.models[0]}, variants"
+    results[key] = {"provenance": made, "epochs": options.epochs, "shape": shape.to_dict(), "models": report}
+    write_json(options.out, results)
+
+
+if __name__ == "__main__":
+    main()
