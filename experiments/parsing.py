@@ -182,7 +182,7 @@ def main() -> None:
     else:
         systems = [system(options.models[0], name, shape, data.pieces) for name in options.variants]
     report: dict[str, Any] = {}
-    rates = RATES
+    rates: tuple[float, ...] = RATES
     for each in systems:
         folders = {
             (rate, seed): runs / each.label / f"{rate:g}" / str(seed) for rate in RATES for seed in range(options.seeds)
@@ -196,7 +196,7 @@ def main() -> None:
         dev = {rate: run(rate, 0) for rate in rates}
         rate = max(dev, key=dev.__getitem__)
         rates = (rate,)
-        row = {
+        row: dict[str, Any] = {
             "parameters": size(each.model, data.pieces),
             "rates": {f"{key:g}": value for key, value in dev.items()},
             "dev": [run(rate, seed) for seed in range(options.seeds)],
