@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mixling.data.documents import WordReader
 from mixling.data.prepared import CorpusConfig, Tokens, is_prepared, open_prepared, prepare, sample_documents
 from mixling.errors import ConfigError, DataError, StorageError
 from mixling.text.config import TextConfig
@@ -34,6 +35,10 @@ def encoder(units: bool) -> TextEncoder:
     return made
 
 
+def reader(units: bool) -> WordReader:
+    return WordReader(encoder(units))
+
+
 def documents_of(tokens: Tokens, encoder: TextEncoder) -> list[list[str]]:
     """The documents as lists of words, put together from their tokens."""
     names = encoder.table_words()
@@ -54,7 +59,7 @@ def test_every_document_is_there_once(corpus: Path, tmp_path: Path, units: bool)
     made = encoder(units)
     config = CorpusConfig(files=(str(corpus),), dev_fraction=0.2)
     said: list[str] = []
-    prepared = prepare(config, made, tmp_path / "out", said.append)
+    prepared = prepare(config, WordReader(made), tmp_path / "out", said.append)
     train, dev = (documents_of(part, made) for part in (prepared.train, prepared.dev))
     assert len(train) + len(dev) == len(DOCUMENTS)
     assert 30 < len(dev) < 90
@@ -63,7 +68,7 @@ def test_every_document_is_there_once(corpus: Path, tmp_path: Path, units: bool)
     assert said[-1].startswith(f"{len(train)} documents, {len(prepared.train.rows):,} tokens")
 
     again = encoder(units)
-    opened = open_prepared(tmp_path / "out", again)
+    opened = open_prepared(tmp_path / "out", WordReader(again))
     assert is_prepared(tmp_path / "out")
     assert again.table_words() == made.table_words()
     assert np.array_equal(opened.train.rows, prepared.train.rows)
@@ -77,13 +82,11 @@ def test_the_same_text_in_other_files_is_held_out_alike(corpus: Path, tmp_path: 
     parts[0].write_text("\n".join(DOCUMENTS[:100]))
     parts[1].write_text("\n".join(DOCUMENTS[100:]))
     made = [
-        prepare(CorpusConfig(files=files, dev_fraction=0.2), encoder(True), tmp_path / name, print)
+        prepare(CorpusConfig(files=files, dev_fraction=0.2), reader(True), tmp_path / name, print)
         for name, files in (("one", (str(corpus),)), ("two", tuple(map(str, parts))))
     ]
     assert made[0].digest == made[1].digest
-    other = prepare(
-        CorpusConfig(files=(str(parts[0]),), dev=(str(parts[1]),)), encoder(True), tmp_path / "three", print
-    )
+    other = prepare(CorpusConfig(files=(str(parts[0]),), dev=(str(parts[1]),)), reader(True), tmp_path / "three", print)
     assert np.count_nonzero(other.dev.rows == SEPARATOR) == 200
     assert np.count_nonzero(other.train.rows == SEPARATOR) == 100
 
@@ -119,26 +122,26 @@ def test_a_sample_is_of_all_documents_whatever_their_order(tmp_path: Path) -> No
 def test_what_cannot_be_used_is_told(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("a single line\n")
     with pytest.raises(DataError, match="no document is held out of 1"):
-        prepare(CorpusConfig(files=(str(tmp_path / "one.txt"),)), encoder(True), tmp_path / "out", print)
+        prepare(CorpusConfig(files=(str(tmp_path / "one.txt"),)), reader(True), tmp_path / "out", print)
     assert not is_prepared(tmp_path / "out")
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(DataError, match=r"empty\.txt: holds no text"):
-        prepare(CorpusConfig(files=(str(tmp_path / "empty.txt"),)), encoder(True), tmp_path / "out", print)
+        prepare(CorpusConfig(files=(str(tmp_path / "empty.txt"),)), reader(True), tmp_path / "out", print)
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
     with pytest.raises(DataError, match=r"binary\.txt:\d+: "):
-        prepare(CorpusConfig(files=(str(tmp_path / "binary.txt"),)), encoder(True), tmp_path / "out", print)
+        prepare(CorpusConfig(files=(str(tmp_path / "binary.txt"),)), reader(True), tmp_path / "out", print)
     with pytest.raises(DataError, match="no such file"):
-        prepare(CorpusConfig(files=(str(corpus), "gone.txt")), encoder(True), tmp_path / "out", print)
+        prepare(CorpusConfig(files=(str(corpus), "gone.txt")), reader(True), tmp_path / "out", print)
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="could not be written"):
-        prepare(CorpusConfig(files=(str(corpus),)), encoder(True), tmp_path / "file" / "out", print)
+        prepare(CorpusConfig(files=(str(corpus),)), reader(True), tmp_path / "file" / "out", print)
 
 
 def test_text_that_was_read_otherwise_or_is_damaged_is_refused(corpus: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    prepare(CorpusConfig(files=(str(corpus),), dev_fraction=0.2), encoder(True), folder, print)
+    prepare(CorpusConfig(files=(str(corpus),), dev_fraction=0.2), reader(True), folder, print)
     with pytest.raises(ConfigError, match=r"'tokens': 'units'.* this model needs .*'tokens': 'words'"):
-        open_prepared(folder, encoder(False))
+        open_prepared(folder, reader(False))
     (folder / "train.rows").write_bytes((folder / "train.rows").read_bytes()[:-4])
     with pytest.raises(DataError, match="is damaged"):
-        open_prepared(folder, encoder(True))
+        open_prepared(folder, reader(True))

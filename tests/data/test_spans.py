@@ -116,7 +116,9 @@ def test_corruption_is_a_function_of_the_generator() -> None:
 
 
 def test_what_cannot_be_corrupted_is_told() -> None:
-    with pytest.raises(ConfigError, match=r"568 pieces has 28 spans, but there are 27 sentinels; .*sentinels = 28"):
+    with pytest.raises(
+        ConfigError, match=r"568 pieces has 28 spans, but there are 27 sentinels; .*pieces\.sentinels = 28"
+    ):
         corrupt(text(568), SpanConfig(), SENTINELS[:27], EOS, np.random.default_rng(0))
     corrupt(text(568), SpanConfig(), SENTINELS[:28], EOS, np.random.default_rng(0))
     with pytest.raises(ConfigError, match=r"sources of at most 2 and targets of at most 50 pieces; .* need 3 of each"):

@@ -1,15 +1,17 @@
-"""Unlabelled text as one row of tokens on the disk, read once: what pretraining draws its inputs from."""
+"""Unlabelled text as one row of tokens on the disk, read once: what pretraining draws its inputs from.
+
+What a token is decides the `DocumentReader`: rows of an encoder's word table, or pieces.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +19,13 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.data.corpora import read_texts
+from mixling.data.documents import Document, DocumentReader
 from mixling.errors import ConfigError, DataError, StorageError
 from mixling.storage import write_json
-from mixling.text.encoder import TextEncoder
-from mixling.text.table import SEPARATOR
 
 FORMAT_VERSION = 1
 _META = "corpus.json"
+_TYPES = {"rows": "<u4", "starts": "?"}  # of the columns' files
 _SAMPLE_BYTES = 64 << 20  # text that a vocabulary is trained on
 _CHUNK = 256  # documents
 
@@ -42,19 +44,20 @@ class CorpusConfig(Config):
 
 @dataclass(frozen=True)
 class Tokens:
-    """Documents one after another, each with a separator at its end: (T,) rows of the encoder's word table."""
+    """Documents one after another, each with a separator at its end: (T,) numbers that a reader gave."""
 
     rows: npt.NDArray[np.uint32]
-    starts: npt.NDArray[np.bool_]  # the first token of each word
+    starts: npt.NDArray[np.bool_] | None = None  # the first token of each word; None: that is not known
 
     def blocks(self, length: int) -> int:
         """How many texts of `length` tokens there are; one that is shorter only where it is the only one."""
         return max(1, len(self.rows) // length)
 
     def block(self, index: int, length: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-        """The tokens of one text, and which of them begin a word."""
+        """The tokens of one text, and which of them begin a word; each of them where that is not known."""
         part = slice(index * length, (index + 1) * length)
-        return self.rows[part].astype(np.int32), self.starts[part]
+        rows = self.rows[part].astype(np.int32)
+        return rows, np.ones(len(rows), bool) if self.starts is None else self.starts[part]
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,14 @@ def sample_documents(config: CorpusConfig, *, limit: int = _SAMPLE_BYTES) -> Ite
         yield document
 
 
-def encode_documents(documents: Iterable[str], encoder: TextEncoder) -> Tokens:
+def encode_documents(documents: Iterable[str], reader: DocumentReader) -> Tokens:
     """Documents as tokens in memory."""
-    parts = [(rows, begins) for _, rows, begins, _ in _encoded(documents, encoder)]
-    return Tokens(np.concatenate([rows for rows, _ in parts]).astype(np.uint32), np.concatenate([b for _, b in parts]))
+    read = [document for _, document in _read(documents, reader)]
+    columns = {name: np.concatenate([getattr(document, name) for document in read]) for name in reader.columns}
+    return Tokens(**{name: values.astype(_TYPES[name]) for name, values in columns.items()})
 
 
-def prepare(config: CorpusConfig, encoder: TextEncoder, folder: Path, say: Callable[[str], None]) -> Prepared:
+def prepare(config: CorpusConfig, reader: DocumentReader, folder: Path, say: Callable[[str], None]) -> Prepared:
     """Encode all documents into files of a folder.
 
     Raises:
@@ -102,10 +106,10 @@ def prepare(config: CorpusConfig, encoder: TextEncoder, folder: Path, say: Calla
     shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(parents=True)
-        with _Writer(folder, "train") as train, _Writer(folder, "dev") as dev:
-            cut = _write(read_texts(config.files, text=config.text), encoder, config, train, dev)
+        with _Writer(folder, "train", reader.columns) as train, _Writer(folder, "dev", reader.columns) as dev:
+            cut = _write(read_texts(config.files, text=config.text), reader, config, train, dev)
             if config.dev:
-                cut += _write(read_texts(config.dev, text=config.text), encoder, config, dev, dev)
+                cut += _write(read_texts(config.dev, text=config.text), reader, config, dev, dev)
             for writer, what in ((train, "left to train on"), (dev, "held out")):
                 if not writer.count:
                     raise DataError(
@@ -116,19 +120,19 @@ def prepare(config: CorpusConfig, encoder: TextEncoder, folder: Path, say: Calla
     except OSError as error:
         raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
     if cut:
-        say(f"{cut} documents are cut at {encoder.config.max_len:,} words")
+        say(f"{cut} documents are cut at {reader.max_words:,} words")
     digest = hashlib.sha256(train.digest.digest() + dev.digest.digest()).hexdigest()
-    meta = {"format_version": FORMAT_VERSION, "reading": _reading(encoder), "digest": digest}
-    write_json(folder / _META, {**meta, "words": encoder.table_words()})
+    meta = {"format_version": FORMAT_VERSION, "reading": reader.reading, "digest": digest}
+    write_json(folder / _META, {**meta, "words": reader.words()})
     say(
-        f"{train.documents:,} documents, {train.count:,} tokens, {len(encoder):,} different; "
+        f"{train.documents:,} documents, {train.count:,} tokens, of {len(reader):,} kinds; "
         f"{dev.documents:,} documents, {dev.count:,} tokens held out"
     )
-    return open_prepared(folder, encoder)
+    return open_prepared(folder, reader)
 
 
-def open_prepared(folder: Path, encoder: TextEncoder) -> Prepared:
-    """What `prepare` wrote; the encoder, of the same configuration, learns the words in the order that they had.
+def open_prepared(folder: Path, reader: DocumentReader) -> Prepared:
+    """What `prepare` wrote; the reader, which must read alike, learns the words in the order that they had.
 
     Raises:
         ConfigError: the text was made for models that read it otherwise.
@@ -136,17 +140,19 @@ def open_prepared(folder: Path, encoder: TextEncoder) -> Prepared:
     """
     try:
         meta = json.loads((folder / _META).read_text("utf-8"))
-        if meta["reading"] != _reading(encoder):
-            raise ConfigError(f"{folder}: the text was read as {meta['reading']}; this model needs {_reading(encoder)}")
-        encoder.learn(meta["words"])
+        if meta["reading"] != reader.reading:
+            raise ConfigError(f"{folder}: the text was read as {meta['reading']}; this model needs {reader.reading}")
+        reader.learn(meta["words"])
         parts = [
-            Tokens(
-                np.memmap(folder / f"{name}.rows", np.uint32, mode="r"),
-                np.memmap(folder / f"{name}.starts", np.bool_, mode="r"),
-            )
+            Tokens(**{c: np.memmap(folder / f"{name}.{c}", _TYPES[c], mode="r") for c in reader.columns})
             for name in ("train", "dev")
         ]
-        fits = all(len(part.rows) == len(part.starts) and int(part.rows.max()) < len(encoder) for part in parts)
+        fits = all(
+            len(part.rows) == len(part.rows if part.starts is None else part.starts)
+            and int(part.rows.max()) < len(reader)
+            and part.rows[-1] == reader.separator
+            for part in parts
+        )
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
             f"the prepared text is damaged: {error}; remove it, and it is made again", path=folder
@@ -161,17 +167,12 @@ def is_prepared(folder: Path) -> bool:
     return (folder / _META).is_file()
 
 
-def _reading(encoder: TextEncoder) -> dict[str, Any]:
-    """What of the encoder's configuration decides the rows."""
-    kept = {"tokens", "max_word_chars", "lowercase", "contractions"}
-    return encoder.config.model_dump(mode="json", include=kept)
-
-
 class _Writer:
-    """Tokens of documents, written as they come."""
+    """Tokens of documents, written as they come, each column to its file."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._paths = folder / f"{name}.rows", folder / f"{name}.starts"
+    def __init__(self, folder: Path, name: str, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._paths = [folder / f"{name}.{column}" for column in columns]
         self.digest = hashlib.sha256()
         self.count = self.documents = 0
 
@@ -183,38 +184,30 @@ class _Writer:
         for file in self._files:
             file.close()
 
-    def add(self, rows: npt.NDArray[np.int32], starts: npt.NDArray[np.bool_]) -> None:
-        for file, values in zip(self._files, (rows.astype("<u4"), starts), strict=True):
-            file.write(values.tobytes())
-            self.digest.update(values.tobytes())
-        self.count += len(rows)
+    def add(self, document: Document) -> None:
+        for file, column in zip(self._files, self._columns, strict=True):
+            values = getattr(document, column).astype(_TYPES[column]).tobytes()
+            file.write(values)
+            self.digest.update(values)
+        self.count += len(document.rows)
         self.documents += 1
 
 
-def _write(documents: Iterable[str], encoder: TextEncoder, config: CorpusConfig, train: _Writer, dev: _Writer) -> int:
-    """Encode documents; returns how many were too long."""
+def _write(texts: Iterable[str], reader: DocumentReader, config: CorpusConfig, train: _Writer, dev: _Writer) -> int:
+    """Read documents; returns how many were too long."""
     cut = 0
     limit = int(config.dev_fraction * (1 << 64))
-    for document, rows, begins, truncated in _encoded(documents, encoder):
-        held_out = not config.dev and dev.count < config.dev_tokens and _hash(document, "dev") < limit
-        (dev if held_out else train).add(rows, begins)
-        cut += truncated
+    for text, document in _read(texts, reader):
+        held_out = not config.dev and dev.count < config.dev_tokens and _hash(text, "dev") < limit
+        (dev if held_out else train).add(document)
+        cut += document.truncated
     return cut
 
 
-def _encoded(
-    documents: Iterable[str], encoder: TextEncoder
-) -> Iterator[tuple[str, npt.NDArray[np.int32], npt.NDArray[np.bool_], bool]]:
-    """Each document, its rows with a separator at the end, which of them begin a word, and whether it was cut."""
-    stream = iter(documents)
+def _read(texts: Iterable[str], reader: DocumentReader) -> Iterator[tuple[str, Document]]:
+    stream = iter(texts)
     while chunk := list(islice(stream, _CHUNK)):
-        for document, encoded in zip(chunk, encoder.encode(chunk), strict=True):
-            rows = np.append(encoded.words, np.int32(SEPARATOR))
-            begins = np.ones(len(rows), bool)
-            if encoded.starts is not None:
-                begins[:-1] = False
-                begins[encoded.starts] = True
-            yield document, rows, begins, encoded.truncated
+        yield from zip(chunk, reader.read(chunk), strict=True)
 
 
 def _hash(document: str, purpose: str) -> int:

@@ -68,8 +68,8 @@ def check_sentinels(length: int, config: SpanConfig, known: int) -> None:
     if needed > known:
         raise ConfigError(
             f"span corruption: a text of {length} pieces has {needed} spans, but there are {known} sentinels; train or "
-            f"load the pieces with sentinels = {needed} or more (T5 has 100), or take shorter texts, a smaller share "
-            "or a larger mean_length"
+            f"load the pieces with more (pieces.sentinels = {needed}), or take shorter texts, a smaller share or a "
+            "larger mean_length"
         )
 
 

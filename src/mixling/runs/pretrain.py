@@ -13,6 +13,7 @@ from typing import Any
 from safetensors.torch import save
 
 from mixling.config import Config
+from mixling.data.documents import WordReader
 from mixling.data.prepared import (
     CorpusConfig,
     Prepared,
@@ -104,14 +105,14 @@ def pretrain(
         text, encoder = _encoder(config, folder)
         corpus = _corpus(config, folder)
         if config.corpus.prepared is not None or is_prepared(corpus):
-            prepared = open_prepared(corpus, encoder)
+            prepared = open_prepared(corpus, WordReader(encoder))
         else:
-            prepared = prepare(config.corpus, encoder, corpus, say)
+            prepared = prepare(config.corpus, WordReader(encoder), corpus, say)
         processes.barrier()
     else:
         processes.barrier()
         text, encoder = _encoder(config, folder)
-        prepared = open_prepared(_corpus(config, folder), encoder)
+        prepared = open_prepared(_corpus(config, folder), WordReader(encoder))
     check_length(config.corpus, prepared, text.max_len)
     on_units = isinstance(text.projection, Units)
     targets = unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)

@@ -14,6 +14,7 @@ from torch import Tensor
 from mixling.config import parse
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
+from mixling.data.documents import WordReader
 from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
@@ -106,7 +107,7 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
     words = saved.get("words")
     if words is not None:
         encoder.learn([MASK_WORD, *words])
-    tokens = encode_documents(read_texts(sources, text=text), encoder)
+    tokens = encode_documents(read_texts(sources, text=text), WordReader(encoder))
     data = MaskedText(
         objective=MaskedLM(),
         config=objective,

@@ -13,6 +13,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
+from mixling.data.documents import PieceReader
 from mixling.data.pairs import Pair
 from mixling.data.prepared import Prepared, is_prepared, open_prepared, prepare, sample_documents
 from mixling.errors import ConfigError
@@ -36,7 +37,7 @@ from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.pairs import PairData, PairPart, Part
-from mixling.training.spans import PieceReader, SpanPart
+from mixling.training.spans import SpanPart
 from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
 
