@@ -104,9 +104,7 @@ def _pair(row: Row, columns: PairColumns, labelled: bool) -> Pair:
         target = _text(row, columns.target)
     kind = None if columns.kind is None else row.values.get(columns.kind)
     assert source is not None
-    return Pair(
-        source=source, target=target, path=row.path, line=row.line, kind=None if kind is None else str(kind)
-    )
+    return Pair(source=source, target=target, path=row.path, line=row.line, kind=None if kind is None else str(kind))
 
 
 def _text(row: Row, column: str) -> str:
