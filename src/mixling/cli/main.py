@@ -17,6 +17,7 @@ COMMANDS = (
     "predict",
     "evaluate",
     "show",
+    "inspect",
     "export",
     "demo",
     "models",
