@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from gmlp_ablation import DIM, LENGTH, encode_text, family, train
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from safetensors.numpy import load_file
 
 from mixling.cost.provenance import provenance
+from mixling.inspect.plots import spatial_filters
+from mixling.inspect.weights import learned_filters
 from mixling.models.presets import gmlp
+from mixling.runs.inspected import load_inspected
 from mixling.storage import write_json
 
 MODELS = {
@@ -42,25 +42,6 @@ def toeplitz_share(matrix: np.ndarray) -> float:
     return float(explained / (matrix**2).sum())
 
 
-def draw(filters: dict[str, list[np.ndarray]], path: Path) -> None:
-    """The middle row of each matrix (Figure 4), and the free matrices themselves (Figure 9)."""
-    layers = len(filters["free"])
-    figure = Figure(figsize=(3.2 * layers, 7.2), dpi=120, layout="compressed")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(3, layers)
-    for column in range(layers):
-        for row, (name, matrices) in enumerate(filters.items()):
-            middle = matrices[column][LENGTH // 2]
-            axes[row, column].plot(np.arange(LENGTH) - LENGTH // 2, middle, linewidth=1)
-            axes[row, column].set_title(f"{name}, layer {column + 1}", fontsize=9)
-            axes[row, column].grid(alpha=0.3)
-        matrix = filters["free"][column]
-        limit = np.quantile(np.abs(matrix), 0.995)
-        axes[2, column].imshow(matrix, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest")
-        axes[2, column].set_title(f"free, layer {column + 1}", fontsize=9)
-    figure.savefig(path, metadata={"Software": None})
-
-
 def main() -> None:
     """Train what is missing, measure and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -74,23 +55,20 @@ def main() -> None:
     torch.set_num_threads(1)
     text = options.runs / "text"
     encode_text(options.data / "imdb_unsup_lm" / "train.txt.gz", text)
-    filters: dict[str, list[np.ndarray]] = {}
+    filters: dict[str, dict[int, np.ndarray]] = {}
     report: dict[str, object] = {}
     for name, model in MODELS.items():
         folder = options.runs / "filters" / name
         dev = train(model, text, folder, steps=options.steps, lr=options.rate)
-        weights = load_file(folder / "model.safetensors")
-        found = [weights[f"encoder.layers.{layer}.mixers.0.weight"] for layer in range(len(model.blocks))]
-        if name == "toeplitz":  # W[i, j] = w[n - 1 + j - i]
-            distance = np.arange(LENGTH)[None] - np.arange(LENGTH)[:, None]
-            found = [row[LENGTH - 1 + distance] for row in found]
-        filters[name] = found
-        report[name] = {"perplexity": dev["perplexity"], "toeplitz_share": [toeplitz_share(item) for item in found]}
+        filters[name] = {item.layer: item.values for item in learned_filters(load_inspected(folder))}
+        shares = [toeplitz_share(matrix) for matrix in filters[name].values()]
+        report[name] = {"perplexity": dev["perplexity"], "toeplitz_share": shares}
         print(name, report[name], flush=True)
     start = np.random.default_rng(0).uniform(-1, 1, (LENGTH, LENGTH))
     report["chance"] = toeplitz_share(start)
     write_json(options.out, {**made, "settings": {"steps": options.steps, "rate": options.rate}, "models": report})
-    draw(filters, options.out.with_suffix(".png"))
+    # The middle row of each matrix (Figure 4), and the free matrices themselves (Figure 9).
+    spatial_filters(filters, options.out.with_suffix(".png"), matrices=["free"])
 
 
 if __name__ == "__main__":

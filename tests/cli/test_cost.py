@@ -11,6 +11,7 @@ from torch import Tensor
 from mixling.cost import timing
 from mixling.models.image import IMAGE_PRESETS
 from mixling.models.presets import PRESETS
+from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 
 from .conftest import Call
 
@@ -18,15 +19,24 @@ from .conftest import Call
 def test_models_lists_every_preset(call: Call) -> None:
     done = call("models")
     assert done.code == 0, done.err
-    lines = done.out.splitlines()[1:]
+    first, second = done.out.split("\n\n")
+    lines, pairs = first.splitlines()[1:], second.splitlines()[1:]
     assert [line.split()[0] for line in lines] == [*PRESETS, *IMAGE_PRESETS]
+    assert [line.split()[0] for line in pairs] == [*SEQ2SEQ_PRESETS]
+    base = next(line for line in pairs if line.startswith("t5-1.1-base "))
+    assert "247,577,856" in base
+    assert " 512+512 " in base
+    assert base.endswith("  T5.1.1, 32,128 units")
     assert "gMLP, Table 1 (images)" in next(line for line in lines if line.startswith("gmlp-ti "))
     assert "357,283,696" in next(line for line in lines if line.startswith("gmlp-144"))
     rows = json.loads(call("models", "--json").out)
-    assert [row["name"] for row in rows] == [*PRESETS, *IMAGE_PRESETS]
+    assert [row["name"] for row in rows] == [*PRESETS, *IMAGE_PRESETS, *SEQ2SEQ_PRESETS]
     by_name = {row["name"]: row for row in rows}
     assert by_name["pnlp-mixer-x-large"]["parameters"] == 4_338_432
     assert by_name["mixling-small"]["source"] == "ours"
+    small = {key: by_name["remixer-2m"][key] for key in ("vocabulary", "length", "target_length", "source")}
+    assert small == {"vocabulary": 1000, "length": 128, "target_length": 128, "source": "ours"}
+    assert by_name["remixer-base"]["parameters"] == 247_577_856 + 24 * (512**2 + 1)
     assert by_name["pnlp-mixer-x-large"]["source"] == "pNLP-Mixer, Table 5"
 
 

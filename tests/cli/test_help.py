@@ -35,6 +35,7 @@ FLAGS = {
         "--on-bad-row", "--threads",
     },
     "show": {"model", "--json"},
+    "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
     "export": {"model", "--out", "-o", "--precision"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
     "models": {"--json"},
@@ -117,7 +118,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 
 
 def test_prediction_modules_never_load_torch() -> None:
-    names = ("rows", "answers", "predict", "evaluate", "show", "export", "demo", "train", "compare")
+    names = ("rows", "answers", "predict", "evaluate", "show", "export", "demo", "train", "compare", "inspect")
     code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runtime.predictor"
     assert "torch" not in modules_after(code)
 

@@ -24,6 +24,7 @@ from mixling.config import parse
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, config_class, mixer_config, mixer_types
 
+from .from_weights import FROM_WEIGHTS, NOT_NORMALISED
 from .variants import VARIANTS
 
 DIM, MAX_LEN = 8, 12
@@ -240,6 +241,72 @@ def test_cross_mixing_reads_the_context_only(name: str) -> None:
         real = mask[:, now]
         torch.testing.assert_close(stepped[real], y[:, now][real], **EXACT)
     assert mixer.flops(3, x.shape[1], context.shape[1]) == counted(mixer, x, mask, context, context_mask)
+
+
+@every_mixer
+def test_the_output_is_made_of_the_values_by_the_weights_and_filters(name: str) -> None:
+    for causal in {False, config(name).supports_causal}:
+        mixer = built(name, causal=causal)
+        x, mask = batch([7, 7])
+        found = {**mixer.weights(x, mask), **mixer.filters(7)}
+        if config(name).type not in FROM_WEIGHTS:
+            assert not found, "from_weights.py must say how the output is made of them"
+            continue
+        for key, matrix in found.items():
+            assert matrix.shape[-2:] == (7, 7), key
+            if causal:
+                assert not matrix.triu(1).any(), key
+            if key not in NOT_NORMALISED:
+                torch.testing.assert_close(matrix.sum(-1), torch.ones_like(matrix[..., 0]), **EXACT)
+        y = FROM_WEIGHTS[config(name).type](mixer, x, x, found)
+        torch.testing.assert_close(y, mixer(x, mask), **EXACT)
+
+
+@every_mixer
+def test_weights_of_a_text_among_padding_are_those_of_the_text_alone(name: str) -> None:
+    for causal in {False, config(name).supports_causal}:
+        mixer = built(name, causal=causal).train()  # no dropout falls on them
+        x, mask = batch(LENGTHS, 10)
+        for key, together in mixer.weights(torch.where(mask[..., None], x, torch.nan), mask).items():
+            for i, length in enumerate(LENGTHS):
+                alone = mixer.weights(x[i : i + 1, :length], mask[i : i + 1, :length])[key]
+                torch.testing.assert_close(together[i : i + 1, :, :length, :length], alone, **EXACT)
+                assert not together[i, :, :length, length:].any(), key
+
+
+@every_mixer
+def test_weights_of_cross_mixing_are_on_the_context(name: str) -> None:
+    if not config(name).supports_cross:
+        return
+    mixer = built(name)
+    x, mask = batch([7, 7, 7])
+    context, context_mask = batch([4, 9, 2], seed=2)
+    found = mixer.weights(x, mask, context, context_mask)
+    if config(name).type not in FROM_WEIGHTS:
+        assert not found, "from_weights.py must say how the output is made of them"
+        return
+    for key, matrix in found.items():
+        assert not matrix.masked_select(~context_mask[:, None, None]).any(), key
+        if key not in NOT_NORMALISED:
+            torch.testing.assert_close(matrix.sum(-1), torch.ones_like(matrix[..., 0]), **EXACT)
+    values = torch.where(context_mask[..., None], context, 0.0)
+    y = FROM_WEIGHTS[config(name).type](mixer, x, values, found)
+    torch.testing.assert_close(y, mixer(x, mask, context, context_mask), **EXACT)
+    everything = mixer.weights(x, mask, context, torch.ones_like(context_mask))
+    for key, matrix in mixer.weights(x, mask, context).items():
+        torch.testing.assert_close(matrix, everything[key], **EXACT)
+
+
+@every_mixer
+def test_filters_are_of_any_length_that_the_parameters_know(name: str) -> None:
+    mixer = built(name)
+    for key, matrix in mixer.filters().items():
+        assert matrix.isfinite().all(), key
+        assert matrix.shape[-1] == mixer.max_len or mixer.max_len is None, key
+        assert mixer.filters(1)[key].shape == (len(matrix), 1, 1)
+    if mixer.filters() and mixer.max_len is not None:
+        with pytest.raises(ConfigError, match=f"got {MAX_LEN + 1} tokens, built for at most {MAX_LEN}"):
+            mixer.filters(MAX_LEN + 1)
 
 
 @every_mixer

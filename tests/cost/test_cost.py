@@ -12,11 +12,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling.cost import timing
-from mixling.cost.flops import count, sized
+from mixling.cost.flops import count, count_encoder_decoder, sized
 from mixling.cost.provenance import provenance
+from mixling.models.encoder_decoder import build_encoder_decoder
 from mixling.models.image import IMAGE_PRESETS, build_image_model
 from mixling.models.model import build_model, count_parameters
 from mixling.models.presets import PRESETS, model_config
+from mixling.models.seq2seq_presets import seq2seq_config
 
 
 @pytest.mark.parametrize("length", [3, 64])
@@ -44,6 +46,32 @@ def test_parameters_are_those_of_the_built_model() -> None:
     assert longer.body == counts.body + 2 * (36 * (256 + 256 + 1))
     table = count(model_config("hypermixer"), vocabulary=7).parameters
     assert count(model_config("hypermixer"), vocabulary=8).parameters == table + 256
+
+
+@pytest.mark.parametrize("changes", [{}, {"tied": True}, "by hand"], ids=["own table", "tied", "by hand"])
+@pytest.mark.parametrize("name", ["t5-2m", "remixer-scaled-2m", "mixer-transformer-2m"])
+def test_counts_of_an_encoder_decoder_are_those_of_the_built_one(name: str, changes: dict | str) -> None:
+    if changes == "by hand":  # its layers stand one by one
+        stacks = {
+            part: {"layers": stack["layers"] * stack["num_layers"], "num_layers": None}
+            for part in ("encoder", "decoder")
+            for stack in [seq2seq_config(name).to_dict()[part]]
+        }
+        config = seq2seq_config(name, stacks)
+    else:
+        config = seq2seq_config(name, changes, max_source_len=20, max_target_len=12)
+    source, target = config.max_source_len, config.max_target_len
+    counts = count_encoder_decoder(config, vocabulary=50)
+    assert (counts.length, counts.target_length) == (source, target)
+    with torch.device("meta"):
+        model = build_encoder_decoder(config, num_units=50).eval()
+        units = torch.zeros(1, source, dtype=torch.long), torch.zeros(1, target, dtype=torch.long)
+        mask = torch.ones(1, source, dtype=torch.bool)
+    assert counts.parameters == count_parameters(model)
+    assert counts.body == count_parameters(model.encoder) + count_parameters(model.decoder)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        model(units[0], mask, units[1])
+    assert counts.flops == counter.get_total_flops() - 2 * target * 50 * config.dim  # the product with the table
 
 
 @pytest.mark.parametrize(

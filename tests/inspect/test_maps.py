@@ -82,8 +82,8 @@ def test_a_batch_is_refused() -> None:
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures that are drawn, so that their parts can be looked at."""
     drawn: list[Any] = []
-    make = plots._figure
-    monkeypatch.setattr(plots, "_figure", lambda *size: drawn.append(make(*size)) or drawn[-1])
+    make = plots.new_figure
+    monkeypatch.setattr(plots, "new_figure", lambda *size: drawn.append(make(*size)) or drawn[-1])
     return drawn
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from mixling.errors import DataError, StorageError, UserError
 from mixling.inspect import plots
+from mixling.inspect.weights import LayerMap
 
 
 def png_size(path: Path) -> tuple[int, int]:
@@ -27,8 +28,8 @@ def png_size(path: Path) -> tuple[int, int]:
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures that are drawn, so that their parts can be looked at."""
     drawn: list[Any] = []
-    make = plots._figure
-    monkeypatch.setattr(plots, "_figure", lambda *size: drawn.append(make(*size)) or drawn[-1])
+    make = plots.new_figure
+    monkeypatch.setattr(plots, "new_figure", lambda *size: drawn.append(make(*size)) or drawn[-1])
     return drawn
 
 
@@ -146,6 +147,48 @@ def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one.png", "two.png"):
         plots.training_curves(RECORDS, tmp_path / name)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_layer_maps_have_a_column_a_layer_and_a_row_a_kind(tmp_path: Path, figures: list[Any]) -> None:
+    weights, negative = np.arange(6.0).reshape(2, 3), np.array([[1.0, -2.0], [0.0, np.nan]])
+    maps = [
+        LayerMap("encoder", 1, "attention", weights),
+        LayerMap("encoder", 1, "softmax(H)", weights + 1),
+        LayerMap("encoder", 3, "softmax(H)", weights + 2),
+        LayerMap("decoder", 1, "cross $x_attention", negative),
+    ]
+    plots.layer_maps(maps, tmp_path / "maps.png")
+    drawn = [axes for axes in figures[0].axes if axes.images and axes.get_title()]
+    titles = ["encoder layer 1: attention", "encoder layer 1: softmax(H)", "encoder layer 3: softmax(H)"]
+    assert [axes.get_title() for axes in drawn] == [*titles, "decoder layer 1: cross $x_attention"]
+    places = [axes.get_subplotspec() for axes in drawn]
+    assert [(place.rowspan.start, place.colspan.start) for place in places] == [(0, 0), (1, 0), (1, 1), (2, 0)]
+    for axes, item in zip(drawn, maps, strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array().filled(np.nan), item.values)
+    assert drawn[0].images[0].get_clim() == (0.0, np.quantile(weights, 0.99))
+    limit = np.quantile([0.0, 1.0, 2.0], 0.99)  # of signed weights the sizes count, and zero is in the middle
+    assert drawn[3].images[0].get_clim() == (-limit, limit)
+    inches = figures[0].get_size_inches()
+    assert png_size(tmp_path / "maps.png") == tuple(round(side * 120) for side in inches)
+    visible = [axes for axes in figures[0].axes if axes.get_visible() and axes.get_subplotspec() is not None]
+    assert {id(axes) for axes in drawn} <= {id(axes) for axes in visible}
+    assert not [axes for axes in visible if not axes.images and not axes.collections]  # where a layer has none: nothing
+
+
+def test_spatial_filters_are_middle_rows_and_whole_matrices(tmp_path: Path, figures: list[Any]) -> None:
+    matrix = np.arange(25.0).reshape(5, 5) - 12
+    filters = {"toeplitz": {1: matrix, 2: 2 * matrix}, "free": {2: 3 * matrix}}
+    plots.spatial_filters(filters, tmp_path / "filters.png", matrices=["free"])
+    shown = [axes for axes in figures[0].axes if axes.get_visible()]
+    assert [axes.get_title() for axes in shown] == [f"{name}, layer {layer}" for name, layer in (
+        ("toeplitz", 1), ("toeplitz", 2), ("free", 2), ("free", 2)
+    )]  # fmt: skip
+    for axes, factor in zip(shown, (1, 2, 3), strict=False):
+        (line,) = axes.lines
+        assert line.get_xdata().tolist() == [-2, -1, 0, 1, 2]
+        assert line.get_ydata().tolist() == (factor * matrix[2]).tolist()
+    np.testing.assert_array_equal(shown[3].images[0].get_array(), 3 * matrix)
+    assert (tmp_path / "filters.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ COMMANDS = (
     "generate",
     "evaluate",
     "show",
+    "inspect",
     "export",
     "demo",
     "models",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from mixling.models.encoder_decoder import EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.image import ImageModelConfig, build_image_model
 from mixling.models.model import ModelConfig, build_model, count_parameters
 from mixling.text.fingerprint import Units
@@ -59,6 +60,51 @@ def count(
         length=length,
         flops=one.flops + (layers - 1) * (two.flops - one.flops),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairCounts:
+    """parameters: all, with the tables of units. body: of encoder and decoder.
+
+    flops: of encoder and decoder for a source and a target of these lengths, as those of `Counts`; the product with the
+    table of the answers is not counted.
+    """
+
+    parameters: int
+    body: int
+    length: int
+    target_length: int
+    flops: int
+
+
+def count_encoder_decoder(config: EncoderDecoderConfig, *, vocabulary: int) -> PairCounts:
+    """What a model from text to text has and does, for the longest source and target."""
+    source, target = config.max_source_len, config.max_target_len
+    depths = [stack.num_layers or 0 for stack in (config.encoder, config.decoder)]
+    # As of encoders; a stack of layers that are given one by one stays as it is.
+    small = [_pair(config, min(1, depths[0]), min(1, depths[1])), _pair(config, min(2, depths[0]), min(2, depths[1]))]
+    tables = config.dim * vocabulary * (1 if config.tied else 2)
+    body = flops = 0
+    for one, two, depth in zip(*small, depths, strict=True):
+        more = max(0, depth - 1)
+        body += one[0] + more * (two[0] - one[0])
+        flops += one[1] + more * (two[1] - one[1])
+    return PairCounts(parameters=tables + body, body=body, length=source, target_length=target, flops=flops)
+
+
+def _pair(config: EncoderDecoderConfig, layers: int, decoder_layers: int) -> list[tuple[int, int]]:
+    """Parameters and operations of the encoder and the decoder of so many layers each."""
+    stacks = {
+        name: stack if stack.num_layers is None else stack.model_copy(update={"num_layers": depth})
+        for name, stack, depth in (("encoder", config.encoder, layers), ("decoder", config.decoder, decoder_layers))
+    }
+    source, target = config.max_source_len, config.max_target_len
+    with torch.device("meta"):
+        model = build_encoder_decoder(config.model_copy(update=stacks), num_units=1)
+    return [
+        (count_parameters(model.encoder), model.encoder.flops(1, source)),
+        (count_parameters(model.decoder), model.decoder.flops(1, target, source)),
+    ]
 
 
 def _built(config: ModelConfig | ImageModelConfig, length: int) -> Counts:

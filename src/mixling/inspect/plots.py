@@ -1,23 +1,23 @@
-"""Pictures of a run, as PNG files; matplotlib is imported when one is drawn, and no global state of it is touched."""
+"""Pictures of runs and models, as PNG files, or SVG or PDF by their name."""
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixling.errors import DataError, MissingPackage
-from mixling.storage import write_atomic
+from mixling.errors import DataError
+from mixling.inspect.figures import new_figure, save
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
-_DPI = 120
+    from mixling.inspect.weights import LayerMap
+
 _MAX_COUNTED_CLASSES = 30  # more classes leave no room for a count in each cell
 _MAX_TICKS = 75
 _MAX_NAME = 24
@@ -25,7 +25,7 @@ _PERPLEXITY = "dev_perplexity"
 
 
 def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path) -> None:
-    """Draw counts (C, C), a row for each true class and a column for each predicted one, as a PNG file.
+    """Draw counts (C, C), a row for each true class and a column for each predicted one, as a picture file.
 
     The colour is the part of the row, so that rare classes are seen too; up to 30 classes have their counts written.
 
@@ -38,7 +38,7 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     assert counts.shape == (n, n), f"a matrix of shape {counts.shape} for {n} names"
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     size = min(4.5 + 0.4 * n, 16.0)
-    figure = _figure(size, 0.9 * size)
+    figure = new_figure(size, 0.9 * size)
     axes = figure.add_subplot()
     image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, interpolation="nearest")
     figure.colorbar(image, ax=axes, label="part of the true class", fraction=0.045, pad=0.02)
@@ -53,17 +53,17 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
         for row, column in np.ndindex(n, n):
             colour = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=colour, fontsize=7)
-    _save(figure, path)
+    save(figure, path)
 
 
 def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: str | Path) -> None:
-    """Draw (tokens, seconds, peak bytes) of models, time and memory each over the length, as a PNG file.
+    """Draw (tokens, seconds, peak bytes) of models, time and memory each over the length, as a picture file.
 
     Raises:
         StorageError: the file cannot be written; what stood there still stands.
         MissingPackage: matplotlib is not installed.
     """
-    figure = _figure(11.0, 4.5)
+    figure = new_figure(11.0, 4.5)
     for number, (title, column, scale) in enumerate([("ms a batch", 1, 1e3), ("peak MB", 2, 1e-6)], 1):
         axes = figure.add_subplot(1, 2, number)
         for name, rows in models.items():
@@ -74,11 +74,11 @@ def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: st
         axes.set_ylabel(title)
         axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    _save(figure, path)
+    save(figure, path)
 
 
 def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Draw the records of metrics.jsonl, one for each evaluation, as a PNG file.
+    """Draw the records of metrics.jsonl, one for each evaluation, as a picture file.
 
     Losses, dev metrics, perplexity and learning rate have a panel each, over the epoch, or over the step of a run that
     has not ended one. Reads `epoch`, `step`, `train_loss`, `dev_*` and `learning_rate`, and draws those that there are.
@@ -104,7 +104,7 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
         raise DataError(
             "no training curve to draw: no record holds an epoch with a loss, a dev metric or a learning rate"
         )
-    figure = _figure(8.0, 2.8 * len(drawn))
+    figure = new_figure(8.0, 2.8 * len(drawn))
     from matplotlib.ticker import MaxNLocator
 
     all_axes = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
@@ -118,13 +118,13 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
             axes.set_yscale("log")
     all_axes[-1].set_xlabel(place)
     all_axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
-    _save(figure, path)
+    save(figure, path)
 
 
 def learning_curves(
     models: Mapping[str, Mapping[int, Sequence[float]]], path: str | Path, *, metric: str, levels: Mapping[str, float]
 ) -> None:
-    """Draw results of models over the number of training examples, as a PNG file: medians, in bands of all runs.
+    """Draw results of models over the number of training examples, as a picture file: medians, in bands of all runs.
 
     Args:
         models: by name, for each number of examples, the result of each run.
@@ -135,7 +135,7 @@ def learning_curves(
         StorageError: the file cannot be written; what stood there still stands.
         MissingPackage: matplotlib is not installed.
     """
-    figure = _figure(6.5, 4.5)
+    figure = new_figure(6.5, 4.5)
     axes = figure.add_subplot()
     for name, results in models.items():
         sizes = sorted(results)
@@ -152,11 +152,11 @@ def learning_curves(
     axes.set_ylabel(metric)
     axes.grid(alpha=0.3)
     axes.legend()
-    _save(figure, path)
+    save(figure, path)
 
 
 def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]], path: str | Path) -> None:
-    """Draw maps (M, N) from input to output tokens below the signals that they belong to, as a PNG file.
+    """Draw maps (M, N) from input to output tokens below the signals that they belong to, as a picture file.
 
     Args:
         models: by name, a map and signals (N,) by name. Each map has its own scale, as the sizes of gradients differ;
@@ -166,7 +166,7 @@ def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
         StorageError: the file cannot be written; what stood there still stands.
         MissingPackage: matplotlib is not installed.
     """
-    figure = _figure(3.6 * len(models), 5.2)
+    figure = new_figure(3.6 * len(models), 5.2)
     all_axes = figure.subplots(2, len(models), squeeze=False, sharex=True, height_ratios=(2, 5))
     for (above, below), (name, (token_map, signals)) in zip(all_axes.T, models.items(), strict=True):
         for label, signal in signals.items():
@@ -184,7 +184,85 @@ def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
         below.set_xlabel("input token")
     all_axes[0, 0].legend(fontsize=7)
     all_axes[1, 0].set_ylabel("output token")
-    _save(figure, path)
+    save(figure, path)
+
+
+def layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
+    """Draw maps of weights between tokens, a column for each layer and a row for each kind, as a picture file.
+
+    Each map has its own scale, which ends at the 99th percentile of sizes; one with negative weights has zero in its
+    middle. What no text has (NaN) is grey.
+
+    Raises:
+        StorageError: the file cannot be written; what stood there still stands.
+        MissingPackage: matplotlib is not installed.
+    """
+    rows = list(dict.fromkeys((item.stack, item.name) for item in maps))
+    columns = sorted({item.layer for item in maps})
+    figure = new_figure(2.8 * len(columns), 2.9 * len(rows))
+    all_axes = figure.subplots(len(rows), len(columns), squeeze=False)
+    for axes in all_axes.flat:
+        axes.set_visible(False)
+    for item in maps:
+        axes = all_axes[rows.index((item.stack, item.name)), columns.index(item.layer)]
+        axes.set_visible(True)
+        figure.colorbar(_matrix(axes, item.values), ax=axes, fraction=0.045, pad=0.02).ax.tick_params(labelsize=6)
+        axes.set_title(f"{item.stack} layer {item.layer}: {item.name}", fontsize=8, parse_math=False)
+        axes.tick_params(labelsize=6)
+        if item.layer == columns[0]:
+            axes.set_ylabel("output token", fontsize=7)
+        if (item.stack, item.name) == rows[-1]:
+            axes.set_xlabel("input token", fontsize=7)
+    save(figure, path)
+
+
+def spatial_filters(
+    filters: Mapping[str, Mapping[int, np.ndarray]], path: str | Path, *, matrices: Sequence[str]
+) -> None:
+    """Draw learned matrices (N, N) between positions: of each its middle row, a filter, as a picture file.
+
+    Source: gMLP, Figure 4 (filters) and Figure 9 (whole matrices).
+
+    Args:
+        filters: by name, the matrix of each layer. Each layer has a column, each name a row.
+        matrices: names whose whole matrices are drawn too, below the filters.
+
+    Raises:
+        StorageError: the file cannot be written; what stood there still stands.
+        MissingPackage: matplotlib is not installed.
+    """
+    columns = sorted({layer for layers in filters.values() for layer in layers})
+    rows = [*((name, False) for name in filters), *((name, True) for name in matrices)]
+    figure = new_figure(3.2 * len(columns), 2.4 * len(rows))
+    all_axes = figure.subplots(len(rows), len(columns), squeeze=False)
+    for (name, whole), row in zip(rows, all_axes, strict=True):
+        for layer, axes in zip(columns, row, strict=True):
+            axes.set_visible(layer in filters[name])
+            if layer not in filters[name]:
+                continue
+            matrix = filters[name][layer]
+            axes.set_title(f"{name}, layer {layer}", fontsize=9, parse_math=False)
+            if whole:
+                _matrix(axes, matrix)
+            else:
+                middle = len(matrix) // 2
+                axes.plot(np.arange(len(matrix)) - middle, matrix[middle], linewidth=1)
+                axes.grid(alpha=0.3)
+    save(figure, path)
+
+
+def _matrix(axes: Axes, values: np.ndarray) -> AxesImage:
+    signed = bool((values < 0).any())
+    limit = float(np.nanquantile(np.abs(values), 0.99))
+    axes.set_facecolor("0.85")
+    return axes.imshow(
+        values,
+        cmap="RdBu" if signed else "viridis",
+        vmin=-limit if signed else 0.0,
+        vmax=limit,
+        interpolation="nearest",
+        aspect="auto",
+    )
 
 
 def _points(records: Sequence[Mapping[str, Any]], place: str, key: str) -> list[tuple[float, float]]:
@@ -200,25 +278,3 @@ def _is_number(value: object) -> bool:
 def _short(name: str) -> str:
     name = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
     return name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
-
-
-def _figure(width: float, height: float) -> Figure:
-    """A figure of its own, width and height in inches, without pyplot and its list of open figures."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackage('pictures need matplotlib; install it by pip install "mixling[train]"') from None
-    figure = Figure(figsize=(width, height), dpi=_DPI, layout="compressed")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _save(figure: Figure, path: str | Path) -> None:
-    picture = io.BytesIO()
-    with warnings.catch_warnings():
-        # A script that the bundled font lacks is drawn as boxes; that is no reason to fail or to fill the terminal.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")  # before 3.11
-        figure.savefig(picture, format="png", metadata={"Software": None})
-    write_atomic(path, picture.getvalue())

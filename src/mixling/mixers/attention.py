@@ -68,18 +68,17 @@ class Attention(Mixer):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
-        length = x.shape[1]
-        self.check_length(length)
-        x = real(x, mask)
-        query = self._heads(self.query(x))
-        if context is not None:
-            state = self.start(x[:, 0], context, context_mask)
-            return self._merged(self._attend(query, state["keys"], state["values"], state["added"]))
-        seen = mask[:, None, None]  # (B, 1, 1, M)
-        if self.causal:
-            seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
-        bias = query.new_zeros(()) if self.relative is None else self.relative(length, length)[None].to(query.dtype)
-        return self._merged(self._attend(query, *self._keys_and_values(x), _hidden(seen, bias)))
+        return self._merged(self._attend(*self._read(x, mask, context, context_mask)))
+
+    def weights(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> dict[str, Float[Tensor, "B H N M"]]:
+        query, keys, _, added = self._read(x, mask, context, context_mask)
+        return {"attention": (query @ keys.mT * self.scale + added).softmax(-1)}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         keys, inner = length if context_length is None else context_length, self.num_heads * self.head_dim
@@ -114,6 +113,29 @@ class Attention(Mixer):
             if self.relative is not None:
                 added = self.relative(1, position + 1, start=position)[None].to(query.dtype)
         return self.out(self._attend(query, keys, values, added).flatten(1)), state
+
+    def _read(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None,
+        context_mask: Bool[Tensor, "B M"] | None,
+    ) -> tuple[
+        Float[Tensor, "B H N E"], Float[Tensor, "B H M E"], Float[Tensor, "B H M E"], Float[Tensor, "#B #H #N M"]
+    ]:
+        """Queries, keys and values, and what is added to their scores."""
+        length = x.shape[1]
+        self.check_length(length)
+        x = real(x, mask)
+        query = self._heads(self.query(x))
+        if context is not None:
+            state = self.start(x[:, 0], context, context_mask)
+            return query, state["keys"], state["values"], state["added"]
+        seen = mask[:, None, None]  # (B, 1, 1, M)
+        if self.causal:
+            seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+        bias = query.new_zeros(()) if self.relative is None else self.relative(length, length)[None].to(query.dtype)
+        return query, *self._keys_and_values(x), _hidden(seen, bias)
 
     def _heads(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N E"]:
         return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)

@@ -27,7 +27,7 @@ class Mixer(nn.Module, ABC):
     The contract, which tests check for every file of this package: the shape is kept; what stands at padded positions
     never reaches real ones, and neither do more padding or another batch mate. Padding stands after the text; what
     comes out there is not defined. A mixer built with `causal` sees no later position, and its steps give what
-    `forward` gives.
+    `forward` gives. Matrices between positions that it multiplies the tokens by are what `weights` and `filters` give.
     """
 
     max_len: int | None = None  # where the parameters fix the longest input
@@ -46,6 +46,33 @@ class Mixer(nn.Module, ABC):
     @abstractmethod
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """Floating-point operations of one forward pass (2 per multiply-add), matrix products only."""
+
+    def weights(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> dict[str, Float[Tensor, "B K N M"]]:
+        """By name, the matrices between tokens that it makes of these, one for each of K heads; none by default.
+
+        They are those that `forward` multiplies values by, without dropout: keys in padding weigh nothing, and later
+        ones in the causal form; what stands in the rows of padded queries is not defined.
+        """
+        return {}
+
+    def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "K N N"]]:
+        """By name, the matrices between positions that it has learned and no text changes; none by default.
+
+        They are those that `forward` multiplies a text of `length` tokens without padding by, in their dense form.
+
+        Args:
+            length: None: the longest that the parameters know.
+
+        Raises:
+            ConfigError: it is longer than that.
+        """
+        return {}
 
     def start(
         self,

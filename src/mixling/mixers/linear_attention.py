@@ -60,6 +60,22 @@ class LinearAttention(Mixer):
             return self._divide(_causal(query, keys, values, self._chunk(x.shape[1])))
         return self._read(query, _sum(keys, values))
 
+    def weights(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> dict[str, Float[Tensor, "B H N M"]]:
+        """phi(Q_h) phi(K_h)^T over its rows' sums and eps, which `forward` never makes: O(N * M * D)."""
+        x = real(x, mask)
+        source, seen = (x, mask) if context is None else _source(context, context_mask)
+        keys, _ = self._keys_and_values(source, seen)
+        scores = self._queries(x) @ keys.mT
+        if self.causal and context is None:
+            scores = scores.tril()
+        return {"linear attention": scores / (scores.sum(-1, keepdim=True) + self.eps)}
+
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         keys, width = length if context_length is None else context_length, self.head_dim + 1
         projections = 2 * batch * self.dim * self.dim * (2 * length + 2 * keys)
@@ -80,10 +96,7 @@ class LinearAttention(Mixer):
             assert self.causal, "steps are of causal mixing, or of cross mixing"
             dtype = torch.promote_types(like.dtype, torch.float32)
             return {"own": like.new_zeros(len(like), self.num_heads, self.head_dim, self.head_dim + 1, dtype=dtype)}
-        if context_mask is None:
-            context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
-        context = context.masked_fill(~context_mask[..., None], 0.0)
-        return {"context": _sum(*self._keys_and_values(context, context_mask))}
+        return {"context": _sum(*self._keys_and_values(*_source(context, context_mask)))}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
         x = x[:, None]
@@ -118,6 +131,14 @@ class LinearAttention(Mixer):
     def _divide(self, read: Float[Tensor, "B H N F"]) -> Float[Tensor, "B N D"]:
         mixed = read[..., :-1] / (read[..., -1:] + self.eps)
         return self.out(mixed.transpose(1, 2).flatten(2).to(self.out.weight.dtype))
+
+
+def _source(
+    context: Float[Tensor, "B M D"], mask: Bool[Tensor, "B M"] | None
+) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
+    """The context, zero in padding, and which of it is real."""
+    mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device) if mask is None else mask
+    return real(context, mask), mask
 
 
 def _sum(keys: Float[Tensor, "B H M E"], values: Float[Tensor, "B H M F"]) -> Float[Tensor, "B H E F"]:

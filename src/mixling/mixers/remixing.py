@@ -37,6 +37,8 @@ class Remixing(Mixer):
     - dropout falls on the entries of softmax(H), for each text anew, without bringing the rows' sums back to one.
     """
 
+    max_len: int
+
     def __init__(
         self,
         *,
@@ -85,6 +87,14 @@ class Remixing(Mixer):
         weights = self._weights(torch.where(seen, scores, torch.finfo(scores.dtype).min))  # (B, N, N)
         inner = self._inner(x)
         return self._compose(x, inner, weights @ inner)
+
+    def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "1 N N"]]:
+        length = self.max_len if length is None else length
+        self.check_length(length)
+        scores = self.scores[:length, :length]
+        if self.causal:
+            scores = scores.masked_fill(scores.new_ones(length, length).triu(1).bool(), -torch.inf)
+        return {"softmax(H)": scores.softmax(-1)[None]}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         projections = 4 if isinstance(self.alpha, nn.Linear) else 3

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, real
-from mixling.mixers.positions import FFT_FROM, toeplitz_product
+from mixling.mixers.positions import FFT_FROM, Size, toeplitz, toeplitz_product
 
 Form = Literal["split", "multiplicative", "additive", "linear"]
 
@@ -33,10 +33,15 @@ class TinyAttention(nn.Module):
         values: Float[Tensor, "B M A"],
         seen: Bool[Tensor, "#B #N M"] | None,
     ) -> Float[Tensor, "B N E"]:
+        return self.out(self.weights(query, keys, seen) @ values)
+
+    def weights(
+        self, query: Float[Tensor, "B N A"], keys: Float[Tensor, "B M A"], seen: Bool[Tensor, "#B #N M"] | None
+    ) -> Float[Tensor, "B N M"]:
         scores = (query * self.scale) @ keys.mT
         if seen is not None:  # the lowest finite number, not -inf: a row that sees nothing stays finite
             scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
-        return self.out(scores.softmax(dim=-1) @ values)
+        return scores.softmax(dim=-1)
 
 
 class SpatialGating(Mixer):
@@ -105,12 +110,29 @@ class SpatialGating(Mixer):
             normed = real(normed, mask)
         gate = self._spatial(normed) + self.bias[:length, None]
         if self.attention is not None:
-            seen = mask[:, None] if self.mask_padding else None  # (B, 1, N)
-            if self.causal:
-                past = torch.ones(1, length, length, dtype=torch.bool, device=x.device).tril()
-                seen = past if seen is None else seen & past
-            gate = gate + self.attention(*self.attention.qkv(x).chunk(3, dim=-1), seen)
+            gate = gate + self.attention(*self.attention.qkv(x).chunk(3, dim=-1), self._seen(mask))
         return self._combine(z, gate)
+
+    def weights(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> dict[str, Float[Tensor, "B 1 N N"]]:
+        if self.attention is None:
+            return {}
+        self.check_length(x.shape[1])
+        query, keys, _ = self.attention.qkv(real(x, mask) if self.mask_padding else x).chunk(3, dim=-1)
+        return {"tiny attention": self.attention.weights(query, keys, self._seen(mask))[:, None]}
+
+    def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "1 N N"]]:
+        length = self.max_len if length is None else length
+        self.check_length(length)
+        if self.dense:
+            weight = self.weight[:length, :length]
+            return {"spatial weights": (weight.tril() if self.causal else weight)[None]}
+        return {"spatial weights": toeplitz(self._by_distance(length), length)[None]}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """Matrix products only: Toeplitz weights have none from FFT_FROM tokens on, where an FFT takes their place."""
@@ -179,13 +201,25 @@ class SpatialGating(Mixer):
         return z, self.norm(gated)
 
     def _spatial(self, normed: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
-        length, last = normed.shape[1], self.max_len - 1
+        length = normed.shape[1]
         if self.dense:
             weight = self.weight[:length, :length]
             return (weight.tril() if self.causal else weight) @ normed
+        return toeplitz_product(self._by_distance(length), normed)
+
+    def _by_distance(self, length: Size) -> Float[Tensor, " R"]:
+        """w of an input of so many tokens, from -(length - 1) to length - 1; zero for later keys, if causal."""
         if self.causal:
-            return toeplitz_product(F.pad(self.weight[self.max_len - length :], (0, length - 1)), normed)
-        return toeplitz_product(self.weight[self.max_len - length : last + length], normed)
+            return F.pad(self.weight[self.max_len - length :], (0, length - 1))
+        return self.weight[self.max_len - length : self.max_len - 1 + length]
+
+    def _seen(self, mask: Bool[Tensor, "B N"]) -> Bool[Tensor, "#B #N N"] | None:
+        """Which keys the tiny attention's queries see; None: all."""
+        seen = mask[:, None] if self.mask_padding else None  # (B, 1, N)
+        if self.causal:
+            past = torch.ones(1, mask.shape[1], mask.shape[1], dtype=torch.bool, device=mask.device).tril()
+            seen = past if seen is None else seen & past
+        return seen
 
     def _combine(self, z: Float[Tensor, "B N E"], gate: Float[Tensor, "B N E"]) -> Float[Tensor, "B N D"]:
         if self.form == "additive":

@@ -65,6 +65,15 @@ class Synthesizer(Mixer):
         scores = torch.where(seen, scores, torch.finfo(scores.dtype).min)
         return self._mix(scores, self._values(real(x, mask)))
 
+    def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "H N N"]]:
+        """With T5's buckets the longest is the length that it was built for, or that at which the last one begins."""
+        length = self.relative.reach + 1 if length is None else length
+        self.check_length(length)
+        scores = self.relative(length, length)
+        if self.causal:
+            scores = scores.masked_fill(scores.new_ones(length, length).triu(1).bool(), -torch.inf)
+        return {"softmax(B)": scores.softmax(-1)}
+
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         return 2 * (2 * batch * length * self.dim * self.dim) + 2 * batch * length * length * self.dim
 

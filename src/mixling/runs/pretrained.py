@@ -20,6 +20,7 @@ from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
+from mixling.text.encoder import TextEncoder
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, measure_masked, named_targets, unit_targets
 
@@ -86,6 +87,17 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
     model.load_state_dict({**model.state_dict(), **weights})
 
 
+def load_pretraining(folder: str | Path) -> tuple[Model, TextEncoder]:
+    """The float model of a folder of `mixling pretrain`, and what encodes texts for it.
+
+    Raises:
+        ConfigError: there is no run folder.
+        ModelFileError: it is not complete, or damaged.
+    """
+    _, model, config, vocabulary = _load(Path(folder))
+    return model, TextEncoder(config.text, vocabulary)
+
+
 def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:
     """Perplexity and accuracy of a pretrained model on other text, a part of which is hidden as in its own held-out.
 
@@ -93,16 +105,11 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
         DataError: a file that cannot be used.
         ModelFileError: the folder is not complete, or damaged.
     """
-    path = Path(folder)
-    saved = _read(path)
+    saved, model, config, vocabulary = _load(Path(folder))
     try:
-        config = parse(ModelConfig, saved["model"], where=str(path / CONFIG_FILE))
-        objective = parse(MaskedLMConfig, saved["objective"], where=str(path / CONFIG_FILE))
-        model = build_model(config, num_outputs=int(saved["num_outputs"]), output="units")
-        model.load_state_dict(load_file(path / WEIGHTS_FILE))
-        vocabulary = Vocabulary.load(str(path / Path(str(saved["vocabulary"])).name))
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ModelFileError(f"{folder}: is not complete: {str(error).splitlines()[0]}") from None
+        objective = parse(MaskedLMConfig, saved["objective"], where=str(Path(folder) / CONFIG_FILE))
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(f"{folder}: is not complete: {error}") from None
     encoder = document_encoder(config.text, vocabulary)
     words = saved.get("words")
     if words is not None:
@@ -117,7 +124,6 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
         length=config.text.max_len,
         targets=unit_targets(encoder) if words is None else named_targets(encoder, words),
     )
-    model.eval()
 
     def forward(batch: Inputs) -> Tensor:
         return model(*batch.arguments)
@@ -140,6 +146,19 @@ def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tenso
         table[: saved.text.max_len] = out[name]
         out[name] = table
     return out
+
+
+def _load(folder: Path) -> tuple[dict[str, Any], Model, ModelConfig, Vocabulary]:
+    """What the folder's configuration says, and the model as it was trained, with its head."""
+    saved = _read(folder)
+    try:
+        config = parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
+        model = build_model(config, num_outputs=int(saved["num_outputs"]), output="units")
+        model.load_state_dict(load_file(folder / WEIGHTS_FILE))
+        vocabulary = Vocabulary.load(str(folder / Path(str(saved["vocabulary"])).name))
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ModelFileError(f"{folder}: is not complete: {str(error).splitlines()[0]}") from None
+    return saved, model.eval(), config, vocabulary
 
 
 def _read(folder: Path) -> dict[str, Any]:
