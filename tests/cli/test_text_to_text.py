@@ -33,6 +33,13 @@ def pairs(count: int, seed: int) -> list[dict[str, str]]:
     return out
 
 
+def documents(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    path = folder / "text.txt"
+    path.write_text("".join(" ".join(rng.choice(list(WORDS), size=12)) + "\n" for _ in range(200)))
+    return path
+
+
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -118,25 +125,23 @@ def test_pairs_are_seen_from_the_columns(call: Call, rows: Path, tmp_path: Path)
 
 
 def test_span_corruption_then_a_task(call: Call, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    text = tmp_path / "text.txt"
-    text.write_text("".join(" ".join(rng.choice(list(WORDS), size=12)) + "\n" for _ in range(200)))
-    done = call("pretrain", text, "--objective", "span-corruption", "-o", tmp_path / "pre", *SHORT, *QUICK)
+    share = ("--set", "corpus.dev_fraction=0.2")
+    objective = ("--objective", "span-corruption")
+    done = call("pretrain", documents(tmp_path), *objective, "-o", tmp_path / "pre", *share, *SHORT, *QUICK)
     assert done.code == 0, done.err
     assert done.out.startswith("held-out: perplexity ")
     assert not (tmp_path / "pre" / "corpus").exists()
     assert "span corruption" in call("show", tmp_path / "pre").out
-    done = call(
-        "train", write(tmp_path / "rows.jsonl", pairs(60, 0)), "--from", tmp_path / "pre", "-o", tmp_path / "run", *QUICK
-    )  # fmt: skip
+    rows = write(tmp_path / "rows.jsonl", pairs(60, 0))
+    longer = ("--set", "model.max_source_len=40", "--set", "model.max_target_len=40")  # attention does not mind
+    done = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "run", *longer, *QUICK)
     assert done.code == 0, done.err
     again = call("pretrain", "--resume", "-o", tmp_path / "pre")
     assert "is finished" in again.err
 
 
 def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("".join("un deux trois quatre cinq six six cinq quatre\n" for _ in range(200)))
+    text = documents(tmp_path)
     entailment = [
         {"premise": "un deux", "hypothesis": word, "label": "entailment" if word == "un" else "not_entailment"}
         for word in WORDS
@@ -154,6 +159,7 @@ def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> 
         train = ["{write(tmp_path / "rte.jsonl", entailment)}"]
         [corpus]
         files = ["{text}"]
+        dev_fraction = 0.2
         [mixing]
         temperature = 2.0
         [train.optim]
