@@ -21,7 +21,7 @@ import statistics
 from typing import Any
 
 import torch
-from side_by_side import Calls, arguments, in_turn, on_one_core, ratio, rounds_in
+from side_by_side import Calls, arguments, in_turn, on_one_core, ratio
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -72,6 +72,12 @@ def unchunked(mixer: HyperMixing, x: Tensor, mask: Tensor) -> Tensor:
     x = x * mask[..., None]
     w = F.linear(F.gelu(F.linear(mixer.positions(x), first.weight, first.bias)), second.weight, second.bias)
     return mixer.norm(w @ F.gelu(w.mT @ x))
+
+
+def rounds_in(calls: Calls, seconds: float) -> int:
+    """How many rounds fit."""
+    once = sum(values[0] for values in in_turn(calls, 1).values())
+    return min(301, max(9, round(seconds / once)))
 
 
 def layer(length: int, batch: int) -> tuple[HyperMixing, Tensor, Tensor]:

@@ -50,12 +50,6 @@ def in_turn(calls: Calls, rounds: int, clock: Callable[[], float] = time.thread_
     return spent
 
 
-def rounds_in(calls: Calls, seconds: float, *, least: int = 9, most: int = 301) -> int:
-    """How many rounds fit."""
-    once = sum(values[0] for values in in_turn(calls, 1, time.process_time).values())
-    return min(most, max(least, round(seconds / once)))
-
-
 def ratio(above: list[float], below: list[float]) -> float:
     """The median of the rounds' ratios."""
     return round(statistics.median(a / b for a, b in zip(above, below, strict=True)), 2)

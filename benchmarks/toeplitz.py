@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from side_by_side import Calls, arguments, in_turn, on_one_core, rounds_in
+from side_by_side import Calls, arguments, in_turn, on_one_core
 from torch import Tensor
 
 from mixling.cost.provenance import provenance
@@ -85,7 +85,8 @@ def measure(batch: int, width: int, length: int, backward: bool, seconds: float)
     calls: Calls = {name: partial(run, way, values, x, grad) for name, way in WAYS.items()}
     first = {name: times[0] for name, times in in_turn(calls, 1, time.process_time).items()}
     calls = {name: call for name, call in calls.items() if name == "chosen" or first[name] <= 5 * min(first.values())}
-    spent = in_turn(calls, rounds_in(calls, seconds, least=7, most=200), time.process_time)
+    rounds = min(200, max(7, round(seconds / sum(first[name] for name in calls))))
+    spent = in_turn(calls, rounds, time.process_time)
     medians = {name: 1e3 * statistics.median(times) for name, times in spent.items()}
     ratio = medians["chosen"] / min(value for name, value in medians.items() if name != "chosen")
     return {
