@@ -17,17 +17,12 @@ Written to benchmarks/results/generation.json.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import random
 import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from side_by_side import arguments, in_turn, on_one_core, ratio
 from torch import Tensor, nn
 from transformers import T5Config, T5ForConditionalGeneration
 
@@ -48,24 +43,6 @@ RIVALS: list[tuple[str, Shape, int, int]] = [
     ("t5-1.1-small", SMALL, 32_128, 1),
     ("t5-1.1-small", SMALL, 32_128, 8),
 ]
-
-
-def in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of every call in every round."""
-    spent: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    for _ in range(rounds):
-        for name, call in random.sample(list(calls.items()), len(calls)):
-            begin = time.thread_time()
-            call()
-            spent[name].append(time.thread_time() - begin)
-    return spent
-
-
-def ratio(above: list[float], below: list[float]) -> float:
-    """The median of the rounds' ratios."""
-    return round(statistics.median(a / b for a, b in zip(above, below, strict=True)), 2)
 
 
 def sources(batch: int, units: int) -> tuple[Tensor, Tensor]:
@@ -180,17 +157,12 @@ def beside_transformers(name: str, shape: Shape, units: int, batch: int, rounds:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "generation")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--families", nargs="*", default=FAMILIES)
     parser.add_argument("--rivals", type=int, nargs="*", default=range(len(RIVALS)), help="numbers of the shapes")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "generation.json")
     options = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    random.seed(0)
+    on_one_core()
     begun = provenance(seed=0, packages=("transformers",))
     report: dict[str, Any] = {
         "source": SOURCE,

@@ -15,18 +15,13 @@ Written to benchmarks/results/hypermixing.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import os
-import random
 import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from side_by_side import Calls, arguments, in_turn, on_one_core, ratio
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -79,28 +74,10 @@ def unchunked(mixer: HyperMixing, x: Tensor, mask: Tensor) -> Tensor:
     return mixer.norm(w @ F.gelu(w.mT @ x))
 
 
-def in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of every call in every round."""
-    spent: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    for _ in range(rounds):
-        for name, call in random.sample(list(calls.items()), len(calls)):
-            begin = time.thread_time()
-            call()
-            spent[name].append(1e3 * (time.thread_time() - begin))
-    return spent
-
-
-def rounds_in(calls: dict[str, Callable[[], Any]], seconds: float) -> int:
+def rounds_in(calls: Calls, seconds: float) -> int:
     """How many rounds fit."""
-    once = sum(values[0] for values in in_turn(calls, 1).values()) / 1e3
+    once = sum(values[0] for values in in_turn(calls, 1).values())
     return min(301, max(9, round(seconds / once)))
-
-
-def ratio(above: list[float], below: list[float]) -> float:
-    """The median of the rounds' ratios."""
-    return round(statistics.median(a / b for a, b in zip(above, below, strict=True)), 2)
 
 
 def layer(length: int, batch: int) -> tuple[HyperMixing, Tensor, Tensor]:
@@ -115,7 +92,7 @@ def measure(length: int, seconds: float) -> dict[str, Any]:
     batch = max(1, TOKENS // length)
     given = mixer, x, mask = layer(length, batch)
     a = torch.randn(1024, 1024)
-    calls: dict[str, Callable[[], Any]] = {f"attention {n}": lambda m=Attention(n).eval(): m(x) for n in HEADS}
+    calls: Calls = {f"attention {n}": lambda m=Attention(n).eval(): m(x) for n in HEADS}
     calls |= {
         "hypermixing": lambda: mixer(x, mask),
         "whole": lambda: whole(*given),
@@ -125,33 +102,33 @@ def measure(length: int, seconds: float) -> dict[str, Any]:
     spent = in_turn(calls, rounds_in(calls, seconds))
     least = {name: min(values) for name, values in spent.items()}
     gflop = mixer.flops(batch, length) / 1e9
-    rate = 2 * 1024**3 / 1e6 / least["gemm"]
+    rate = 2 * 1024**3 / 1e9 / least["gemm"]
     return {
         "length": length,
         "batch": batch,
         "rounds": len(spent["gemm"]),
-        "median_ms": {name: round(statistics.median(values), 2) for name, values in spent.items()},
-        "min_ms": {name: round(value, 2) for name, value in least.items()},
+        "median_ms": {name: round(1e3 * statistics.median(values), 2) for name, values in spent.items()},
+        "min_ms": {name: round(1e3 * value, 2) for name, value in least.items()},
         "faster_than": {name: ratio(spent[name], spent["hypermixing"]) for name in RIVALS},
         "faster_than_by_minima": {name: round(least[name] / least["hypermixing"], 2) for name in RIVALS},
         "gflop": round(gflop, 3),
         "gemm_gflops": round(rate, 1),
-        "share_of_gemm_rate": round(1e3 * gflop / least["hypermixing"] / rate, 2),
-        "limit": {f"attention {n}": round(least[f"attention {n}"] * rate / gflop / 1e3, 2) for n in HEADS},
+        "share_of_gemm_rate": round(gflop / least["hypermixing"] / rate, 2),
+        "limit": {f"attention {n}": round(least[f"attention {n}"] * rate / gflop, 2) for n in HEADS},
     }
 
 
 def per_token(seconds: float) -> dict[str, Any]:
     """Time per token at 8,192 over that at 512, of batches of the same number of tokens and of single texts."""
     shapes = {"8192": (8192, 1), "512": (512, 16), "512, one text": (512, 1)}
-    calls: dict[str, Callable[[], Any]] = {}
+    calls: Calls = {}
     for name, shape in shapes.items():
         mixer, x, mask = layer(*shape)
         calls[name] = lambda mixer=mixer, x=x, mask=mask: mixer(x, mask)
     spent = in_turn(calls, rounds_in(calls, seconds))
     each = {name: [value / math.prod(shapes[name]) for value in values] for name, values in spent.items()}
     return {
-        "us_per_token": {name: round(1e3 * statistics.median(values), 2) for name, values in each.items()},
+        "us_per_token": {name: round(1e6 * statistics.median(values), 2) for name, values in each.items()},
         "over_512": ratio(each["8192"], each["512"]),
         "over_512_one_text": ratio(each["8192"], each["512, one text"]),
     }
@@ -160,21 +137,16 @@ def per_token(seconds: float) -> dict[str, Any]:
 def building() -> float:
     """Milliseconds to build a layer."""
     config = HyperMixingConfig(hidden_dim=HIDDEN)
-    return round(statistics.median(in_turn({"build": lambda: config.build(512, 3000)}, 21)["build"]), 2)
+    return round(1e3 * statistics.median(in_turn({"build": lambda: config.build(512, 3000)}, 21)["build"]), 2)
 
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "hypermixing")
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each shape")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "hypermixing.json")
     options = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    random.seed(0)
+    on_one_core()
     rows = []
     with torch.inference_mode():
         for length in options.lengths:

@@ -15,17 +15,15 @@ tokens). All give the tokens' own layout. Written to benchmarks/results/toeplitz
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import random
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
+from side_by_side import Calls, arguments, in_turn, on_one_core
 from torch import Tensor
 
 from mixling.cost.provenance import provenance
@@ -70,15 +68,13 @@ WAYS: dict[str, Way] = {
 }
 
 
-def timed(way: Way, values: Tensor, x: Tensor, grad: Tensor | None) -> float:
-    """Milliseconds of processor time of one call, with its backward pass if there is a gradient."""
+def run(way: Way, values: Tensor, x: Tensor, grad: Tensor | None) -> None:
+    """One call, with its backward pass if there is a gradient."""
     values.grad = x.grad = None
-    begin = time.process_time()
     with torch.set_grad_enabled(grad is not None):
         y = way(values, x)
     if grad is not None:
         y.backward(grad)
-    return 1e3 * (time.process_time() - begin)
 
 
 def measure(batch: int, width: int, length: int, backward: bool, seconds: float) -> dict[str, Any]:
@@ -86,14 +82,12 @@ def measure(batch: int, width: int, length: int, backward: bool, seconds: float)
     values = torch.randn(2 * length - 1, requires_grad=backward)
     x = torch.randn(batch, length, width, requires_grad=backward)
     grad = torch.randn(batch, length, width) if backward else None
-    first = {name: min(timed(way, values, x, grad) for _ in range(2)) for name, way in WAYS.items()}
-    ways = {name: way for name, way in WAYS.items() if name == "chosen" or first[name] <= 5 * min(first.values())}
-    spent: dict[str, list[float]] = {name: [] for name in ways}
-    end = time.perf_counter() + seconds
-    while len(spent["chosen"]) < 7 or (time.perf_counter() < end and len(spent["chosen"]) < 200):
-        for name in random.sample(list(ways), len(ways)):
-            spent[name].append(timed(ways[name], values, x, grad))
-    medians = {name: statistics.median(times) for name, times in spent.items()}
+    calls: Calls = {name: partial(run, way, values, x, grad) for name, way in WAYS.items()}
+    first = {name: times[0] for name, times in in_turn(calls, 1, time.process_time).items()}
+    calls = {name: call for name, call in calls.items() if name == "chosen" or first[name] <= 5 * min(first.values())}
+    rounds = min(200, max(7, round(seconds / sum(first[name] for name in calls))))
+    spent = in_turn(calls, rounds, time.process_time)
+    medians = {name: 1e3 * statistics.median(times) for name, times in spent.items()}
     ratio = medians["chosen"] / min(value for name, value in medians.items() if name != "chosen")
     return {
         "batch": batch,
@@ -108,15 +102,10 @@ def measure(batch: int, width: int, length: int, backward: bool, seconds: float)
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "toeplitz")
     parser.add_argument("--seconds", type=float, default=1.5, help="for each size; 7 rounds at least")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "toeplitz.json")
     options = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    random.seed(0)
+    on_one_core()
     sizes = []
     for batch, width in SHAPES:
         for length in LENGTHS:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mixling.config import Config
 from mixling.errors import ConfigError
+from mixling.models.encoder import StackState
 from mixling.models.encoder_decoder import EncoderDecoder, pick
 
 
@@ -74,9 +75,8 @@ def generate(
     if len(source) == 0:
         return []
     with _answering(model):
-        if config.num_beams == 1 and config.early_stopping:
-            return _greedy(model, source, source_mask, config, start=start, stop=stop)
-        return _beam_search(model, source, source_mask, config, start=start, stop=stop)
+        search = _greedy if config.num_beams == 1 and config.early_stopping else _beam_search
+        return search(model, model.start(source, source_mask), source.new_full((len(source),), start), config, stop)
 
 
 @contextmanager
@@ -92,19 +92,12 @@ def _answering(model: EncoderDecoder) -> Iterator[None]:
 
 
 def _greedy(
-    model: EncoderDecoder,
-    source: Int[Tensor, "B N"],
-    source_mask: Bool[Tensor, "B N"],
-    config: GenerationConfig,
-    *,
-    start: int,
-    stop: int,
+    model: EncoderDecoder, state: StackState, last: Int[Tensor, " B"], config: GenerationConfig, stop: int
 ) -> list[Answer]:
-    size = len(source)
+    size = len(last)
     units: list[list[int]] = [[] for _ in range(size)]
     sums, stopped = [0.0] * size, [False] * size
-    state = model.start(source, source_mask)
-    last, open_ = source.new_full((size,), start), list(range(size))
+    open_ = list(range(size))
     for _ in range(config.max_len):
         logits, state = model.step(last, state)
         best, last = _wide(logits).max(1)
@@ -129,22 +122,15 @@ def _greedy(
 
 
 def _beam_search(
-    model: EncoderDecoder,
-    source: Int[Tensor, "B N"],
-    source_mask: Bool[Tensor, "B N"],
-    config: GenerationConfig,
-    *,
-    start: int,
-    stop: int,
+    model: EncoderDecoder, state: StackState, last: Int[Tensor, " B"], config: GenerationConfig, stop: int
 ) -> list[Answer]:
-    most, alpha, device = config.num_beams, config.length_penalty, source.device
-    answers: list[Answer | None] = [None] * len(source)
-    finished = [0] * len(source)
-    open_ = torch.arange(len(source))  # the sources that are sought for
+    most, alpha, device, size = config.num_beams, config.length_penalty, last.device, len(last)
+    answers: list[Answer | None] = [None] * size
+    finished = [0] * size
+    open_ = torch.arange(size)  # the sources that are sought for
     # S sources with W beams each; W is 1 at first, and as many as there are until there are `most`.
-    sums = torch.zeros(len(source), 1, dtype=model.table.weight.dtype, device=device)
-    units = torch.zeros(len(source), 1, 0, dtype=torch.int64, device=device)
-    state, last = model.start(source, source_mask), source.new_full((len(source),), start)
+    sums = torch.zeros(size, 1, dtype=model.table.weight.dtype, device=device)
+    units = torch.zeros(size, 1, 0, dtype=torch.int64, device=device)
     for length in range(1, config.max_len + 1):
         logits, state = model.step(last, state)
         (count, width), vocabulary = sums.shape, logits.shape[1]
