@@ -174,9 +174,8 @@ def measure_pairs(
     lengths = np.array([len(source) + len(target) for source, target in pairs], np.int32)
     total, most, units = Scores(), _DEV_BATCH, 0
     for indices in length_batches(lengths, most):
-        for part in np.array_split(
-            indices, max(1, math.ceil(len(indices) * int(lengths[indices].max()) * units / _DEV_LOGITS))
-        ):
+        wanted = math.ceil(len(indices) * int(lengths[indices].max()) * units / _DEV_LOGITS)
+        for part in np.array_split(indices, min(max(1, wanted), len(indices))):
             sources, targets = zip(*(pairs[i] for i in part), strict=True)
             batch, right = collate_pairs(sources, targets, pad=pad)
             logits = forward(batch).float()
