@@ -13,9 +13,11 @@ import pytest
 from mixling.data.documents import DocumentReader, PieceReader, WordReader
 from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, open_prepared, prepare
 from mixling.errors import ConfigError, DataError
-from mixling.text.encoder import SEPARATOR, TextConfig, TextEncoder, train_vocabulary
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import Units
 from mixling.text.pieces import PieceCoder
+from mixling.text.table import SEPARATOR
 
 DOCUMENTS = [f"Document  {n} has wordiness{n % 7}, and </s> unseenness" + " more" * (n % 5) for n in range(300)]
 CODER = PieceCoder.train(DOCUMENTS, size=100, sentinels=4)
