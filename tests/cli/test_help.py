@@ -20,11 +20,16 @@ FLAGS = {
     "train": {
         "files", "--out", "-o", "--dev", "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite", "--start", "--unlabelled", "--from",
+        "--resume", "--overwrite", "--start", "--unlabelled", "--from", "--source", "--target", "--kind", "--form",
+        "--prefix",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--dev", "--text", "--vocabulary", "--steps", "--epochs", "--time-budget",
-        "--seed", "--config", "--set", "--resume", "--overwrite",
+        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective",
+    },
+    "generate": {
+        "model", "inputs", "--out", "-o", "--format", "--of", "--source", "--beams", "--length-penalty", "--max-len",
+        "--echo", "--on-bad-row", "--batch-size",
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
@@ -32,7 +37,7 @@ FLAGS = {
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
-        "--on-bad-row", "--threads",
+        "--on-bad-row", "--threads", "--source", "--target", "--kind", "--of", "--bleu",
     },
     "show": {"model", "--json"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},

@@ -60,14 +60,9 @@ DevOption = Annotated[
 DevFractionOption = Annotated[
     float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
 ]
-TaskOption = Annotated[
-    str | None,
-    typer.Option(
-        "--task",
-        metavar="classification|multi_label|tagging|question_answering|text2text",
-        help="By default seen from the rows.",
-    ),
-]
+_TASKS, _SEEN = "classification|multi_label|tagging|question_answering", "By default seen from the rows."
+TaskOption = Annotated[str | None, typer.Option("--task", metavar=_TASKS, help=_SEEN)]
+AnyTaskOption = Annotated[str | None, typer.Option("--task", metavar=f"{_TASKS}|text2text", help=_SEEN)]
 ModelOption = Annotated[
     str | None,
     typer.Option("--model", metavar="NAME|FILE.toml", help="A model by name, or a file of one [by the data]."),

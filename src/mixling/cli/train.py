@@ -13,6 +13,7 @@ import typer
 
 from mixling.cli.folders import given_beside, refuse_file, refuse_old_run
 from mixling.cli.options import (
+    AnyTaskOption,
     ConfigOption,
     DevFractionOption,
     DevOption,
@@ -34,7 +35,6 @@ from mixling.cli.options import (
     SourceOption,
     StartOption,
     TargetOption,
-    TaskOption,
     TextOption,
     TextPairOption,
     TimeBudgetOption,
@@ -70,7 +70,7 @@ def train(
     kind: KindOption = None,
     form: FormOption = None,
     prefix: PrefixOption = None,
-    task: TaskOption = None,
+    task: AnyTaskOption = None,
     model: ModelOption = None,
     vocabulary: VocabularyOption = None,
     start: StartOption = None,
