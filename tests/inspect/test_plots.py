@@ -165,6 +165,7 @@ def test_layer_maps_have_a_column_a_layer_and_a_row_a_kind(tmp_path: Path, figur
     assert [(place.rowspan.start, place.colspan.start) for place in places] == [(0, 0), (1, 0), (1, 1), (2, 0)]
     for axes, item in zip(drawn, maps, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array().filled(np.nan), item.values)
+    assert all(tick == round(tick) for axes in drawn for tick in [*axes.get_xticks(), *axes.get_yticks()])
     assert drawn[0].images[0].get_clim() == (0.0, np.quantile(weights, 0.99))
     limit = np.quantile([0.0, 1.0, 2.0], 0.99)  # of signed weights the sizes count, and zero is in the middle
     assert drawn[3].images[0].get_clim() == (-limit, limit)

@@ -252,9 +252,13 @@ def spatial_filters(
 
 
 def _matrix(axes: Axes, values: np.ndarray) -> AxesImage:
+    from matplotlib.ticker import MaxNLocator
+
     signed = bool((values < 0).any())
     limit = float(np.nanquantile(np.abs(values), 0.99))
     axes.set_facecolor("0.85")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
     return axes.imshow(
         values,
         cmap="RdBu" if signed else "viridis",
