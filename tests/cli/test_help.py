@@ -27,13 +27,13 @@ FLAGS = {
         "files", "--out", "-o", "--model", "--dev", "--text", "--vocabulary", "--steps", "--epochs", "--time-budget",
         "--seed", "--config", "--set", "--resume", "--overwrite", "--objective",
     },
-    "generate": {
-        "model", "inputs", "--out", "-o", "--format", "--of", "--source", "--beams", "--length-penalty", "--max-len",
-        "--echo", "--on-bad-row", "--batch-size",
-    },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context",
+    },
+    "generate": {
+        "model", "inputs", "--out", "-o", "--format", "--of", "--source", "--beams", "--length-penalty", "--max-len",
+        "--echo", "--on-bad-row", "--batch-size",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",

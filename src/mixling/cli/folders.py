@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from mixling.config import Config
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
     from mixling.cli.progress import TrainingProgress
+    from mixling.config import Config
 
-C = TypeVar("C", bound=Config)
+C = TypeVar("C", bound="Config")
 R = TypeVar("R")
 
 

@@ -92,6 +92,7 @@ def train(
 
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """
+    refuse_file(out)
     if is_text_to_text(context.params):
         train_pairs(context)
         return
