@@ -6,12 +6,19 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+from torch import Tensor
+
 from mixling.data.batches import Batch, collate
+from mixling.data.pair_batches import pad_sources
 from mixling.errors import ConfigError, ModelFileError
-from mixling.inspect.weights import Inspected, of_model
+from mixling.inspect.weights import Inspected, of_encoder_decoder, of_model
 from mixling.runs.config import CONFIG_FILE
 from mixling.runs.folder import load_model
-from mixling.runs.pretrained import KIND, load_pretraining
+from mixling.runs.generator import TextGenerator
+from mixling.runs.pair_config import KIND as TEXT_TO_TEXT
+from mixling.runs.pretrained import KIND as PRETRAINING
+from mixling.runs.pretrained import load_pretraining
 from mixling.text.encoder import Text, TextEncoder
 
 _BATCH = 8  # texts; each layer's weights of all of them are held at a time
@@ -37,8 +44,31 @@ def _pretrained(folder: Path, texts: Sequence[Text]) -> Inspected:
     return of_model(model, _batches(encoder, texts))
 
 
+def _writing(folder: Path, texts: Sequence[Text]) -> Inspected:
+    """The decoder reads what the model itself writes for the texts."""
+    generator = TextGenerator(folder)
+    prefix = generator.task().prefix if len(generator.tasks) == 1 else ""
+    coder, most = generator.coder, generator.config.max_target_len - 1
+
+    def batches() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        for first in range(0, len(texts), _BATCH):
+            sources = generator.encode([prefix + str(text) for text in texts[first : first + _BATCH]], cut=True)
+            answers = coder.encode_many([written.text for written in generator.answers(sources)])
+            source, mask = pad_sources(sources, pad=coder.pad_id)
+            target, target_mask = pad_sources(
+                [np.array([coder.pad_id, *units[:most]]) for units in answers], pad=coder.pad_id
+            )
+            yield source, mask, target, target_mask
+
+    return of_encoder_decoder(generator.model, batches())
+
+
 # A folder's kind, as its config.json says it, decides here and nowhere else.
-_LOADERS: dict[str, Callable[[Path, Sequence[Text]], Inspected]] = {"training": _trained, KIND: _pretrained}
+_LOADERS: dict[str, Callable[[Path, Sequence[Text]], Inspected]] = {
+    "training": _trained,
+    PRETRAINING: _pretrained,
+    TEXT_TO_TEXT: _writing,
+}
 
 
 def _kind(folder: Path) -> str:

@@ -47,7 +47,7 @@ class PiecesConfig(Config):
     """The vocabulary of a model that writes text."""
 
     vocabulary: str | None = Field(None, description="a .model, a tokenizer.json or a name on the hub; None: trained")
-    size: int | None = Field(None, ge=100, description="of one that is trained; None: by the texts")
+    size: int | None = Field(None, ge=100, description="of one that is trained, without sentinels; None: by the texts")
     sentinels: int = Field(100, ge=0, description="how many spans of a text can be taken out, where any are")
 
 

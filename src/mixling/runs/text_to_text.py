@@ -201,7 +201,8 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
         if config.corpus is not None:
             yield from sample_documents(config.corpus)
 
-    return PieceCoder.train(texts(), size=config.pieces.size, sentinels=sentinels)
+    size = None if config.pieces.size is None else config.pieces.size + sentinels
+    return PieceCoder.train(texts(), size=size, sentinels=sentinels)
 
 
 def _pair_parts(
