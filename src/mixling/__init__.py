@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mixling.estimators import TextClassifier, TokenLabeller
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
+    from mixling.runs.generator import TextGenerator
     from mixling.runtime.predictor import Predictor
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
@@ -31,6 +32,7 @@ _HOMES = {
     "PRESETS": "models.presets",
     "model_config": "models.presets",
     "Predictor": "runtime.predictor",
+    "TextGenerator": "runs.generator",
     "TextConfig": "text.config",
     "TextEncoder": "text.encoder",
     "Prediction": "text.predictions",
@@ -53,6 +55,7 @@ __all__ = [
     "TextClassifier",
     "TextConfig",
     "TextEncoder",
+    "TextGenerator",
     "TokenLabeller",
     "UserError",
     "__version__",

@@ -232,6 +232,12 @@ def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path
     done = call("generate", tmp_path / "run", "un " * 30)
     assert done.code == 2
     assert "has 31 pieces, the model reads at most 12" in done.err
+    picture = tmp_path / "maps.png"
+    done = call("inspect", tmp_path / "run", "--maps", "un deux", "six", "-o", picture)
+    assert done.code == 0, done.err
+    assert "encoder softmax(H) of 1 layer" in done.out
+    assert "decoder cross" in done.out
+    assert picture.read_bytes().startswith(b"\x89PNG")
     done = call("generate", tmp_path / "run", "un", "--max-len", 99)
     assert "max_len: got 99, the model is built for targets of at most 12 tokens" in done.err
 
