@@ -50,7 +50,7 @@ def generate(
     on_bad_row: Annotated[
         str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
     ] = "error",
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 64,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 128,
 ) -> None:
     """Write text with a saved model.
 

@@ -172,7 +172,8 @@ def _writer_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         *_stacks(model),
     ]
     dev: dict[str, Any] = facts.get("dev", {})
-    lines += [("dev" if len(dev) == 1 else f"dev {name}", _dev(values)) for name, values in dev.items()]
+    for name, values in dev.items():
+        lines.append(("dev" if len(dev) == 1 else f"dev {name}", _dev(values | values["measures"])))
     if "held_out" in facts:
         lines.append(("held out", _dev(facts["held_out"])))
     if "best" in facts:

@@ -84,7 +84,7 @@ class TextGenerator:
         return self.tasks[name]
 
     def generate(
-        self, texts: Sequence[str], *, config: GenerationConfig | None = None, batch_size: int = 64
+        self, texts: Sequence[str], *, config: GenerationConfig | None = None, batch_size: int = 128
     ) -> list[Written]:
         """What the model writes for each text, as it was trained to read it, prefix included.
 
@@ -120,7 +120,7 @@ class TextGenerator:
         return ""
 
     def answers(
-        self, sources: Sequence[Pieces], *, config: GenerationConfig | None = None, batch_size: int = 64
+        self, sources: Sequence[Pieces], *, config: GenerationConfig | None = None, batch_size: int = 128
     ) -> list[Written]:
         """As `generate`, for what `encode` gave."""
         config = config or self.generation

@@ -70,8 +70,13 @@ def encode_pairs(
     model: EncoderDecoderConfig,
     task: PairTaskConfig,
     say: Callable[[str], None],
+    *,
+    number: int,
 ) -> tuple[list[tuple[Pieces, Pieces]], list[Pair]]:
     """Sources and targets as pieces, each with its end piece, and the pairs that they are of.
+
+    Args:
+        number: the task's among those of the run.
 
     Raises:
         DataError: a text is longer than the model allows, unless such rows are skipped; it says which is the longest.
@@ -109,7 +114,7 @@ def encode_pairs(
             continue
         remedy = f"--set model.max_{name}_len={size} makes room for all"
         if name == "source":
-            remedy += "; a task with `cut = true` cuts sources"
+            remedy += f", --set tasks.{number}.cut=true cuts them"
         message = f"{got}; the longest, here, has {size}; {remedy}; --on-bad-row skip leaves such rows out"
         raise DataError(message, path=longest.path, line=longest.line)
     if not out:

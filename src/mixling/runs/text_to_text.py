@@ -146,12 +146,17 @@ def measure_task(
 ) -> tuple[TextMetrics, list[str]]:
     """How good a saved model's answers are, and the answers.
 
-    A source that the model cannot read whole is answered by nothing, which is wrong.
+    A source that the model cannot read whole is answered by nothing, which is wrong. Without BLEU no answer is sought
+    beyond the longest right one: no measure could tell it from another wrong one.
     """
+    config = generator.generation
+    if not bleu:
+        longest = max(map(len, generator.encode([text for pair in pairs for text in pair.right])))
+        config = config.model_copy(update={"max_len": min(config.max_len, longest + 1)})
     sources = generator.encode([pair.source for pair in pairs], cut=cut)
     readable = [i for i, source in enumerate(sources) if not generator.fault(source)]
     answers = [""] * len(pairs)
-    for i, written in zip(readable, generator.answers([sources[i] for i in readable]), strict=True):
+    for i, written in zip(readable, generator.answers([sources[i] for i in readable], config=config), strict=True):
         answers[i] = written.text
     return text_report(answers, pairs, form=form, bleu=bleu), answers
 
@@ -209,9 +214,9 @@ def _pair_parts(
     config: PairRunConfig, rows: Sequence[TaskRows], coder: PieceCoder, say: Callable[[str], None]
 ) -> list[Part]:
     parts: list[Part] = []
-    for task in rows:
-        train, kept = encode_pairs(task.train, coder, config.model, task.config, say)
-        dev, _ = encode_pairs(task.dev, coder, config.model, task.config, say)
+    for number, task in enumerate(rows):
+        train, kept = encode_pairs(task.train, coder, config.model, task.config, say, number=number)
+        dev, _ = encode_pairs(task.dev, coder, config.model, task.config, say, number=number)
         parts.append(PairPart(name=task.config.name, train=train, dev=dev, places=kept))
     return parts
 
