@@ -12,6 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mixling.data.pairs import PairColumns, read_pairs
+from mixling.data.rows import OnBadRow
+from mixling.runs.generator import TextGenerator
+from mixling.runs.text_to_text import told_whole
+
 Call = Callable[..., Any]
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "six": "six"}
 SMALL = tuple(
@@ -94,6 +99,9 @@ def test_it_is_measured_on_other_rows_and_by_groups(call: Call, trained: Path, o
     rows = pairs(40, 1)
     right = [answer == row["target"] for answer, row in zip(measures["answers"], rows, strict=True)]
     assert measures["exact_match"] == np.mean(right)
+    assert 0 < sum(right) < len(right)
+    read = read_pairs([other], columns=PairColumns(), on_bad_row=OnBadRow("error"))
+    assert told_whole(TextGenerator(trained), list(read)) == right
     for kind in ("one", "more"):
         own = [hit for hit, row in zip(right, rows, strict=True) if row["kind"] == kind]
         assert {"kind": kind, "n": len(own), "exact_match": np.mean(own)} in measures["kinds"]

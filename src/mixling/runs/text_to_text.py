@@ -12,7 +12,9 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
+from torch import Tensor
 
+from mixling.data.batches import Inputs
 from mixling.data.documents import PieceReader
 from mixling.data.pairs import Pair
 from mixling.data.prepared import Prepared, is_prepared, open_prepared, prepare, sample_documents
@@ -36,7 +38,7 @@ from mixling.text.pieces import PieceCoder
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
-from mixling.training.pairs import PairData, PairPart, Part
+from mixling.training.pairs import PairData, PairPart, Part, measure_pairs
 from mixling.training.spans import SpanPart
 from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
@@ -159,6 +161,24 @@ def measure_task(
     for i, written in zip(readable, generator.answers([sources[i] for i in readable], config=config), strict=True):
         answers[i] = written.text
     return text_report(answers, pairs, form=form, bleu=bleu), answers
+
+
+def told_whole(generator: TextGenerator, pairs: Sequence[Pair]) -> list[bool]:
+    """Which pairs greedy search would answer with their target's pieces, without a search: see `PairData`.
+
+    Much faster than to write the answers of many long targets. What the model cannot read or write whole is not told.
+    """
+    sources = generator.encode([pair.source for pair in pairs])
+    targets = generator.encode([pair.right[0] for pair in pairs])
+    most = generator.generation.max_len
+    known = [i for i in range(len(pairs)) if not generator.fault(sources[i]) and len(targets[i]) <= most]
+
+    def forward(batch: Inputs) -> Tensor:
+        return generator.model(*batch.to(generator.device).arguments)
+
+    scores = measure_pairs([(sources[i], targets[i]) for i in known], forward, TextToText(), pad=generator.coder.pad_id)
+    whole = {known[number] for number in scores.exact}
+    return [i in whole for i in range(len(pairs))]
 
 
 def load_weights(model: EncoderDecoder, folder: Path) -> None:

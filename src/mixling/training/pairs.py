@@ -140,13 +140,13 @@ class PairData(TrainingData):
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Sums over pairs, whose right pieces stood before each that was told."""
+    """Sums over pairs, whose right pieces stood before each that was told; `exact` numbers those told whole."""
 
     pairs: int = 0
     pieces: int = 0
     loss: float = 0.0
     hits: int = 0
-    exact: int = 0
+    exact: tuple[int, ...] = ()
 
     def __add__(self, other: Scores) -> Scores:
         return Scores(**{name: getattr(self, name) + getattr(other, name) for name in vars(self)})
@@ -154,7 +154,7 @@ class Scores:
     @property
     def exact_match(self) -> float:
         """The part of the pairs of which every piece was told."""
-        return self.exact / max(self.pairs, 1)
+        return len(self.exact) / max(self.pairs, 1)
 
     def numbers(self) -> dict[str, float]:
         """Perplexity and accuracy of pieces, and exact match."""
@@ -182,11 +182,12 @@ def measure_pairs(
             units, right = logits.shape[-1], right.to(logits.device)
             loss, count = objective.loss(logits, right, None)
             hit = logits.argmax(-1) == right
+            whole = (hit | (right == NO_TARGET)).all(1).cpu().numpy()
             total += Scores(
                 pairs=len(part),
                 pieces=int(count),
                 loss=float(loss),
                 hits=int(hit.sum()),
-                exact=int((hit | (right == NO_TARGET)).all(1).sum()),
+                exact=tuple(part[whole].tolist()),
             )
     return total
