@@ -14,6 +14,7 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
+from mixling.mixers import attention
 from mixling.mixers.attention import Attention, AttentionConfig
 from mixling.mixers.base import mixer_config
 from mixling.mixers.positions import RelativeBias, RelativePositions
@@ -319,7 +320,8 @@ def test_steps_keep_keys_and_values_and_cross_steps_the_context() -> None:
     state = mixer.start(x[:, 0])
     for now in range(3):
         _, state = mixer.step(x[:, now], state)
-    assert {key: tuple(value.shape) for key, value in state.items()} == {"keys": (2, 2, 3, 3), "values": (2, 2, 3, 3)}
+    held = {"keys": (2, 2, 0, 3), "values": (2, 2, 0, 3), "new_keys": (2, 2, 3, 3), "new_values": (2, 2, 3, 3)}
+    assert {key: tuple(value.shape) for key, value in state.items()} == held
     context, _ = drawn([5, 5], seed=2)
     start = built().start(x[:, 0], context)
     _, state = built().step(x[:, 0], start)
@@ -408,3 +410,22 @@ def test_biases_may_begin_with_near_keys(num_buckets: int | None, causal: bool) 
         assert torch.isfinite(bias.weight).all()
     with torch.device("meta"):  # counts are made there
         RelativeBias(positions, num_heads=4, max_len=MAX_LEN, causal=causal)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("scale", [False, True])
+def test_steps_are_the_parallel_form_however_the_keys_are_held(
+    monkeypatch: pytest.MonkeyPatch, relative: bool, scale: bool
+) -> None:
+    monkeypatch.setattr(attention, "_NEW", 3)
+    monkeypatch.setattr(attention, "_NEW_NUMBERS", 0)
+    mixer = built(causal=True, scale=scale, positions=T5_POSITIONS if relative else None)
+    x = torch.randn(3, 8, DIM, dtype=torch.float64)
+    wanted = mixer(x, torch.ones(3, 8, dtype=torch.bool))
+    state, held = mixer.start(x[:, 0]), set()
+    for place in range(8):
+        y, state = mixer.step(x[:, place], state)
+        torch.testing.assert_close(y, wanted[:, place])
+        held.add((state["keys"].shape[2], state["new_keys"].shape[2]))
+        state = {name: value.index_select(0, torch.arange(3)) for name, value in state.items()}
+    assert {(0, 1), (3, 0), (3, 2), (6, 2)} <= held

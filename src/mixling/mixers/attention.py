@@ -14,6 +14,10 @@ from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, real
 from mixling.mixers.positions import RelativeBias, RelativePositions, shared_positions
 
+# Steps hold the keys of the last positions apart, so that not all are copied at each: at least `_NEW` positions, and
+# more where they have fewer than `_NEW_NUMBERS` numbers, which are copied in no time.
+_NEW, _NEW_NUMBERS = 32, 1 << 16
+
 
 class Attention(Mixer):
     """Y = concat_h(softmax(Q_h K_h^T / sqrt(E) + B_h) V_h) W_o, with Q = X W_q, K = C W_k, V = C W_v.
@@ -94,7 +98,7 @@ class Attention(Mixer):
         if context is None:
             assert self.causal, "steps are of causal mixing, or of cross mixing"
             empty = like.new_zeros(like.shape[0], self.num_heads, 0, self.head_dim)
-            return {"keys": empty, "values": empty}
+            return dict.fromkeys(("keys", "values", "new_keys", "new_values"), empty)
         assert self.relative is None, "cross mixing knows no distances"
         if context_mask is None:
             context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
@@ -102,17 +106,29 @@ class Attention(Mixer):
         return {"keys": keys, "values": values, "added": _hidden(context_mask[:, None, None], keys.new_zeros(()))}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
-        query, added = self._head(self.query(x)), state.get("added")
+        query = self._head(self.query(x))
+        if "added" in state:
+            mixed = self._attend(query, state["keys"], state["values"], state["added"])
+            return self.out(mixed.flatten(1)), state
         keys, values = state["keys"], state["values"]
-        if added is None:
-            position = keys.shape[2]
-            self.check_length(position + 1)
-            keys = torch.cat([keys, self._head(self.key(x))], 2)
-            values = torch.cat([values, self._head(self.value(x))], 2)
-            state = {"keys": keys, "values": values}
-            if self.relative is not None:
-                added = self.relative(1, position + 1, start=position)[None].to(query.dtype)
-        return self.out(self._attend(query, keys, values, added).flatten(1)), state
+        position = keys.shape[2] + state["new_keys"].shape[2]
+        self.check_length(position + 1)
+        new_keys = torch.cat([state["new_keys"], self._head(self.key(x))], 2)
+        new_values = torch.cat([state["new_values"], self._head(self.value(x))], 2)
+        added = query.new_zeros(())
+        if self.relative is not None:
+            added = self.relative(1, position + 1, start=position)[None].to(query.dtype)
+        if keys.shape[2]:
+            scores = torch.cat([query @ keys.mT, query @ new_keys.mT], -1) * self.scale + added
+            shares = scores.softmax(-1).split([keys.shape[2], new_keys.shape[2]], -1)
+            mixed = shares[0] @ values + shares[1] @ new_values
+        else:
+            mixed = self._attend(query, new_keys, new_values, added if added.ndim else None)
+        if new_keys.shape[2] >= max(_NEW, _NEW_NUMBERS // new_keys[:, :, 0].numel()):
+            keys, values = torch.cat([keys, new_keys], 2), torch.cat([values, new_values], 2)
+            new_keys, new_values = new_keys[:, :, :0], new_values[:, :, :0]
+        state = {"keys": keys, "values": values, "new_keys": new_keys, "new_values": new_values}
+        return self.out(mixed.flatten(1)), state
 
     def _read(
         self,
