@@ -22,6 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import mixling.mixers
 from mixling.config import parse
 from mixling.errors import ConfigError
+from mixling.mixers import base
 from mixling.mixers.base import Mixer, MixerConfig, config_class, mixer_config, mixer_types
 
 from .from_weights import FROM_WEIGHTS, NOT_NORMALISED
@@ -202,9 +203,13 @@ def test_the_causal_form_keeps_to_padding_too(name: str) -> None:
 
 
 @every_mixer
-def test_steps_give_what_the_causal_form_gives(name: str) -> None:
+@pytest.mark.parametrize("apart", [2, 32])
+def test_steps_give_what_the_causal_form_gives(monkeypatch: pytest.MonkeyPatch, name: str, apart: int) -> None:
+    """However many of the last positions are held apart."""
     if not config(name).supports_causal:
         return
+    monkeypatch.setattr(base, "_NEW", apart)
+    monkeypatch.setattr(base, "_NEW_NUMBERS", 0)
     mixer = built(name, causal=True)
     x, mask = batch([MAX_LEN, MAX_LEN])
     state = mixer.start(x[:, 0])

@@ -14,7 +14,7 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
-from mixling.mixers import attention
+from mixling.mixers import base
 from mixling.mixers.attention import Attention, AttentionConfig
 from mixling.mixers.base import mixer_config
 from mixling.mixers.positions import RelativeBias, RelativePositions
@@ -417,8 +417,8 @@ def test_biases_may_begin_with_near_keys(num_buckets: int | None, causal: bool) 
 def test_steps_are_the_parallel_form_however_the_keys_are_held(
     monkeypatch: pytest.MonkeyPatch, relative: bool, scale: bool
 ) -> None:
-    monkeypatch.setattr(attention, "_NEW", 3)
-    monkeypatch.setattr(attention, "_NEW_NUMBERS", 0)
+    monkeypatch.setattr(base, "_NEW", 3)
+    monkeypatch.setattr(base, "_NEW_NUMBERS", 0)
     mixer = built(causal=True, scale=scale, positions=T5_POSITIONS if relative else None)
     x = torch.randn(3, 8, DIM, dtype=torch.float64)
     wanted = mixer(x, torch.ones(3, 8, dtype=torch.bool))

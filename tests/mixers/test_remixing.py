@@ -239,7 +239,7 @@ def test_a_state_can_be_stepped_from_twice_and_its_rows_picked() -> None:
     once, _ = mixer.step(x[:, 3], state)
     again, _ = mixer.step(x[:, 3].flip(0), {key: value.flip(0) for key, value in state.items()})
     torch.testing.assert_close(again.flip(0), once, rtol=0, atol=1e-12)
-    assert state["inner"].shape == (2, 3, DIM)
+    assert state["new_inner"].shape == (2, 3, DIM)
 
 
 def test_mistakes_in_the_configuration_are_named() -> None:

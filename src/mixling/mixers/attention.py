@@ -11,12 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, real
+from mixling.mixers.base import Mixer, MixerConfig, State, appended, real
 from mixling.mixers.positions import RelativeBias, RelativePositions, shared_positions
-
-# Steps hold the keys of the last positions apart, so that not all are copied at each: at least `_NEW` positions, and
-# more where they have fewer than `_NEW_NUMBERS` numbers, which are copied in no time.
-_NEW, _NEW_NUMBERS = 32, 1 << 16
 
 
 class Attention(Mixer):
@@ -110,11 +106,11 @@ class Attention(Mixer):
         if "added" in state:
             mixed = self._attend(query, state["keys"], state["values"], state["added"])
             return self.out(mixed.flatten(1)), state
-        keys, values = state["keys"], state["values"]
-        position = keys.shape[2] + state["new_keys"].shape[2]
+        position = state["keys"].shape[2] + state["new_keys"].shape[2]
         self.check_length(position + 1)
-        new_keys = torch.cat([state["new_keys"], self._head(self.key(x))], 2)
-        new_values = torch.cat([state["new_values"], self._head(self.value(x))], 2)
+        keys, new_keys = appended(state["keys"], state["new_keys"], self._head(self.key(x)), 2)
+        values, new_values = appended(state["values"], state["new_values"], self._head(self.value(x)), 2)
+        state = {"keys": keys, "values": values, "new_keys": new_keys, "new_values": new_values}
         added = query.new_zeros(())
         if self.relative is not None:
             added = self.relative(1, position + 1, start=position)[None].to(query.dtype)
@@ -124,10 +120,6 @@ class Attention(Mixer):
             mixed = shares[0] @ values + shares[1] @ new_values
         else:
             mixed = self._attend(query, new_keys, new_values, added if added.ndim else None)
-        if new_keys.shape[2] >= max(_NEW, _NEW_NUMBERS // new_keys[:, :, 0].numel()):
-            keys, values = torch.cat([keys, new_keys], 2), torch.cat([values, new_values], 2)
-            new_keys, new_values = new_keys[:, :, :0], new_values[:, :, :0]
-        state = {"keys": keys, "values": values, "new_keys": new_keys, "new_values": new_values}
         return self.out(mixed.flatten(1)), state
 
     def _read(

@@ -20,6 +20,24 @@ State = dict[str, Tensor]
 
 _NOT_MIXERS = ("base", "positions")
 
+# Steps hold their last positions apart from the earlier ones, so that not all are copied at each: at least `_NEW`, and
+# more where they have fewer than `_NEW_NUMBERS` numbers, which are copied in no time.
+_NEW, _NEW_NUMBERS = 32, 1 << 16
+
+
+def appended(past: Tensor, new: Tensor, item: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """What a step remembers, as earlier positions and last ones, with one more among the last.
+
+    Where these are many they join the others, and there are no last ones.
+    """
+    new = torch.cat([new, item], dim)
+    count = new.shape[dim]
+    if count < max(_NEW, _NEW_NUMBERS * count // max(new.numel(), 1)):
+        return past, new
+    return torch.cat([past, new], dim), new.new_zeros(
+        [0 if axis == dim else size for axis, size in enumerate(new.shape)]
+    )
+
 
 class Mixer(nn.Module, ABC):
     """A token mixer: every output position may depend on every real input position.

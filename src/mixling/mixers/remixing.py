@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.mixers.base import Mixer, MixerConfig, State, real
+from mixling.mixers.base import Mixer, MixerConfig, State, appended, real
 
 LearnedAlpha = Literal["scalar", "vector", "gated"]
 
@@ -107,16 +107,17 @@ class Remixing(Mixer):
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> State:
         assert self.causal, "steps are of causal mixing"
-        return {"inner": like.new_zeros(like.shape[0], 0, self.inner_dim)}
+        return dict.fromkeys(("inner", "new_inner"), like.new_zeros(like.shape[0], 0, self.inner_dim))
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
         # Each row of H weighs the past in its own way, so all of X' is kept: (B, positions so far, E).
         inner = self._inner(x)
-        history = torch.cat([state["inner"], inner[:, None]], dim=1)
-        length = history.shape[1]
+        past, new = appended(state["inner"], state["new_inner"], inner[:, None], 1)
+        length = past.shape[1] + new.shape[1]
         self.check_length(length)
         weights = self._weights(self.scores[length - 1, :length])
-        return self._compose(x, inner, weights @ history), {"inner": history}
+        mixed = weights[: past.shape[1]] @ past + weights[past.shape[1] :] @ new
+        return self._compose(x, inner, mixed), {"inner": past, "new_inner": new}
 
     def _weights(self, scores: Float[Tensor, "... N"]) -> Float[Tensor, "... N"]:
         return F.dropout(scores.softmax(dim=-1), self.dropout, self.training)
