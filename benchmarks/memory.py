@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=2 python benchmarks/memory.py ../shared/data/cogs/train.jsonl.gz
 
-Each model is trained for a few steps of the longest rows' batch size, measured and saved as by a user, and its process
-tells the most memory that it ever had (libraries, rows and all). Written to benchmarks/results/memory.json.
+Each model is trained for a few steps on the longest rows, measured and saved as by a user, and its process tells the
+most memory that it ever had (libraries, rows and all). Written to benchmarks/results/memory.json.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import tempfile
 from pathlib import Path
 
 from mixling.cost.provenance import provenance
+from mixling.data.pairs import PairColumns, read_pairs
+from mixling.data.rows import OnBadRow
 from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 from mixling.storage import write_json
 
@@ -49,8 +51,14 @@ def main() -> None:
     made = provenance(seed=0)
     found = {}
     with tempfile.TemporaryDirectory() as folder:
+        pairs = read_pairs([options.rows], columns=PairColumns(), on_bad_row=OnBadRow("error"))
+        longest = sorted(pairs, key=lambda pair: -len(pair.source + str(pair.target)))[
+            : options.batch_size * options.steps
+        ]
+        rows = Path(folder) / "rows.jsonl"
+        rows.write_text("".join(json.dumps({"source": p.source, "target": p.target}) + "\n" for p in longest), "utf-8")
         for model in options.models:
-            found[model] = train(options.rows, model, options.batch_size, options.steps, Path(folder))
+            found[model] = train(rows, model, options.batch_size, options.steps, Path(folder))
             print(f"| {model} | {found[model]['parameters']:,} | {found[model]['gigabytes']:.2f} GB |", flush=True)
     settings = {"rows": options.rows.name, "batch_size": options.batch_size, "steps": options.steps, "limit": LIMIT}
     write_json(options.out, {**made, "settings": settings, "models": found})
