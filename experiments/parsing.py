@@ -38,7 +38,8 @@ from mixling.models.seq2seq_presets import Family, Shape, hypermixer, mixer, rem
 from mixling.runs.config import RUN_FILE, is_finished
 from mixling.runs.generator import TextGenerator
 from mixling.runs.pair_config import RECIPE, PairRunConfig, PairTaskConfig
-from mixling.runs.text_to_text import fit_pairs, told_whole
+from mixling.runs.text_to_text import fit_pairs
+from mixling.runs.written import told_whole
 from mixling.storage import write_json
 
 

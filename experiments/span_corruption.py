@@ -33,7 +33,8 @@ from mixling.models.encoder_decoder import EncoderDecoderConfig
 from mixling.runs.config import RUN_FILE, is_finished
 from mixling.runs.generator import TextGenerator
 from mixling.runs.pair_config import RECIPE, PairRunConfig
-from mixling.runs.text_to_text import fit_pairs, measure_task
+from mixling.runs.text_to_text import fit_pairs
+from mixling.runs.written import measure_task
 from mixling.storage import write_json
 
 PIECES, SENTINELS = 8000, 100

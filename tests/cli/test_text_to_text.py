@@ -15,7 +15,7 @@ import pytest
 from mixling.data.pairs import PairColumns, read_pairs
 from mixling.data.rows import OnBadRow
 from mixling.runs.generator import TextGenerator
-from mixling.runs.text_to_text import told_whole
+from mixling.runs.written import told_whole
 
 Call = Callable[..., Any]
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "six": "six"}
@@ -140,6 +140,12 @@ def test_span_corruption_then_a_task(call: Call, tmp_path: Path) -> None:
     assert done.out.startswith("held-out: perplexity ")
     assert not (tmp_path / "pre" / "corpus").exists()
     assert "span corruption" in call("show", tmp_path / "pre").out
+    measured = call("evaluate", tmp_path / "pre", tmp_path / "text.txt", "-o", tmp_path / "measures.json")
+    assert measured.code == 0, measured.err
+    held_out = json.loads((tmp_path / "pre" / "metrics.json").read_text())["held_out"]["perplexity"]
+    measures = json.loads((tmp_path / "measures.json").read_text())
+    assert measures["perplexity"] == pytest.approx(held_out, rel=0.1)  # the same kind of text, more of it
+    assert measures["tokens"] > 2000
     rows = write(tmp_path / "rows.jsonl", pairs(60, 0))
     longer = ("--set", "model.max_source_len=40", "--set", "model.max_target_len=40")  # attention does not mind
     done = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "run", *longer, *QUICK)

@@ -64,6 +64,8 @@ def data(tmp_path: Path) -> Path:
         for _ in range(90):
             words = [str(word) for word in rng.choice(WORDS, size=int(rng.integers(1, 5)))]
             file.write(json.dumps({"source": " ".join(words), "target": " ".join(reversed(words))}) + "\n")
+    with (tmp_path / "text.jsonl").open("w") as file:
+        file.writelines(json.dumps({"source": f"word{i}", "target": f"wort{i}"}) + "\n" for i in range(30))
     with (tmp_path / "text.txt").open("w") as file:
         file.writelines(" ".join(rng.choice(WORDS, size=20)) + "\n" for _ in range(100))
     return tmp_path
@@ -165,6 +167,12 @@ def test_what_does_not_fit_is_refused(data: Path) -> None:
         fit_pairs(config(data, tasks=[{"train": [str(data / "gone.jsonl")]}]), folder=data / "other")
     with pytest.raises(ConfigError, match="sentinels"):
         fit_pairs(config(data, text=True, pieces={"sentinels": 0}), folder=data / "other")
+    fit_pairs(config(data, pieces={"size": 120}, tasks=[{"train": [str(data / "text.jsonl")]}]), folder=data / "other")
+    pieces = (data / "run" / "tokenizer.json").read_text()
+    (data / "run" / "tokenizer.json").write_text((data / "other" / "tokenizer.json").read_text())
+    with pytest.raises(ModelFileError, match=r"pieces, the model was trained with \d+; put back the file"):
+        TextGenerator(data / "run")
+    (data / "run" / "tokenizer.json").write_text(pieces)
     (data / "run" / "model.safetensors").write_bytes(b"broken")
     with pytest.raises(ModelFileError, match="is not a complete run folder"):
         TextGenerator(data / "run")

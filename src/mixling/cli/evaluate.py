@@ -64,7 +64,7 @@ def evaluate(
     perplexity on unlabelled text is measured, and of a model that writes text its answers, with torch.
     """
     from mixling.cli.rows import columns_for
-    from mixling.cli.show import is_pretraining
+    from mixling.cli.show import is_pretraining, reads_text
     from mixling.cli.text_to_text import measure_written, writes_text
     from mixling.data.examples import read_examples
     from mixling.data.rows import OnBadRow
@@ -74,10 +74,12 @@ def evaluate(
 
     if "-" in files:
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
-    if is_pretraining(model):
+    if reads_text(model):
         from mixling.runs.pretrained import evaluate_text
+        from mixling.runs.written import evaluate_spans
 
-        measures = evaluate_text(model, files, text=text or "text")
+        perplexity_of = evaluate_text if is_pretraining(model) else evaluate_spans
+        measures = perplexity_of(model, files, text=text or "text")
         put(f"perplexity {measures['perplexity']:.3f}, accuracy {measures['accuracy']:.4f} on hidden tokens, ")
         put(f"{measures['tokens']:,.0f} tokens\n")
         if out is not None:

@@ -75,6 +75,13 @@ def is_pretraining(model: str) -> bool:
     return kind_of(model) == "pretraining"
 
 
+def reads_text(model: str) -> bool:
+    """Whether it is the folder of a finished `mixling pretrain`, of any objective, whose model has no task yet."""
+    if is_pretraining(model):
+        return True
+    return kind_of(model) == "text to text" and not _read(Path(model) / "config.json", lambda saved: None)["tasks"]
+
+
 def _describe_pretraining(folder: Path) -> dict[str, Any]:
     saved = _read(folder / "config.json", lambda saved: (_body(saved["model"]), saved["parameters"]))
     measures = _read(folder / "metrics.json", lambda saved: (_dev(saved["dev"]), _best(saved["best"])))

@@ -81,7 +81,7 @@ def measure_written(
     """
     from mixling.data.pairs import read_pairs
     from mixling.runs.generator import TextGenerator
-    from mixling.runs.text_to_text import measure_task
+    from mixling.runs.written import measure_task
 
     generator = TextGenerator(model)
     task = generator.task(of)

@@ -61,8 +61,14 @@ class TextGenerator:
                 str(values["name"]): parse(PairTaskConfig, values, where=where) for values in self.saved["tasks"]
             }
             self.coder = PieceCoder.load(str(Path(folder) / Path(str(self.saved["vocabulary"])).name))
+            weights = load_file(Path(folder) / WEIGHTS_FILE)
+            if len(weights["table.weight"]) != len(self.coder):
+                raise ValueError(
+                    f"{self.saved['vocabulary']} has {len(self.coder):,} pieces, the model was trained with "
+                    f"{len(weights['table.weight']):,}; put back the file of its run"
+                )
             self.model: EncoderDecoder = build_encoder_decoder(self.config, num_units=len(self.coder))
-            self.model.load_state_dict(load_file(Path(folder) / WEIGHTS_FILE))
+            self.model.load_state_dict(weights)
         except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError, ValidationError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None

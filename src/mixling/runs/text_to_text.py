@@ -12,11 +12,8 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
-from torch import Tensor
 
-from mixling.data.batches import Inputs
 from mixling.data.documents import PieceReader
-from mixling.data.pairs import Pair
 from mixling.data.prepared import Prepared, is_prepared, open_prepared, prepare, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
@@ -30,15 +27,16 @@ from mixling.runs.pair_config import KIND, SPANS, PairRunConfig
 from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
 from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
 from mixling.runs.pretrain import CORPUS_FOLDER
+from mixling.runs.written import measure_task
 from mixling.storage import remove, remove_leftovers, write_atomic, write_json
-from mixling.tasks.text_metrics import TextMetrics, text_report
+from mixling.tasks.text_metrics import TextMetrics
 from mixling.tasks.text_to_text import TextToText
 from mixling.text.pieces import FILE as PIECES_FILE
 from mixling.text.pieces import PieceCoder
 from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
-from mixling.training.pairs import PairData, PairPart, Part, measure_pairs
+from mixling.training.pairs import PairData, PairPart, Part
 from mixling.training.spans import SpanPart
 from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
@@ -143,44 +141,6 @@ def tidy(config: PairRunConfig, folder: Path) -> None:
     remove(folder / CHECKPOINT)
 
 
-def measure_task(
-    generator: TextGenerator, pairs: Sequence[Pair], *, form: str | None, cut: bool, bleu: bool = False
-) -> tuple[TextMetrics, list[str]]:
-    """How good a saved model's answers are, and the answers.
-
-    A source that the model cannot read whole is answered by nothing, which is wrong. Without BLEU no answer is sought
-    beyond the longest right one: no measure could tell it from another wrong one.
-    """
-    config = generator.generation
-    if not bleu:
-        longest = max(map(len, generator.encode([text for pair in pairs for text in pair.right])))
-        config = config.model_copy(update={"max_len": min(config.max_len, longest + 1)})
-    sources = generator.encode([pair.source for pair in pairs], cut=cut)
-    readable = [i for i, source in enumerate(sources) if not generator.fault(source)]
-    answers = [""] * len(pairs)
-    for i, written in zip(readable, generator.answers([sources[i] for i in readable], config=config), strict=True):
-        answers[i] = written.text
-    return text_report(answers, pairs, form=form, bleu=bleu), answers
-
-
-def told_whole(generator: TextGenerator, pairs: Sequence[Pair]) -> list[bool]:
-    """Which pairs greedy search would answer with their target's pieces, without a search: see `PairData`.
-
-    Much faster than to write the answers of many long targets. What the model cannot read or write whole is not told.
-    """
-    sources = generator.encode([pair.source for pair in pairs])
-    targets = generator.encode([pair.right[0] for pair in pairs])
-    most = generator.generation.max_len
-    known = [i for i in range(len(pairs)) if not generator.fault(sources[i]) and len(targets[i]) <= most]
-
-    def forward(batch: Inputs) -> Tensor:
-        return generator.model(*batch.to(generator.device).arguments)
-
-    scores = measure_pairs([(sources[i], targets[i]) for i in known], forward, TextToText(), pad=generator.coder.pad_id)
-    whole = {known[number] for number in scores.exact}
-    return [i in whole for i in range(len(pairs))]
-
-
 def load_weights(model: EncoderDecoder, folder: Path) -> None:
     """Give a model the weights of the one in a run folder.
 
@@ -267,7 +227,12 @@ def _write_folder(
     """All files of the folder but the record of the run; what is measured is what was saved."""
     parameters = count_parameters(model)
     tasks = [task.to_dict() for task in config.tasks]
-    saved = {"model": config.model.to_dict(), "generation": config.generation.to_dict(), "tasks": tasks}
+    saved = {
+        "model": config.model.to_dict(),
+        "spans": config.spans.to_dict(),
+        "generation": config.generation.to_dict(),
+        "tasks": tasks,
+    }
     head = {"format_version": FORMAT_VERSION, "parameters": parameters, "kind": KIND, "vocabulary": PIECES_FILE}
     write_json(folder / CONFIG_FILE, {**head, **saved})
     state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
