@@ -243,9 +243,17 @@ def test_rows_that_are_too_long_are_skipped_or_cut(call: Call, tmp_path: Path) -
 def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path, tmp_path: Path) -> None:
     done = call("train", rows, "--model", "remixer-2m", "-o", tmp_path / "run", *SHORT, *QUICK)
     assert done.code == 0, done.err
+    fault = "has 31 pieces, the model reads at most 12"
     done = call("generate", tmp_path / "run", "un " * 30)
-    assert done.code == 2
-    assert "has 31 pieces, the model reads at most 12" in done.err
+    assert (done.code, f"error: text 1: {fault}" in done.err) == (2, True)
+    for path in (write(tmp_path / "long.jsonl", [{"source": "six"}, LONG]), tmp_path / "long.txt"):
+        if path.suffix == ".txt":
+            path.write_text("six\n" + "un " * 30)
+        assert f"{path}:2: {fault}" in call("generate", tmp_path / "run", path).err
+        done = call("generate", tmp_path / "run", path, "--on-bad-row", "skip")
+        answer, error = (json.loads(line) for line in done.out.splitlines())
+        assert "answer" in answer
+        assert error["error"].startswith(fault)
     picture = tmp_path / "maps.png"
     done = call("inspect", tmp_path / "run", "--maps", "un deux", "six", "-o", picture)
     assert done.code == 0, done.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -116,19 +117,18 @@ def _answers(
     from mixling.errors import DataError
 
     out: list[Written | str] = [item.error or "" for item in items]
-    sources, places = [], []
-    for place, item in enumerate(items):
-        if item.text is None:
-            continue
-        (source,) = generator.encode([cast(str, item.text)], cut=task.cut)
-        if fault := generator.fault(source):
+    places = [place for place, item in enumerate(items) if item.text is not None]
+    sources = dict(
+        zip(places, generator.encode([str(items[place].text) for place in places], cut=task.cut), strict=True)
+    )
+    for place in places:
+        if fault := generator.fault(sources[place]):
             if not skip:
-                raise DataError(f"text {place + 1} ({str(item.text)[:40]!r}): {fault}")
+                raise DataError(f"{items[place].id or f'text {place + 1}'}: {fault}")
             out[place] = fault
-            continue
-        sources.append(source)
-        places.append(place)
-    for place, answer in zip(places, generator.answers(sources, config=config, batch_size=batch_size), strict=True):
+            del sources[place]
+    answers = generator.answers(list(sources.values()), config=config, batch_size=batch_size)
+    for place, answer in zip(sources, answers, strict=True):
         out[place] = answer
     return out
 
@@ -141,6 +141,7 @@ def _file_items(
     from mixling.data.pairs import read_pairs
     from mixling.data.rows import OnBadRow
 
+    # What an item is called in an error is its place.
     columns = task.columns if source is None else task.columns.model_copy(update={"source": source})
     window: list[Item] = []
     for name in sources:
@@ -148,7 +149,8 @@ def _file_items(
 
         def rows(name: str = name, bad: OnBadRow = bad) -> Iterator[Item]:
             if is_text_file(name):
-                yield from (_prefixed(item, task) for item in text_lines(name, skip))
+                for number, item in enumerate(text_lines(name, skip), 1):
+                    yield _prefixed(replace(item, id=f"{name}:{number}"), task)
                 return
             pairs = read_pairs(
                 [name],
@@ -162,7 +164,7 @@ def _file_items(
             for pair in pairs:
                 yield from (Item(None, message) for message in bad.messages)
                 bad.messages.clear()
-                yield Item(pair.source)
+                yield Item(pair.source, id=f"{pair.path}:{pair.line}")
             yield from (Item(None, message) for message in bad.messages)
 
         for item in rows():
