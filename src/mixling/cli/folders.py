@@ -13,9 +13,10 @@ from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
     from mixling.cli.progress import TrainingProgress
-    from mixling.config import Config
+    from mixling.runs.pair_config import PairRunConfig
+    from mixling.runs.pretrain import PretrainConfig
 
-C = TypeVar("C", bound="Config")
+C = TypeVar("C", "PretrainConfig", "PairRunConfig")
 R = TypeVar("R")
 
 
@@ -25,7 +26,6 @@ def run_folder(
     schema: type[C],
     kind: str,
     settle: Callable[[TrainingProgress], C],
-    tidy: Callable[[C, Path], None],
     run: Callable[..., R | None],
 ) -> tuple[R, TrainingProgress] | None:
     """Begin a run in the folder of the command line, or go on with the one there.
@@ -33,7 +33,6 @@ def run_folder(
     Args:
         schema, kind: of the run's record.
         settle: the configuration of a new run.
-        tidy: what is left to do for one that was cut off when it was finished.
         run: takes the configuration, `folder`, `resume`, `processes`, `observer` and `say`.
 
     Returns:
@@ -41,6 +40,7 @@ def run_folder(
     """
     from mixling.cli.progress import TrainingProgress
     from mixling.runs.config import RUN_FILE, read_record
+    from mixling.runs.record import tidy
     from mixling.training.distributed import processes
 
     out, resume, overwrite = (context.params[name] for name in ("out", "resume", "overwrite"))
@@ -54,7 +54,7 @@ def run_folder(
             if also := given_beside(context, "resume", "out"):
                 raise ConfigError(f"with --resume all comes from {out}; leave out {', '.join(also)}")
             if finished:
-                tidy(settled, out)
+                tidy(out, settled.corpus)
                 terminal.say(f"{out}: this run is finished; there is nothing to go on with")
                 return None
         else:

@@ -6,12 +6,18 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from mixling.cli.options import SourceOption
+from mixling.cli.options import (
+    AnswerBadRowOption,
+    AnswersOption,
+    BatchSizeOption,
+    FormatOption,
+    InputsArgument,
+    SourceOption,
+)
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,19 +30,9 @@ _FORMATS = ("jsonl", "csv", "text")
 
 def generate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder of a model that writes text.")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there, at once when all is done.")
-    ] = None,
-    output_format: Annotated[
-        str | None,
-        typer.Option("--format", metavar="jsonl|csv|text", help="By default of FILE's name; text for a terminal."),
-    ] = None,
+    inputs: InputsArgument = None,
+    out: AnswersOption = None,
+    output_format: FormatOption = None,
     of: Annotated[
         str | None,
         typer.Option("--of", metavar="TASK", help="Of a model of several tasks: whose rows, prefix and form they are."),
@@ -48,10 +44,8 @@ def generate(
     ] = None,
     max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most pieces of an answer.")] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Write each source beside its answer.")] = False,
-    on_bad_row: Annotated[
-        str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
-    ] = "error",
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 128,
+    on_bad_row: AnswerBadRowOption = "error",
+    batch_size: BatchSizeOption = 128,
 ) -> None:
     """Write text with a saved model.
 

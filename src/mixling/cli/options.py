@@ -97,6 +97,23 @@ SetOption = Annotated[
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in DIR.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the run in DIR.")]
 
+# Of the commands that answer.
+InputsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."),
+]
+AnswersOption = Annotated[
+    Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there, at once when all is done.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", metavar="jsonl|csv|text", help="By default of FILE's name; text for a terminal."),
+]
+AnswerBadRowOption = Annotated[
+    str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
+]
+BatchSizeOption = Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")]
+
 
 def run_values(params: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a command that trains, by their names, laid out as `RunConfig` is; None or (): not given."""

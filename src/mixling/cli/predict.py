@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from mixling.cli.options import ModelArgument, TextOption, TextPairOption, ThreadsOption, TokensOption
+from mixling.cli.options import (
+    AnswerBadRowOption,
+    AnswersOption,
+    BatchSizeOption,
+    FormatOption,
+    InputsArgument,
+    ModelArgument,
+    TextOption,
+    TextPairOption,
+    ThreadsOption,
+    TokensOption,
+)
 from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -23,19 +34,9 @@ _FILE_NAME = re.compile(r"\S+\.(csv|tsv|jsonl|ndjson|json|parquet|conll|iob|bio|
 
 def predict(
     model: ModelArgument,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there, at once when all is done.")
-    ] = None,
-    output_format: Annotated[
-        str | None,
-        typer.Option("--format", metavar="jsonl|csv|text", help="By default of FILE's name; text for a terminal."),
-    ] = None,
+    inputs: InputsArgument = None,
+    out: AnswersOption = None,
+    output_format: FormatOption = None,
     text: TextOption = None,
     text_pair: TextPairOption = None,
     tokens: TokensOption = None,
@@ -46,10 +47,8 @@ def predict(
         str | None, typer.Option("--context", metavar="TEXT", help="The text that may answer the question.")
     ] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Write each text beside its answer.")] = False,
-    on_bad_row: Annotated[
-        str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
-    ] = "error",
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 16,
+    on_bad_row: AnswerBadRowOption = "error",
+    batch_size: BatchSizeOption = 16,
     threads: ThreadsOption = 1,
 ) -> None:
     """Predict with a saved model.

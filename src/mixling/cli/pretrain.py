@@ -72,7 +72,7 @@ def pretrain(
     """
     from mixling.runs.config import kind_of_record
     from mixling.runs.pair_config import KIND as TEXT_TO_TEXT
-    from mixling.runs.pretrain import PretrainConfig, tidy
+    from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.pretrain import pretrain as run
     from mixling.runs.pretrained import KIND
 
@@ -91,7 +91,7 @@ def pretrain(
             raise ConfigError("no text; name at least one file: mixling pretrain FILE -o DIR")
         return settled
 
-    found = run_folder(context, schema=PretrainConfig, kind=KIND, settle=settle, tidy=tidy, run=run)
+    found = run_folder(context, schema=PretrainConfig, kind=KIND, settle=settle, run=run)
     if found is not None:
         done, terminal = found
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")

@@ -132,7 +132,7 @@ def training_values(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
     from mixling.runs.pair_config import KIND, PairRunConfig
-    from mixling.runs.text_to_text import fit_pairs, tidy
+    from mixling.runs.text_to_text import fit_pairs
 
     params = context.params
     command = f"mixling {context.info_name}"
@@ -151,7 +151,6 @@ def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
         schema=PairRunConfig,
         kind=KIND,
         settle=settle,
-        tidy=tidy,
         run=functools.partial(fit_pairs, command=command),
     )
     if run is None:

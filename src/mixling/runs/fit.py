@@ -16,15 +16,16 @@ from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
 from mixling.models.model import build_model, count_parameters
-from mixling.runs.config import RUN_FILE, TASKS, TEACHER_FOLDER, RunConfig, provenance
+from mixling.runs.config import TASKS, TEACHER_FOLDER, RunConfig
 from mixling.runs.dev import Dev, LabelledDev, QuestionDev
 from mixling.runs.distill import Lessons, make_lessons
-from mixling.runs.folder import WRITTEN, Run, write_folder
+from mixling.runs.folder import Run, write_folder
 from mixling.runs.pictures import Curves
 from mixling.runs.pretrained import load_pretrained
+from mixling.runs.record import begin_run, finish_run
 from mixling.runs.start import make_vectors, start_of
 from mixling.runs.teacher import SELF, check_distill
-from mixling.storage import remove, remove_leftovers, write_json
+from mixling.storage import remove_leftovers
 from mixling.tasks.question_answering import QuestionAnswering
 from mixling.teachers.base import Teacher
 from mixling.text.answers import ANSWER_ENDS
@@ -34,11 +35,10 @@ from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import LabelledData
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.questions import QuestionData, question_data
 from mixling.training.start import start_bottleneck
-from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
 
@@ -116,7 +116,7 @@ def fit(
         if teacher is None:
             check_distill(config.distill, task=config.task, data=config.data, world=processes.world)
         if processes.is_main and not resume:
-            _begin(folder, config)  # what takes long begins: an interruption finds a run to go on with
+            begin_run(folder, config)  # what takes long begins: an interruption finds a run to go on with
     if vectors is None and (not resume or (config.distill is not None and config.distill.teacher == SELF)):
         vectors = make_vectors(config, train, say)
     if config.distill is not None:
@@ -174,7 +174,7 @@ def fit(
         observer = Observers(observer or Observer(), Curves(folder, say))
         remove_leftovers(folder)
         if not resume and config.distill is None:
-            _begin(folder, given)
+            begin_run(folder, given)
     trainer = Trainer(
         model, data, config.train,
         folder=folder,
@@ -190,8 +190,7 @@ def fit(
     run = write_folder(config, model, encoder, labels, dev_set, history, folder, say, pairs=pairs)
     if dev_set.reading is not None:
         config = config.model_copy(update={"reading": dev_set.reading})
-    write_json(folder / RUN_FILE, {**provenance(), "config": config.to_dict(), "finished": True})
-    remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
+    finish_run(folder, config)
     return run
 
 
@@ -229,15 +228,6 @@ def _lessons(
     if processes.is_main:
         processes.barrier()
     return lessons
-
-
-def _begin(folder: Path, config: RunConfig) -> None:
-    """Record a run, as it is given: what the data settle is settled again when it is resumed."""
-    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
-    write_json(folder / RUN_FILE, {**provenance(), "config": config.to_dict(), "finished": False})
-    for name in WRITTEN:
-        remove(folder / name)
-    remove_curves(folder / TENSORBOARD_FOLDER)
 
 
 class _Member:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +27,12 @@ from mixling.export.card import pretraining_card
 from mixling.inspect.plots import training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
-from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, RUN_FILE, WEIGHTS_FILE, provenance
-from mixling.runs.folder import CARD_FILE, METRICS_FILE, WRITTEN
+from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
+from mixling.runs.folder import CARD_FILE, METRICS_FILE
 from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
 from mixling.runs.pretrained import KIND
-from mixling.storage import remove, remove_leftovers, write_atomic, write_json
+from mixling.runs.record import begin_run, corpus_folder, finish_run
+from mixling.storage import remove_leftovers, write_atomic, write_json
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
@@ -46,9 +46,7 @@ from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig
-from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
-CORPUS_FOLDER = "corpus"
 SPECIALS = ("[SEP]", MASK_WORD)
 DEFAULT_MODEL = "gmlp-tiny"
 # AdamW's eps and weight decay and the linear decay follow BERT's kind of recipe; the rate is for the small models.
@@ -101,9 +99,9 @@ def pretrain(
     if processes.is_main:
         remove_leftovers(folder)
         if not resume:
-            _begin(folder, config)
+            begin_run(folder, config, kind=KIND)
         text, encoder = _encoder(config, folder)
-        corpus = _corpus(config, folder)
+        corpus = corpus_folder(config.corpus, folder)
         if config.corpus.prepared is not None or is_prepared(corpus):
             prepared = open_prepared(corpus, WordReader(encoder))
         else:
@@ -112,7 +110,7 @@ def pretrain(
     else:
         processes.barrier()
         text, encoder = _encoder(config, folder)
-        prepared = open_prepared(_corpus(config, folder), WordReader(encoder))
+        prepared = open_prepared(corpus_folder(config.corpus, folder), WordReader(encoder))
     check_length(config.corpus, prepared, text.max_len)
     on_units = isinstance(text.projection, Units)
     targets = unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)
@@ -146,16 +144,8 @@ def pretrain(
         return None
     model.cpu()
     done = _write_folder(config, model, data, history, folder, say)
-    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": True})
-    tidy(config, folder)
+    finish_run(folder, config, kind=KIND, corpus=config.corpus)
     return done
-
-
-def tidy(config: PretrainConfig, folder: Path) -> None:
-    """Remove what a finished run needs no more, also where one was cut off between its last acts."""
-    if not config.corpus.keep:
-        shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
-    remove(folder / CHECKPOINT)
 
 
 def _write_folder(
@@ -192,19 +182,6 @@ def _write_folder(
     if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
     write_atomic(folder / CARD_FILE, pretraining_card(config.to_dict(), report))
     return Pretrained(folder=folder, metrics=metrics, history=history, parameters=parameters)
-
-
-def _begin(folder: Path, config: PretrainConfig) -> None:
-    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
-    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": False})
-    for name in WRITTEN:
-        remove(folder / name)
-    shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
-    remove_curves(folder / TENSORBOARD_FOLDER)
-
-
-def _corpus(config: PretrainConfig, folder: Path) -> Path:
-    return Path(config.corpus.prepared or folder) / CORPUS_FOLDER
 
 
 def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEncoder]:

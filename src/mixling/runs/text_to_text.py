@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +19,15 @@ from mixling.export.card import text_to_text_card
 from mixling.inspect.plots import training_curves
 from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.model import count_parameters
-from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, RUN_FILE, WEIGHTS_FILE, provenance
-from mixling.runs.folder import CARD_FILE, METRICS_FILE, WRITTEN
+from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
+from mixling.runs.folder import CARD_FILE, METRICS_FILE
 from mixling.runs.generator import TextGenerator, read_saved
 from mixling.runs.pair_config import KIND, SPANS, PairRunConfig
 from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
 from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
-from mixling.runs.pretrain import CORPUS_FOLDER
+from mixling.runs.record import begin_run, corpus_folder, finish_run
 from mixling.runs.written import measure_task
-from mixling.storage import remove, remove_leftovers, write_atomic, write_json
+from mixling.storage import remove_leftovers, write_atomic, write_json
 from mixling.tasks.text_metrics import TextMetrics
 from mixling.tasks.text_to_text import TextToText
 from mixling.text.pieces import FILE as PIECES_FILE
@@ -38,7 +37,6 @@ from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.pairs import PairData, PairPart, Part
 from mixling.training.spans import SpanPart
-from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +84,10 @@ def fit_pairs(
         coder = _coder(config, rows, folder if resume else None)
         parts = _pair_parts(config, rows, coder, say)
         if not resume:  # now that the rows are known to be good
-            _begin(folder, config)
+            begin_run(folder, config, kind=KIND)
         write_atomic(folder / PIECES_FILE, coder.serialise()[1])
         if config.corpus is not None:
-            corpus, reader = _corpus(config, folder), PieceReader(coder)
+            corpus, reader = corpus_folder(config.corpus, folder), PieceReader(coder)
             if config.corpus.prepared is not None or is_prepared(corpus):
                 prepared = open_prepared(corpus, reader)
             else:
@@ -100,7 +98,7 @@ def fit_pairs(
         coder = PieceCoder.load(str(folder / PIECES_FILE))
         parts = _pair_parts(config, rows, coder, say)
         if config.corpus is not None:
-            prepared = open_prepared(_corpus(config, folder), PieceReader(coder))
+            prepared = open_prepared(corpus_folder(config.corpus, folder), PieceReader(coder))
     if prepared is not None:
         limits = config.model.max_source_len, config.model.max_target_len
         parts.append(SpanPart(prepared, config.spans, coder, max_source_len=limits[0], max_target_len=limits[1]))
@@ -129,16 +127,8 @@ def fit_pairs(
         return None
     model.cpu()
     run = _write_folder(config, model, coder, rows, history, folder, say)
-    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": True})
-    tidy(config, folder)
+    finish_run(folder, config, kind=KIND, corpus=config.corpus)
     return run
-
-
-def tidy(config: PairRunConfig, folder: Path) -> None:
-    """Remove what a finished run needs no more, also where one was cut off between its last acts."""
-    if config.corpus is not None and not config.corpus.keep:
-        shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
-    remove(folder / CHECKPOINT)
 
 
 def load_weights(model: EncoderDecoder, folder: Path) -> None:
@@ -199,20 +189,6 @@ def _pair_parts(
         dev, _ = encode_pairs(task.dev, coder, config.model, task.config, say, number=number)
         parts.append(PairPart(name=task.config.name, train=train, dev=dev, places=kept))
     return parts
-
-
-def _corpus(config: PairRunConfig, folder: Path) -> Path:
-    assert config.corpus is not None
-    return Path(config.corpus.prepared or folder) / CORPUS_FOLDER
-
-
-def _begin(folder: Path, config: PairRunConfig) -> None:
-    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
-    write_json(folder / RUN_FILE, {**provenance(), "kind": KIND, "config": config.to_dict(), "finished": False})
-    for name in WRITTEN:
-        remove(folder / name)
-    shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
-    remove_curves(folder / TENSORBOARD_FOLDER)
 
 
 def _write_folder(
