@@ -12,7 +12,7 @@ import typer
 from mixling.cli.folders import run_folder
 from mixling.cli.options import layered, present, read_seconds
 from mixling.cli.output import put
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from mixling.cli.progress import TrainingProgress
@@ -29,10 +29,11 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
     """Whether a command line of `train` is about pairs of texts: it says so, or its folder, or its first file does.
 
     Raises:
-        ConfigError, DataError: a file that is looked at cannot be read.
+        ConfigError: a file of configuration that is looked at cannot be read.
     """
     from mixling.config import read_overrides, read_toml
     from mixling.data.tables import OnBadRow, read_rows
+    from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
     from mixling.runs.config import kind_of_record
     from mixling.runs.pair_config import KIND
 
@@ -42,13 +43,16 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
     task = params["task"] or read_overrides(params["overrides"] or ()).get("task") or toml.get("task")
     if task is not None:
         return task == TASK
-    if any(params[name] is not None for name in OPTIONS) or "tasks" in toml:
+    if any(params[name] is not None for name in OPTIONS) or "tasks" in toml or params["model"] in SEQ2SEQ_PRESETS:
         return True
     if params["pretrained"] is not None:
         return writes_text(params["pretrained"])
     if not params["files"] or any(params[name] is not None for name in ("text", "label", "tokens", "slots")):
         return False
-    first = next(iter(read_rows(params["files"][0], on_bad_row=OnBadRow("skip"))), None)
+    try:
+        first = next(iter(read_rows(params["files"][0], on_bad_row=OnBadRow("skip"))), None)
+    except DataError:  # told when the files are read, after what is wrong with the options
+        return False
     columns = set() if first is None else first.values.keys()
     return {"source", "target"} <= columns and "label" not in columns
 

@@ -260,8 +260,8 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
             )
         if name in SEQ2SEQ_PRESETS:
             raise ConfigError(
-                f"{where}: {name!r} is a model from text to text, for Python only "
-                "(mixling.models.seq2seq_presets.seq2seq_config); `mixling models` lists those for labels"
+                f"{where}: {name!r} is a model from text to text; `mixling train --task text2text` trains it, and "
+                "`mixling models` lists those for labels"
             )
         if name not in PRESETS:
             raise ConfigError(
