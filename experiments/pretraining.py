@@ -6,6 +6,7 @@ pretraining helps the pNLP-Mixer, whose features have no table of units, is aske
 features: the target is a softmax over the 8,192 most frequent words, a table that fine-tuning drops.
 
     python experiments/pretraining.py pretrain --data ../shared/data --runs runs/gmlp    # 1 hour of one core
+    python experiments/pretraining.py transfer --data ../shared/data --runs runs/gmlp    # 5 minutes
     python experiments/pretraining.py tune --data ../shared/data --runs runs/gmlp        # 2 hours of one core
 
 `pretrain`: IMDB's unlabelled reviews (15.8 million units), width 128, bodies of 0.6 million parameters (three layers of
@@ -40,7 +41,7 @@ from mixling.models.model import ModelConfig
 from mixling.models.presets import own
 from mixling.runs import RUN_FILE, RunConfig, fit
 from mixling.runs.config import is_finished
-from mixling.runs.pretrained import FINE_TUNING, pretrained_config
+from mixling.runs.pretrained import FINE_TUNING, evaluate_text, pretrained_config
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 
@@ -92,6 +93,16 @@ def pretrain_all(options: argparse.Namespace) -> None:
         source = options.data / "imdb_unsup_lm" / "train.txt.gz"
         encode_text(source, text, MODELS[name] if name == "hypermixer-minhash" else None)
         train(MODELS[name], text, options.runs / "long" / name, steps=options.steps, lr=options.rate, evaluations=10)
+
+
+def transfer(options: argparse.Namespace) -> dict[str, Any]:
+    """Perplexity of the pretrained models on other text, which no model was chosen by."""
+    source = str(options.data / "wikitext2" / "test.txt.gz")
+    found = {}
+    for name in options.models:
+        found[name] = evaluate_text(options.runs / "long" / name, [source])
+        print("wikitext2", name, {key: round(value, 4) for key, value in found[name].items()}, flush=True)
+    return found
 
 
 def load(task: Task, name: str, split: str, data: Path) -> ExampleStore:
@@ -159,7 +170,7 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Pretrain, or fine-tune and add the tasks to the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("pretrain", "tune"))
+    parser.add_argument("what", choices=("pretrain", "transfer", "tune"))
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
@@ -173,6 +184,11 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.what == "pretrain":
         pretrain_all(options)
+        return
+    if options.what == "transfer":
+        made = provenance()
+        results = json.loads(options.out.read_text()) if options.out.exists() else {}
+        write_json(options.out, {**results, "wikitext2": {"provenance": made, "models": transfer(options)}})
         return
     for name in options.tasks:
         made = provenance(packages=("onnxruntime", "tokenizers", "scikit-learn"))
