@@ -138,7 +138,7 @@ def measure_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) ->
         targets = targets.to(logits.device)
         loss, count = objective.loss(logits, targets, None)
         sums += [float(loss), float(count_hits(logits, targets)), float(count)]
-    loss_mean, accuracy = sums[:2] / max(sums[2], 1)
+    loss_mean, accuracy = (sums[:2] / max(sums[2], 1)).tolist()
     if not math.isfinite(loss_mean):
         raise TrainingError("an answer on dev is not finite")
     return {"perplexity": math.exp(min(loss_mean, 700)), "accuracy": accuracy}, loss_mean
