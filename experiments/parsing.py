@@ -138,7 +138,7 @@ def train(
                 "model": model.to_dict(),
                 "pieces": {"size": data.pieces},
                 "generation": {"max_len": data.max_target_len},
-                "train": merge({**RECIPE.to_dict(), "keep": "last", "batch_size": 128}, training),
+                "train": merge({**RECIPE.to_dict(), "keep": "last", "batch_size": 32}, training),
             }
         )
         resume = (folder / RUN_FILE).exists()

@@ -195,6 +195,7 @@ def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> 
     assert "numbers, rte" in done.err
     assert "did you mean 'rte'" in call("generate", out, "un", "--of", "rt").err
     assert call("generate", out, "un", "--of", "numbers").code == 0
+    assert "text 2: is empty" in call("generate", out, "un", " ", "--of", "numbers").err  # its prefix is no text
     asked = write(tmp_path / "asked.jsonl", [{"premise": "un", "hypothesis": "deux"}])
     assert call("generate", out, asked, "--of", "rte").code == 0
 
@@ -271,6 +272,7 @@ def test_texts_that_cannot_be_read_are_told_by_generate(call: Call, trained: Pat
     done = call("generate", trained, path)
     assert done.code == 2
     assert f"{path}:2: column 'source' is empty" in done.err
+    assert json.loads(done.out)["answer"] == "six"  # the rows before it are answered
     done = call("generate", trained, path, "--on-bad-row", "skip")
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [sorted(row) for row in rows] == [["answer", "score", "stopped"], ["error"], ["error"]]

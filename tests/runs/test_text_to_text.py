@@ -191,6 +191,8 @@ def test_two_processes_give_what_one_gives(parallel: str, data: Path) -> None:
         "from mixling.training.distributed import processes\n"
         "torch.set_num_threads(1)\nconfig = PairRunConfig.model_validate_json(Path('config.json').read_text())\n"
         "with processes() as ranks:\n    fit_pairs(config, folder=Path('together'), processes=ranks)\n"
+        "names = [(task / 'comm').read_text() for task in Path('/proc/self/task').glob('*')]\n"
+        "assert not [name for name in names if 'gloo' in name], 'they may abort at the end'\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "work.py"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}

@@ -54,7 +54,7 @@ def generate(
     """
     from mixling.cli.answers import open_out
     from mixling.cli.predict import format_of, keep_inputs, kind_of
-    from mixling.cli.rows import stream_items
+    from mixling.cli.rows import in_windows, stream_items
     from mixling.config import parse
     from mixling.data.rows import OnBadRow
     from mixling.models.generation import GenerationConfig
@@ -76,7 +76,7 @@ def generate(
     header, row = _writer(name, echo=echo or (name == "text" and len(inputs) > 1), skip=skip)
     windows: Iterator[list[Item]]
     if kind == "files":
-        windows = _file_items(inputs, task, source=source, skip=skip)
+        windows = in_windows(_file_items(inputs, task, source=source, skip=skip))
     else:
         lines = stream_items(sys.stdin.buffer, "<stdin>", skip=skip) if kind == "stdin" else iter([_texts(inputs)])
         windows = ([_prefixed(item, task) for item in items] for items in lines)
@@ -127,53 +127,41 @@ def _answers(
     return out
 
 
-def _file_items(
-    sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool
-) -> Iterator[list[Item]]:
-    """The sources of files: of plain text a line each, else by the task's form and columns; in windows."""
-    from mixling.cli.rows import WINDOW, Item, is_text_file, text_lines
+def _file_items(sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool) -> Iterator[Item]:
+    """The sources of files: of plain text a line each, else by the task's form and columns.
+
+    What an item is called in an error is its place.
+    """
+    from mixling.cli.rows import Item, is_text_file, text_lines
     from mixling.data.pairs import read_pairs
     from mixling.data.rows import OnBadRow
 
-    # What an item is called in an error is its place.
     columns = task.columns if source is None else task.columns.model_copy(update={"source": source})
-    window: list[Item] = []
     for name in sources:
+        if is_text_file(name):
+            for number, item in enumerate(text_lines(name, skip), 1):
+                yield _prefixed(replace(item, id=f"{name}:{number}"), task)
+            continue
         bad = OnBadRow("skip" if skip else "error", keep=2**63)
-
-        def rows(name: str = name, bad: OnBadRow = bad) -> Iterator[Item]:
-            if is_text_file(name):
-                for number, item in enumerate(text_lines(name, skip), 1):
-                    yield _prefixed(replace(item, id=f"{name}:{number}"), task)
-                return
-            pairs = read_pairs(
-                [name],
-                columns=columns,
-                on_bad_row=bad,
-                labelled=False,
-                form=task.form,
-                prefix=task.prefix,
-                training=False,
-            )
-            for pair in pairs:
-                yield from (Item(None, message) for message in bad.messages)
-                bad.messages.clear()
-                yield Item(pair.source, id=f"{pair.path}:{pair.line}")
+        pairs = read_pairs(
+            [name],
+            columns=columns,
+            on_bad_row=bad,
+            labelled=False,
+            form=task.form,
+            prefix=task.prefix,
+            training=False,
+        )
+        for pair in pairs:
             yield from (Item(None, message) for message in bad.messages)
-
-        for item in rows():
-            window.append(item)
-            if len(window) == WINDOW:
-                yield window
-                window = []
-    if window:
-        yield window
+            bad.messages.clear()
+            yield Item(pair.source, id=f"{pair.path}:{pair.line}")
+        yield from (Item(None, message) for message in bad.messages)
 
 
 def _prefixed(item: Item, task: PairTaskConfig) -> Item:
-    from mixling.cli.rows import Item
-
-    return item if item.text is None or not task.prefix else Item(task.prefix + cast(str, item.text), id=item.id)
+    text = cast(str, item.text or "")
+    return replace(item, text=task.prefix + text) if text.strip() else item  # an empty text stays one
 
 
 def _texts(inputs: Sequence[str]) -> list[Item]:

@@ -62,6 +62,15 @@ def file_items(sources: Sequence[str], *, task: Task, columns: ColumnsConfig, sk
     items = itertools.chain.from_iterable(
         text_lines(source, skip) if is_text_file(source) else _rows(source, task, columns, skip) for source in sources
     )
+    return in_windows(items)
+
+
+def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:
+    """The items as they come, many at a time.
+
+    Raises:
+        DataError: that of an item. Those before it came first.
+    """
     window: list[Item] = []
     try:
         for item in items:

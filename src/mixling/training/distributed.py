@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,7 +14,7 @@ from typing import Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -111,3 +112,16 @@ def processes() -> Iterator[Processes]:
         yield Processes(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()
+        _end_threads()
+
+
+def _end_threads() -> None:
+    """Let go of the last references to the destroyed group, so that its threads end while Python still runs.
+
+    A thread of Gloo that gives a tensor back after Python's end aborts a process whose work is done. Caches of torch
+    keep the mesh of sharded parameters, which in torch 2.13 holds its groups.
+    """
+    for item in gc.get_objects():
+        if type(item) is DeviceMesh:
+            vars(item).get("_pg_registry", {}).clear()
+    gc.collect()
