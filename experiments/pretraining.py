@@ -136,8 +136,8 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
     best: dict[str, float] = {}
     for model in options.models:
         source = options.runs / "long" / model
-        for start, rates in STARTS.items():
-            tried = (best[start],) if start in best else rates
+        for start in options.starts:
+            tried = (best[start],) if start in best else STARTS[start]
             folders = {rate: options.runs / name / model / start / f"{rate:g}" for rate in tried}
             dev = {rate: tune(path / "0", source, start, task, rows) for rate, path in folders.items()}
             rate = best[start] = max(dev, key=dev.__getitem__)
@@ -175,6 +175,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS))
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=3e-3, help="of pretraining")
     parser.add_argument("--seeds", type=int, default=3)
