@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=2 python benchmarks/memory.py ../shared/data/cogs/train.jsonl.gz
 
-Each model is trained for a few steps on the longest rows, measured and saved as by a user, and its process tells the
-most memory that it ever had (libraries, rows and all). Written to benchmarks/results/memory.json.
+Each model is trained for a few steps on the longest rows, in batches of 64 (what the command takes) and 128, measured
+and saved as by a user, and its process tells the most memory that it ever had (libraries, rows and all). Written to
+benchmarks/results/memory.json.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ LIMIT = 4.0  # GB, of the models of 10 million parameters
 MODELS = [name for name in SEQ2SEQ_PRESETS if name.endswith("-10m")]
 
 
-def train(rows: Path, model: str, batch_size: int, steps: int, folder: Path) -> dict[str, float]:
+def train(rows: Path, model: str, batch_size: int, steps: int, folder: Path) -> tuple[int, float]:
     """Parameters, and the most memory in GB."""
-    out = folder / model
+    out = folder / f"{model}-{batch_size}"
     sizes = ("model.max_source_len=64", "model.max_target_len=256", f"train.batch_size={batch_size}")
     training = (f"train.steps={steps}", "train.evaluations=1", "tasks.0.dev_fraction=0.01", "generation.max_len=64")
     changes = [item for change in (*sizes, *training) for item in ("--set", change)]
@@ -36,7 +37,7 @@ def train(rows: Path, model: str, batch_size: int, steps: int, folder: Path) -> 
     if status:
         sys.exit(f"{' '.join(command)}: ended with {status}")
     parameters = json.loads((out / "metrics.json").read_text())["parameters"]
-    return {"parameters": parameters, "gigabytes": round(usage.ru_maxrss * 1024 / 1e9, 3)}
+    return parameters, round(usage.ru_maxrss * 1024 / 1e9, 3)
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path)
     parser.add_argument("--models", nargs="+", choices=SEQ2SEQ_PRESETS, default=MODELS)
-    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "memory.json")
     options = parser.parse_args()
@@ -53,14 +54,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         pairs = read_pairs([options.rows], columns=PairColumns(), on_bad_row=OnBadRow("error"))
         longest = sorted(pairs, key=lambda pair: -len(pair.source + str(pair.target)))[
-            : options.batch_size * options.steps
+            : max(options.batch_sizes) * options.steps
         ]
         rows = Path(folder) / "rows.jsonl"
         rows.write_text("".join(json.dumps({"source": p.source, "target": p.target}) + "\n" for p in longest), "utf-8")
         for model in options.models:
-            found[model] = train(rows, model, options.batch_size, options.steps, Path(folder))
-            print(f"| {model} | {found[model]['parameters']:,} | {found[model]['gigabytes']:.2f} GB |", flush=True)
-    settings = {"rows": options.rows.name, "batch_size": options.batch_size, "steps": options.steps, "limit": LIMIT}
+            sizes = {}
+            for size in options.batch_sizes:
+                parameters, sizes[str(size)] = train(rows, model, size, options.steps, Path(folder))
+                print(f"| {model} | {parameters:,} | {size} | {sizes[str(size)]:.2f} GB |", flush=True)
+            found[model] = {"parameters": parameters, "gigabytes": sizes}
+    settings = {"rows": options.rows.name, "steps": options.steps, "limit": LIMIT}
     write_json(options.out, {**made, "settings": settings, "models": found})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, position_of, real
+from mixling.mixers.hypernetwork import Generated, Hypernetwork, gelu_inplace
 from mixling.mixers.positions import PositionKind, Positions, Size
 
 # On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; those
@@ -81,7 +82,7 @@ class HyperMixing(Mixer):
         values = self._split(source)
         with _ranged(w1):
             if w1.matrix is None or w2.matrix is None:  # long inputs, beside which the hidden layers are small
-                return self._merge(w2.scatter(_gelu(w1.gather(values))), x.dtype)
+                return self._merge(w2.scatter(gelu_inplace(w1.gather(values))), x.dtype)
             mix = _mix_causally if self.causal and context is None else _mix
             if torch.compiler.is_compiling() or x.device.type != "cpu":
                 return self._merge(mix(w1.matrix, values.to(w1.matrix.dtype), w2.matrix), x.dtype)
@@ -137,7 +138,7 @@ class HyperMixing(Mixer):
         if self.causal and context_length is None:
             networks = 1 if self.queries is None else 2
             whole, rest = divmod(length, CAUSAL_STEPS)
-            sums = whole * CAUSAL_STEPS**2 + rest**2
+            sums = whole * CAUSAL_STEPS**2 + rest**2 + (length - 1) // CAUSAL_STEPS * CAUSAL_STEPS
             return 2 * batch * (networks * length * (across + hidden) + (length + sums) * hidden)
         shared = self.queries is None and context_length is None
         macs = 0
@@ -178,91 +179,26 @@ class HyperMixing(Mixer):
         return y.to(dtype)
 
 
-class Generated(NamedTuple):
-    """A generated matrix W (N, U) = G B^T + 1 b^T for each head: multiplied out, or as its factors.
-
-    The factors never make W: W^T X = B (G^T X) + b (1^T X) and W V = G (B^T V) + 1 (b^T V), at the cost of an N x E
-    and a U x E by E product each.
-    """
-
-    features: Float[Tensor, "K B N E"]
-    weight: Float[Tensor, "K U E"]
-    bias: Float[Tensor, "K U"] | None
-    matrix: Float[Tensor, "K B N U"] | None
-
-    def float(self) -> Generated:
-        """In single precision."""
-        bias, matrix = (None if item is None else item.float() for item in (self.bias, self.matrix))
-        return Generated(self.features.float(), self.weight.float(), bias, matrix)
-
-    def gather(self, values: Float[Tensor, "K B N E"]) -> Float[Tensor, "K B U E"]:
-        """W^T X."""
-        values = values.to(self.features.dtype)
-        if self.matrix is not None:
-            return self.matrix.mT @ values
-        sums = self.weight[:, None] @ (self.features.mT @ values)
-        return sums if self.bias is None else sums.addcmul_(self.bias[:, None, :, None], values.sum(2)[:, :, None])
-
-    def scatter(self, hidden: Float[Tensor, "K B U E"]) -> Float[Tensor, "K B N E"]:
-        """W V."""
-        if self.matrix is not None:
-            return self.matrix @ hidden
-        y = self.features @ (self.weight.mT[:, None] @ hidden)
-        return y if self.bias is None else y.add_(self.bias[:, None, None] @ hidden)
-
-
-class Hypernetwork(nn.Module):
-    """The MLP that makes a row of W from each token, for all heads."""
-
-    def __init__(self, *, dim: int, hidden_dim: int, num_heads: int, bias: bool) -> None:
-        super().__init__()
-        self.first = HeadLinear(dim // num_heads, dim // num_heads, num_heads=num_heads, bias=bias)
-        self.second = HeadLinear(dim // num_heads, hidden_dim // num_heads, num_heads=num_heads, bias=bias)
-
-    def forward(self, x: Float[Tensor, "K B N E"], *, factored: bool) -> Generated:
-        features = _gelu(self.first(x))
-        weight, bias = self.second.by_head()
-        return Generated(features, weight, bias, None if factored else self.second(features))
-
-
-class HeadLinear(nn.Module):
-    """A linear layer for each head; the rows of all heads stand below each other in one matrix."""
-
-    def __init__(self, inputs: int, outputs: int, *, num_heads: int, bias: bool) -> None:
-        super().__init__()
-        self.num_heads = num_heads
-        self.weight = nn.Parameter(torch.empty(num_heads * outputs, inputs))
-        self.bias = nn.Parameter(torch.zeros(num_heads * outputs)) if bias else None
-        for head in self.weight.detach().chunk(num_heads):  # over all of them the fan would be that of one wide layer
-            nn.init.xavier_uniform_(head)
-
-    def by_head(self) -> tuple[Float[Tensor, "K U E"], Float[Tensor, "K U"] | None]:
-        weight = self.weight.unflatten(0, (self.num_heads, -1))
-        return weight, None if self.bias is None else self.bias.unflatten(0, (self.num_heads, -1))
-
-    def forward(self, x: Float[Tensor, "K B N E"]) -> Float[Tensor, "K B N U"]:
-        if self.num_heads == 1:
-            return F.linear(x, self.weight, self.bias)
-        weight, bias = self.by_head()
-        y = x @ weight.mT[:, None]
-        return y if bias is None else y + bias[:, None, None]
-
-
 def _mix(
     w1: Float[Tensor, "K B M U"], values: Float[Tensor, "K B M E"], w2: Float[Tensor, "K B N U"]
 ) -> Float[Tensor, "K B N E"]:
-    return w2 @ _gelu(w1.mT @ values)
+    return w2 @ gelu_inplace(w1.mT @ values)
 
 
 def _mix_causally(
     w1: Float[Tensor, "K B N U"], values: Float[Tensor, "K B N E"], w2: Float[Tensor, "K B N U"]
 ) -> Float[Tensor, "K B N E"]:
-    total = _wide(w1.new_zeros(*w1.shape[:2], w1.shape[3], values.shape[3]))
-    outputs = []
-    for part in zip(*(tensor.split(CAUSAL_STEPS, 2) for tensor in (w1, values, w2)), strict=True):
-        # Kept for the gradients, the hidden layers of all positions would be N times the size of one.
-        y, total = checkpoint(_advance, *part, total, use_reentrant=False, preserve_rng_state=False)
-        outputs.append(y)
+    steps = CAUSAL_STEPS
+    parts = zip(*(tensor.split(steps, 2) for tensor in (w1, values, w2)), strict=True)
+    ends = (w1.shape[2] - 1) // steps
+    keys, read = (tensor[:, :, : ends * steps].unflatten(2, (ends, steps)) for tensor in (w1, values))
+    # In one tensor: small ones between large ones that come and go would keep several times their memory.
+    before = [None, *torch.cumsum(_wide(keys.mT @ read), 2).unbind(2)]
+    # Kept for the gradients, the hidden layers of all positions would be N times the size of one.
+    outputs = [
+        checkpoint(_advance, *part, total, use_reentrant=False, preserve_rng_state=False)
+        for part, total in zip(parts, before, strict=True)
+    ]
     return torch.cat(outputs, 2)
 
 
@@ -270,14 +206,15 @@ def _advance(
     w1: Float[Tensor, "K B C U"],
     values: Float[Tensor, "K B C E"],
     w2: Float[Tensor, "K B C U"],
-    total: Float[Tensor, "K B U E"],
-) -> tuple[Float[Tensor, "K B C E"], Float[Tensor, "K B U E"]]:
-    """The causal form's outputs at C positions and its sum after them, from the sum before."""
+    before: Float[Tensor, "K B U E"] | None,
+) -> Float[Tensor, "K B C E"]:
+    """The causal form's outputs at C positions, from the sum before them."""
     terms = w1[..., None] * values[..., None, :]
     steps = terms.shape[2]
-    sums = _wide(terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape).add_(total[:, :, None])
-    total = sums[:, :, -1].clone()  # a view would keep all of them
-    return (w2[..., None, :] @ _gelu(sums).to(w2.dtype)).squeeze(3), total
+    sums = _wide(terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape)
+    if before is not None:
+        sums += before[:, :, None]
+    return (w2[..., None, :] @ gelu_inplace(sums).to(w2.dtype)).squeeze(3)
 
 
 def _ranged(made: Generated) -> AbstractContextManager[object]:
@@ -290,11 +227,6 @@ def _ranged(made: Generated) -> AbstractContextManager[object]:
 def _wide(x: Tensor) -> Tensor:
     """In single precision at least: many small terms are added to it."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _gelu(x: Tensor) -> Tensor:
-    """Of a tensor that nothing else holds: in place, unless a gradient may need it."""
-    return F.gelu(x) if torch.is_grad_enabled() or torch.compiler.is_compiling() else torch.ops.aten.gelu_(x)
 
 
 class HyperMixingConfig(MixerConfig):
