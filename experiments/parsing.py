@@ -57,7 +57,9 @@ DATA = {
     "cogs": Data("cogs", ("test", "gen"), 64, 256, 900),
     "mtop": Data("mtop_en_seq2seq", ("test",), 64, 128, 4000),
 }
-SHAPE = Shape(dim=192, ffn_dim=512, num_heads=4, head_dim=48, num_layers=2, num_decoder_layers=2, dropout=0.1)
+SHAPE = Shape(
+    dim=192, ffn_dim=512, num_heads=4, head_dim=48, num_layers=2, num_decoder_layers=2, dropout=0.1, biases="alibi"
+)
 MODELS: dict[str, Family] = {"T5.1.1": t5, "Remixer": remixer, "Mixer": mixer, "HyperMixer": hypermixer}
 RATES = (1e-3, 3e-3)
 
@@ -66,6 +68,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "the best on dev": {"train": {"keep": "best"}},
     "no dropout": {"shape": {"dropout": 0.0}},
+    "biases from zero": {"shape": {"biases": "zero"}},
     "four layers of 128": {
         "shape": {"dim": 128, "ffn_dim": 320, "head_dim": 32, "num_layers": 4, "num_decoder_layers": 4}
     },
@@ -138,7 +141,9 @@ def train(
                 "model": model.to_dict(),
                 "pieces": {"size": data.pieces},
                 "generation": {"max_len": data.max_target_len},
-                "train": merge({**RECIPE.to_dict(), "keep": "last", "batch_size": 32}, training),
+                "train": merge(
+                    {**RECIPE.to_dict(), "keep": "last", "batch_size": 32, "precision": "bfloat16"}, training
+                ),
             }
         )
         resume = (folder / RUN_FILE).exists()

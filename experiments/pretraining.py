@@ -47,18 +47,19 @@ from mixling.storage import write_json
 
 
 class Task(NamedTuple):
-    """Files of one data set, without .jsonl.gz; a part of train chooses."""
+    """Files of one data set, without .jsonl.gz; a part of train chooses, or another task has chosen the rates."""
 
     train: str
     test: str
     epochs: int
     dev_fraction: float
     pairs: bool = False
+    rates: dict[str, tuple[float, ...]] | None = None
 
 
 TASKS = {
     "sst2_glue": Task("train", "dev", 3, 0.05),
-    "imdb": Task("train", "test", 2, 0.1),
+    "imdb": Task("train", "test", 2, 0.1, rates={"pretrained": (2e-3,), "scratch": (4e-3,)}),  # those of SST-2
     "rte": Task("train", "dev", 10, 0.1, pairs=True),
     "mrpc": Task("train", "dev", 10, 0.1, pairs=True),
 }
@@ -137,7 +138,7 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for model in options.models:
         source = options.runs / "long" / model
         for start in options.starts:
-            tried = (best[start],) if start in best else STARTS[start]
+            tried = (best[start],) if start in best else (task.rates or STARTS)[start]
             folders = {rate: options.runs / name / model / start / f"{rate:g}" for rate in tried}
             dev = {rate: tune(path / "0", source, start, task, rows) for rate, path in folders.items()}
             rate = best[start] = max(dev, key=dev.__getitem__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,8 @@ class Shape(Config):
 
     dropout: T5's, on the table's vectors, the output of every sublayer and stack, the feed-forward's hidden layer and
         the mixers' weights between positions.
+    biases: what attention's biases by distance begin with; T5's begin at (about) zero, where training from scratch
+        takes thousands of steps to look at neighbours.
     """
 
     dim: int = Field(ge=1)
@@ -43,6 +45,7 @@ class Shape(Config):
     max_source_len: int = Field(512, ge=1)
     max_target_len: int = Field(512, ge=1)
     dropout: float = Field(0.0, ge=0, lt=1)
+    biases: Literal["zero", "alibi"] = "zero"
 
     def scaled(self) -> Shape:
         """Remixer's exchange of decoder layers for encoder layers: l_E + l_D / 2 and l_D / 4 of them.
@@ -118,7 +121,7 @@ def _attention(shape: Shape, *, relative: bool = False) -> AttentionConfig:
         bias=False,
         scale=False,
         dropout=shape.dropout,
-        positions=RelativePositions(num_buckets=32, shared=True) if relative else None,
+        positions=RelativePositions(num_buckets=32, shared=True, start=shape.biases) if relative else None,
     )
 
 
@@ -170,7 +173,14 @@ class Seq2SeqPreset:
 BASE = Shape(dim=768, ffn_dim=2048, num_heads=12)
 SMALL = Shape(dim=512, ffn_dim=1024, num_heads=6, num_layers=8, num_decoder_layers=8)
 TEN = Shape(
-    dim=256, ffn_dim=1024, num_heads=4, num_layers=4, num_decoder_layers=4, max_source_len=128, max_target_len=128
+    dim=256,
+    ffn_dim=1024,
+    num_heads=4,
+    num_layers=4,
+    num_decoder_layers=4,
+    max_source_len=128,
+    max_target_len=128,
+    biases="alibi",
 )
 CPU = Shape(**{**TEN.to_dict(), "dim": 128, "ffn_dim": 320, "head_dim": 32})
 _REMIXER = "Remixer"
