@@ -51,7 +51,7 @@ def run(folder: Path, model: EncoderDecoderConfig, training: dict[str, Any], **v
             {
                 "model": model.to_dict(),
                 "generation": {"max_len": model.max_target_len},
-                "train": merge({**RECIPE.to_dict(), "batch_size": 32}, training),
+                "train": merge({**RECIPE.to_dict(), "batch_size": 32, "precision": "bfloat16"}, training),
                 **values,
             }
         )
