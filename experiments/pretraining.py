@@ -11,10 +11,10 @@ features: the target is a softmax over the 8,192 most frequent words, a table th
 
 `pretrain`: IMDB's unlabelled reviews (15.8 million units), width 128, bodies of 0.6 million parameters (three layers of
 BERT and aMLP, four of gMLP) over 8,192 units, and one on MinHash features with at most a million in all. `tune`: each
-on SST-2 (all 67,349 rows of GLUE), IMDB (the first 128 units) and pairs (RTE, MRPC, ConjNLI), beginning with the pretrained
-weights and from scratch with the same units. A part of the training rows chooses the epoch, and by the first model
-the rate of all; GLUE's dev split is read once, at the end. Every training is a run folder; what is finished is not
-repeated.
+on SST-2 (all 67,349 rows of GLUE), IMDB (the first 128 units) and pairs (RTE, MRPC, ConjNLI), beginning with the
+pretrained weights and from scratch with the same units. A part of the training rows chooses the epoch, and by the first
+model the rate of all; GLUE's dev split is read once, at the end. Every training is a run folder; what is finished is
+not repeated.
 """
 
 from __future__ import annotations
