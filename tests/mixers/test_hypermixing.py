@@ -142,17 +142,21 @@ def test_a_causal_mixer_reads_all_of_a_context() -> None:
         torch.testing.assert_close(y, full(x, mask, *context)[:, now], **EXACT)
 
 
-def test_gradients_of_the_causal_form_are_those_without_recomputation(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("parts", [1, 2, 9])
+def test_the_causal_form_in_parts_is_that_at_once(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mixer = built(causal=True, tied=False)
-    x, mask = tokens(2 * hypermixing.CAUSAL_STEPS + 3)
+    x, mask = tokens(5 * hypermixing.CAUSAL_STEPS + 3)
 
-    def gradients() -> list[Tensor]:
-        return list(torch.autograd.grad(mixer(x, mask).pow(2).sum(), list(mixer.parameters())))
+    def outputs() -> list[Tensor]:
+        y = mixer(x, mask)
+        return [y, *torch.autograd.grad(y.pow(2).sum(), list(mixer.parameters()))]
 
-    recomputed = gradients()
+    monkeypatch.setattr(hypermixing, "CAUSAL_SUMS", parts * hypermixing.CAUSAL_STEPS)
+    found = outputs()
     monkeypatch.setattr(hypermixing, "checkpoint", lambda call, *given, **_: call(*given))
     monkeypatch.setattr(hypermixing, "CAUSAL_STEPS", x.shape[1])
-    for got, expected in zip(recomputed, gradients(), strict=True):
+    monkeypatch.setattr(hypermixing, "CAUSAL_SUMS", x.shape[1])
+    for got, expected in zip(found, outputs(), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
 
 

@@ -23,6 +23,8 @@ from mixling.mixers.positions import PositionKind, Positions, Size
 HIDDEN_BYTES = 2**19
 # Positions that the causal form mixes at once: the products of its running sums grow with it, its steps shrink.
 CAUSAL_STEPS = 8
+# Positions, a multiple of these, whose sums are held at once.
+CAUSAL_SUMS = 256
 
 
 class HyperMixing(Mixer):
@@ -138,7 +140,7 @@ class HyperMixing(Mixer):
         if self.causal and context_length is None:
             networks = 1 if self.queries is None else 2
             whole, rest = divmod(length, CAUSAL_STEPS)
-            sums = whole * CAUSAL_STEPS**2 + rest**2 + (length - 1) // CAUSAL_STEPS * CAUSAL_STEPS
+            sums = whole * CAUSAL_STEPS**2 + rest**2 + whole * CAUSAL_STEPS
             return 2 * batch * (networks * length * (across + hidden) + (length + sums) * hidden)
         shared = self.queries is None and context_length is None
         macs = 0
@@ -188,17 +190,21 @@ def _mix(
 def _mix_causally(
     w1: Float[Tensor, "K B N U"], values: Float[Tensor, "K B N E"], w2: Float[Tensor, "K B N U"]
 ) -> Float[Tensor, "K B N E"]:
-    steps = CAUSAL_STEPS
-    parts = zip(*(tensor.split(steps, 2) for tensor in (w1, values, w2)), strict=True)
-    ends = (w1.shape[2] - 1) // steps
-    keys, read = (tensor[:, :, : ends * steps].unflatten(2, (ends, steps)) for tensor in (w1, values))
-    # In one tensor: small ones between large ones that come and go would keep several times their memory.
-    before = [None, *torch.cumsum(_wide(keys.mT @ read), 2).unbind(2)]
-    # Kept for the gradients, the hidden layers of all positions would be N times the size of one.
-    outputs = [
-        checkpoint(_advance, *part, total, use_reentrant=False, preserve_rng_state=False)
-        for part, total in zip(parts, before, strict=True)
-    ]
+    outputs: list[Tensor] = []
+    total = None
+    for keys, read, queries in zip(*(tensor.split(CAUSAL_SUMS, 2) for tensor in (w1, values, w2)), strict=True):
+        parts = zip(*(tensor.split(CAUSAL_STEPS, 2) for tensor in (keys, read, queries)), strict=True)
+        ends = keys.shape[2] // CAUSAL_STEPS
+        terms = (tensor[:, :, : ends * CAUSAL_STEPS].unflatten(2, (ends, CAUSAL_STEPS)) for tensor in (keys, read))
+        # In one tensor: small ones between large ones that come and go would keep several times their memory.
+        sums = torch.cumsum(_wide(next(terms).mT @ next(terms)), 2)
+        before = [total, *(sums if total is None else sums.add_(total[:, :, None])).unbind(2)]
+        # Kept for the gradients, the hidden layers of all positions would be N times the size of one.
+        outputs += [
+            checkpoint(_advance, *part, now, use_reentrant=False, preserve_rng_state=False)
+            for part, now in zip(parts, before, strict=False)  # the last may be for what follows
+        ]
+        total = before[-1]
     return torch.cat(outputs, 2)
 
 
