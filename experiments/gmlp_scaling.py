@@ -4,17 +4,16 @@ Paper (C4, vocabulary 32k): over depths of 18 to 144 layers gMLP's perplexity fa
 Transformer's; accuracy on SST-2 follows perplexity alike for both, on MNLI gMLP's lies below at the same perplexity,
 and aMLP's above the Transformer's. Here: IMDB reviews, width 128, bodies of 0.15 to 1.2 million parameters, and SST-2.
 
-    python experiments/gmlp_scaling.py --data ../shared/data --runs runs/gmlp       # 1 hour of one core
+    python experiments/gmlp_scaling.py --data ../shared/data --runs runs/gmlp       # 1.5 hours of one core
 
-All depths have equal steps and the rate that experiments/gmlp_ablation.py found for the kind; the law is
-perplexity = a P^-k, P the body's parameters, fitted by least squares of the logarithms. Fine-tuning has one rate, two
-epochs and one seed, on a fifth of SST-2's rows: the picture is of a trend, not a comparison of two points.
+All have equal steps and the rate, of two, that gives the lower perplexity; the law is perplexity = a P^-k, P the body's
+parameters, fitted by least squares of the logarithms. Fine-tuning has one rate, two epochs and one seed, on a fifth of
+SST-2's rows: the picture is of a trend, not a comparison of two points.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 
 DEPTHS = {"transformer": (1, 3, 6), "gmlp": (1, 4, 8), "amlp": (1, 3, 6)}
-ABLATION = {"transformer": "Transformer, relative positions", "gmlp": "gMLP, multiplicative, split", "amlp": "aMLP"}
+RATES = (3e-3, 6e-3)
 
 
 def draw(points: dict[str, list[dict[str, Any]]], laws: dict[str, tuple[float, float]], path: Path) -> None:
@@ -65,14 +64,12 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=DEPTHS, default=list(DEPTHS))
     parser.add_argument("--train-only", action="store_true", help="train only; fit and write nothing")
     results = Path(__file__).parent / "results"
-    parser.add_argument("--ablation", type=Path, default=results / "gmlp_ablation.json")
     parser.add_argument("--out", type=Path, default=results / "gmlp_scaling.json")
     options = parser.parse_args()
     made = provenance(seed=0, packages=("onnxruntime", "tokenizers"))
     torch.set_num_threads(1)
     text = options.runs / "text"
     encode_text(options.data / "imdb_unsup_lm" / "train.txt.gz", text)
-    rates = {kind: json.loads(options.ablation.read_text())["models"][name]["rate"] for kind, name in ABLATION.items()}
     task = TASKS["sst2_glue"]
     few = split_dev(load(task, "sst2_glue", task.train, options.data), fraction=0.2, seed=1)[1]
     rows = split_dev(few, fraction=0.1, seed=0)
@@ -83,11 +80,20 @@ def main() -> None:
         points[kind] = []
         for depth in DEPTHS[kind]:
             model = family(kind, depth)
-            folder = options.runs / "scaling" / kind / str(depth)
-            dev = train(model, text, folder, steps=options.steps, lr=rates[kind])
-            tuned = options.runs / "scaling" / "sst2" / kind / str(depth) / "0.001" / "0"
-            tune(tuned, folder, "pretrained", task._replace(epochs=2), rows)
-            point = {"layers": depth, "body": count(model, vocabulary=UNITS).body, "perplexity": dev["perplexity"]}
+            folders = {rate: options.runs / "scaling" / kind / str(depth) / f"{rate:g}" for rate in RATES}
+            dev = {
+                rate: train(model, text, folder, steps=options.steps, lr=rate)["perplexity"]
+                for rate, folder in folders.items()
+            }
+            rate = min(dev, key=dev.__getitem__)
+            tuned = options.runs / "scaling" / "sst2" / kind / str(depth) / f"{rate:g}" / "0.001" / "0"
+            tune(tuned, folders[rate], "pretrained", task._replace(epochs=2), rows)
+            point = {
+                "layers": depth,
+                "body": count(model, vocabulary=UNITS).body,
+                "rates": {f"{key:g}": value for key, value in dev.items()},
+                "perplexity": dev[rate],
+            }
             if not options.train_only:
                 answers = [item.label for item in Predictor(tuned).predict_stream(texts)]
                 point["accuracy"] = float(np.mean([a == b for a, b in zip(answers, labels, strict=True)]))
@@ -101,7 +107,7 @@ def main() -> None:
         slope, offset = np.polyfit(sizes, values, 1)
         laws[kind] = (float(np.exp(offset)), float(-slope))
         print(f"{kind}: perplexity = {laws[kind][0]:.0f} P^-{laws[kind][1]:.4f}")
-    settings = {"steps": options.steps, "rates": rates}
+    settings = {"steps": options.steps, "rates": RATES}
     write_json(options.out, {**made, "settings": settings, "points": points, "laws": laws})
     draw(points, laws, options.out.with_suffix(".png"))
 
