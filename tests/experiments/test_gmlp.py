@@ -61,7 +61,7 @@ def test_how_much_of_a_matrix_is_toeplitz() -> None:
     assert 0.2 < share(matrix + noise) < 0.9
 
 
-def test_every_kind_of_the_scaling_is_in_the_ablation() -> None:
+def test_the_rates_of_the_scaling_are_of_its_depths_and_hold_that_of_the_ablation() -> None:
     scaling, ablation = module("gmlp_scaling"), module("gmlp_ablation")
-    assert set(scaling.ABLATION.values()) <= set(ablation.MODELS)
-    assert set(scaling.DEPTHS) == set(scaling.ABLATION)
+    assert set(scaling.RATES) == {depth for depths in scaling.DEPTHS.values() for depth in depths}
+    assert {rates[0] for rates in scaling.RATES.values()} == {max(ablation.RATES)}
