@@ -65,7 +65,7 @@ def trained(rows: Path, other: Path, tmp_path_factory: pytest.TempPathFactory, c
     out = tmp_path_factory.mktemp("run") / "run"
     done = call(
         "train", rows, "--dev", other, "--task", "text2text", "--model", "t5-2m", "--kind", "kind", *SHORT,
-        "--set", "train.steps=300", "--set", "train.batch_size=32", "--set", "train.optim.lr=0.01", "-o", out,
+        "--set", "train.steps=500", "--set", "train.batch_size=32", "--set", "train.optim.lr=0.005", "-o", out,
     )  # fmt: skip
     assert done.code == 0, done.err
     assert done.out.startswith("dev: exact match ")
