@@ -91,12 +91,13 @@ def test_a_model_that_learned_to_translate_writes(call: Call, trained: Path, oth
     assert sum(row["answer"] == target for row, target in zip(table, targets, strict=True)) > 36
 
 
-def test_it_is_measured_on_other_rows_and_by_groups(call: Call, trained: Path, other: Path, tmp_path: Path) -> None:
+def test_it_is_measured_on_other_rows_and_by_groups(call: Call, trained: Path, tmp_path: Path) -> None:
+    rows = [*pairs(40, 1), {"source": "six", "target": "two", "kind": "one"}]  # the last cannot be right
+    other = write(tmp_path / "other.jsonl", rows)
     done = call("evaluate", trained, other, "-o", tmp_path / "measures.json")
     assert done.code == 0, done.err
     assert done.out.startswith("exact match ")
     measures = json.loads((tmp_path / "measures.json").read_text())
-    rows = pairs(40, 1)
     right = [answer == row["target"] for answer, row in zip(measures["answers"], rows, strict=True)]
     assert measures["exact_match"] == np.mean(right)
     assert 0 < sum(right) < len(right)
