@@ -139,7 +139,7 @@ def train(
             {
                 "tasks": [task.to_dict()],
                 "model": model.to_dict(),
-                "pieces": {"size": data.pieces},
+                "pieces": {"size": data.pieces, "join_symbols": True},
                 "generation": {"max_len": data.max_target_len},
                 "train": merge(
                     {**RECIPE.to_dict(), "keep": "last", "batch_size": 32, "precision": "bfloat16"}, training

@@ -23,6 +23,7 @@ SHAPE = Shape(
 )
 FAMILIES: dict[str, Callable[[Shape], EncoderDecoderConfig]] = {
     "t5": t5,
+    "t5-sinusoidal": lambda shape: t5(shape.model_copy(update={"source_positions": "sinusoidal"})),
     "remixer": remixer,
     "remixer-literal": lambda shape: remixer(shape, matched=False),
     "mixer-transformer": mixer_transformer,

@@ -59,6 +59,24 @@ def test_rows_of_the_same_source_need_not_move_what_was_read_of_it(family: str) 
         torch.testing.assert_close(logits, expected[:, now], **EXACT)
 
 
+def test_positions_are_added_to_the_vectors_of_the_source_only() -> None:
+    plain, placed = built("t5"), built("t5", source_positions="learned")
+    placed.load_state_dict(plain.state_dict(), strict=False)
+    (source, mask), target = sources(SOURCE_LENGTHS), targets(3, LENGTH)
+    places = placed.positions.weight
+    assert places is not None
+    encoded = torch.stack([plain.table.weight[unit] + places[i] for row in source for i, unit in enumerate(row)])
+    encoded = plain.encoder(encoded.view(3, -1, SHAPE.dim), mask)
+    torch.testing.assert_close(placed(source, mask, target), plain.decode(encoded, mask, target), **EXACT)
+
+
+def test_learned_positions_fix_the_longest_source() -> None:
+    placed, long = built("t5", source_positions="learned"), sources([SHAPE.max_source_len + 1])
+    with pytest.raises(ConfigError, match="source: got 10 tokens, the model is built for at most 9"):
+        placed.encode(*long)
+    built("t5", source_positions="sinusoidal").encode(*long)
+
+
 @every_family
 def test_padding_of_sources_and_what_is_beside_them_change_nothing(family: str) -> None:
     model, (source, mask), target = built(family), sources(SOURCE_LENGTHS), targets(3, 5)

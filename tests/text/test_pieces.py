@@ -24,20 +24,24 @@ TARGETS = [
     "[IN:GET_WEATHER [SL:LOCATION Zürich ] [SL:DATE_TIME at 8 pm ] ]",
 ]
 CODER = PieceCoder.train(TARGETS * 3, size=120, sentinels=3)
+JOINED = PieceCoder.train(TARGETS * 3, size=120, sentinels=3, join_symbols=True)
+both = pytest.mark.parametrize("coder", [CODER, JOINED], ids=["apart", "joined"])
 
 TRAIN = """
 import json, sys
 from mixling.text.pieces import PieceCoder
-print(json.dumps(PieceCoder.train(json.load(sys.stdin), size=70, sentinels=2).serialise()))
+join = json.loads(sys.argv[1])
+print(json.dumps(PieceCoder.train(json.load(sys.stdin), size=70, sentinels=2, join_symbols=join).serialise()))
 """
 
 
-def test_targets_come_back() -> None:
+@both
+def test_targets_come_back(coder: PieceCoder) -> None:
     for target in TARGETS:
-        assert CODER.decode(CODER.encode(target)) == target
-        assert CODER.decode(CODER.encode(f"\n  {target.replace(' ', '  ')}\t")) == target
-        assert CODER.unk_id not in CODER.encode(target)
-    assert CODER.encode_many(TARGETS) == [CODER.encode(target) for target in TARGETS]
+        assert coder.decode(coder.encode(target)) == target
+        assert coder.decode(coder.encode(f"\n  {target.replace(' ', '  ')}\t")) == target
+        assert coder.unk_id not in coder.encode(target)
+    assert coder.encode_many(TARGETS) == [coder.encode(target) for target in TARGETS]
 
 
 def test_a_frequent_symbol_is_one_piece_even_of_one_character() -> None:
@@ -47,17 +51,28 @@ def test_a_frequent_symbol_is_one_piece_even_of_one_character() -> None:
     ]  # fmt: skip
 
 
-@given(st.text(st.sampled_from("".join(sorted(set("".join(TARGETS)))) + " \t\n▁\u3000")))
-def test_texts_of_known_characters_come_back_normal(text: str) -> None:
+def test_joined_symbols_are_one_piece_and_words_stay_apart() -> None:
+    assert [JOINED.piece(i) for i in JOINED.encode("cake ( x _ 1 ) ; eat")] == ["▁cake", "▁(▁x▁_▁1▁)▁;", "▁eat"]
+    assert [JOINED.piece(i) for i in JOINED.encode("tomorrow ] ]")][-1:] == ["▁]▁]"]
+    for number in range(len(JOINED)):
+        words = JOINED.piece(number).split("▁")
+        assert len(words) <= 2 or not any(sum(map(str.isalpha, word)) > 1 for word in words), words
+    assert max(len(CODER.piece(i)[1:].split("▁")) for i in range(len(CODER))) == 1
+
+
+@both
+@given(text=st.text(st.sampled_from("".join(sorted(set("".join(TARGETS)))) + " \t\n▁\u3000")))
+def test_texts_of_known_characters_come_back_normal(coder: PieceCoder, text: str) -> None:
     words = unicodedata.normalize("NFC", text).replace("▁", " ").split()
-    assert CODER.decode(CODER.encode(text)) == CODER.normal(text) == " ".join(words)
+    assert coder.decode(coder.encode(text)) == coder.normal(text) == " ".join(words)
 
 
-@given(st.text())
-def test_any_text_is_coded_and_never_has_a_special_piece(text: str) -> None:
-    ids = CODER.encode(text + "</s> <pad><extra_id_1>")
-    assert not {CODER.pad_id, CODER.eos_id, *CODER.sentinel_ids} & set(ids)
-    assert all(0 <= number < len(CODER) for number in ids)
+@both
+@given(text=st.text())
+def test_any_text_is_coded_and_never_has_a_special_piece(coder: PieceCoder, text: str) -> None:
+    ids = coder.encode(text + "</s> <pad><extra_id_1>")
+    assert not {coder.pad_id, coder.eos_id, *coder.sentinel_ids} & set(ids)
+    assert all(0 <= number < len(coder) for number in ids)
     assert isinstance(CODER.decode(ids), str)
 
 
@@ -89,11 +104,12 @@ def test_the_file_is_the_coder(tmp_path: Path) -> None:
     assert PieceCoder.load(str(tmp_path), sentinels=5).sentinel_ids == (3, 4, 5, len(CODER) + 1, len(CODER))
 
 
-def test_two_processes_train_the_same_pieces() -> None:
+@pytest.mark.parametrize("join", [False, True])
+def test_two_processes_train_the_same_pieces(join: bool) -> None:
     given = json.dumps(TARGETS * 5)
     runs = [
         subprocess.run(
-            [sys.executable, "-c", TRAIN],
+            [sys.executable, "-c", TRAIN, json.dumps(join)],
             input=given,
             capture_output=True,
             text=True,
@@ -103,7 +119,8 @@ def test_two_processes_train_the_same_pieces() -> None:
         for seed in ("1", "2")
     ]
     assert runs[0].stdout == runs[1].stdout
-    assert tuple(json.loads(runs[0].stdout)) == PieceCoder.train(TARGETS[::-1] * 5, size=70, sentinels=2).serialise()
+    here = PieceCoder.train(TARGETS[::-1] * 5, size=70, sentinels=2, join_symbols=join)
+    assert tuple(json.loads(runs[0].stdout)) == here.serialise()
 
 
 def test_missing_special_pieces_are_added() -> None:
@@ -138,13 +155,16 @@ def test_t5s_pieces_and_sentinels(shared_data: Path) -> None:
     assert coder.decode(coder.encode("Ａ ﬁne\u00a0day…")) == coder.normal("Ａ ﬁne\u00a0day…") == "A fine day..."
 
 
-@pytest.mark.parametrize(("folder", "size"), [("cogs", 600), ("mtop_en_seq2seq", 2_000)])
-def test_every_target_of_the_papers_data_comes_back(shared_data: Path, folder: str, size: int) -> None:
+@pytest.mark.parametrize(
+    ("folder", "size", "join"), [("cogs", 600, False), ("cogs", 900, True), ("mtop_en_seq2seq", 2_000, False)]
+)
+def test_every_target_of_the_papers_data_comes_back(shared_data: Path, folder: str, size: int, join: bool) -> None:
     rows = {}
     for path in sorted((shared_data / folder).glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             rows[path.name.split(".")[0]] = [json.loads(line) for line in lines]
-    coder = PieceCoder.train((row[side] for row in rows["train"] for side in ("source", "target")), size=size)
+    texts = (row[side] for row in rows["train"] for side in ("source", "target"))
+    coder = PieceCoder.train(texts, size=size, join_symbols=join)
     assert len(coder) == size
     for part in rows.values():
         targets = list(dict.fromkeys(row["target"] for row in part))[:4_000]

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, State
+from mixling.mixers.positions import PositionKind, Positions
 from mixling.models.block import BlockState
 from mixling.models.encoder import Encoder, StackConfig, StackState
 
@@ -28,6 +29,7 @@ class EncoderDecoderConfig(Config):
     max_target_len: int = Field(128, ge=1, description="as max_source_len; the first token is counted, the last not")
     encoder: StackConfig = StackConfig()
     decoder: StackConfig = StackConfig()
+    source_positions: PositionKind = Field("none", description="vectors added to the source's tokens by place")
     tied: bool = Field(False, description="the input table is the output table too; T5.1.1 has one of its own")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the table's vectors, and on what the output table reads")
 
@@ -39,9 +41,10 @@ class EncoderDecoderConfig(Config):
 
 
 class EncoderDecoder(nn.Module):
-    """logits_t = O dec(E y_1 .. E y_t, enc(E x)): the scores of the unit after y_t.
+    """logits_t = O dec(E y_1 .. E y_t, enc(E x + p)): the scores of the unit after y_t.
 
     E (V, D) is the table of both texts, O (V, D) that of the answers; tied, logits = D^-1/2 E dec(...), as T5 1.0.
+    p are `Positions`, T5 has none: where a token stands in the source, which biases by distance say only by its ends.
     Source: T5, section 2.1 (the model and its blocks); T5.1.1 (gated feed-forward, O of its own and no scale).
     Decided beyond it: E starts at N(0, 1), as T5's; O at N(0, 1/D), so that the first answers are near uniform.
     Targets need no mask: their padding stands after them, where causal mixing does not look.
@@ -51,6 +54,7 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         dim, self.dropout = config.dim, config.dropout
         self.table = nn.Embedding(num_units, dim)
+        self.positions = Positions(config.source_positions, dim=dim, max_len=config.max_source_len)
         try:
             self.encoder = Encoder(
                 config.encoder.blocks, dim=dim, max_len=config.max_source_len, final_norm=config.encoder.final_norm
@@ -71,7 +75,9 @@ class EncoderDecoder(nn.Module):
         self.output = None if config.tied else nn.Linear(dim, num_units, bias=False)
         if self.output is not None:
             nn.init.normal_(self.output.weight, std=dim**-0.5)
-        self.max_source_len, self.max_target_len = _longest(self.encoder), _longest(self.decoder)
+        longest = (_longest(self.encoder), config.max_source_len if self.positions.weight is not None else None)
+        self.max_source_len = min((length for length in longest if length is not None), default=None)
+        self.max_target_len = _longest(self.decoder)
 
     def forward(
         self, source: Int[Tensor, "B N"], source_mask: Bool[Tensor, "B N"], target: Int[Tensor, "B T"]
@@ -86,7 +92,8 @@ class EncoderDecoder(nn.Module):
             ConfigError: the source is longer than the mixers' parameters allow.
         """
         _check_length("source", source.shape[1], self.max_source_len)
-        return self._dropped(self.encoder(self._vectors(source), source_mask))
+        x = self._dropped(self.positions(self.table(source)))
+        return self._dropped(self.encoder(x, source_mask))
 
     def decode(
         self, encoded: Float[Tensor, "B N D"], source_mask: Bool[Tensor, "B N"], target: Int[Tensor, "B T"]

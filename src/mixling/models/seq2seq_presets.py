@@ -19,7 +19,7 @@ from mixling.errors import ConfigError, near_miss
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.base import MixerConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.mixers.positions import RelativePositions
+from mixling.mixers.positions import PositionKind, RelativePositions
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
@@ -34,6 +34,7 @@ class Shape(Config):
         the mixers' weights between positions.
     biases: what attention's biases by distance begin with; T5's begin at (about) zero, where training from scratch
         takes thousands of steps to look at neighbours.
+    source_positions: T5's are none, and then its encoder knows distances only.
     """
 
     dim: int = Field(ge=1)
@@ -46,6 +47,7 @@ class Shape(Config):
     max_target_len: int = Field(512, ge=1)
     dropout: float = Field(0.0, ge=0, lt=1)
     biases: Literal["zero", "alibi"] = "zero"
+    source_positions: PositionKind = "none"
 
     def scaled(self) -> Shape:
         """Remixer's exchange of decoder layers for encoder layers: l_E + l_D / 2 and l_D / 4 of them.
@@ -149,6 +151,7 @@ def _model(
         dim=shape.dim,
         max_source_len=shape.max_source_len,
         max_target_len=shape.max_target_len,
+        source_positions=shape.source_positions,
         encoder=StackConfig(layers=(reader,), num_layers=shape.num_layers, final_norm=True),
         decoder=StackConfig(layers=(writer,), num_layers=shape.num_decoder_layers, final_norm=True),
         dropout=shape.dropout,

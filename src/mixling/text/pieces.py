@@ -10,7 +10,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from mixling.errors import ConfigError, ModelFileError
 from mixling.text.clean import clean
-from mixling.text.unigram import MARK, train_unigram, unigram_tokenizer
+from mixling.text.unigram import MARK, splitter, train_unigram, unigram_tokenizer
 from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary
 
 PAD, EOS, UNK = "<pad>", "</s>", "<unk>"  # T5's, and in its order
@@ -150,14 +150,18 @@ class PieceCoder:
             raise ModelFileError(f"{name}: {error}") from None
 
     @classmethod
-    def train(cls, texts: Iterable[str], *, size: int | None = None, sentinels: int = 0) -> PieceCoder:
+    def train(
+        cls, texts: Iterable[str], *, size: int | None = None, sentinels: int = 0, join_symbols: bool = False
+    ) -> PieceCoder:
         """Train Unigram pieces on texts; two runs on the same texts, in any order, give the same pieces.
 
-        Case and punctuation stay as they are and a piece never goes on over a space, so that symbols with spaces
-        between them, as in `[IN:GET_WEATHER what is [SL:DATE_TIME tomorrow ] ]`, come back exactly.
+        Case and punctuation stay as they are and spaces are part of pieces, so that symbols with spaces between them,
+        as in `[IN:GET_WEATHER what is [SL:DATE_TIME tomorrow ] ]`, come back exactly.
 
         Args:
             texts: sources and targets.
+            join_symbols: a piece may go on over a space between words of which none has two letters, so that
+                `agent ( x _ 2 , x _ 1 )` takes three or four pieces and not eleven; else it never does.
             size: number of pieces, the special ones included; None takes half of the distinct words, within 1,000 and
                 8,000. Every character of the texts has a piece, even beyond it.
             sentinels: how many.
@@ -166,17 +170,16 @@ class PieceCoder:
             ConfigError: the texts have no word.
         """
         counts: Counter[str] = Counter()
-        rules = _rules()
+        rules, split = _rules(), splitter(join_symbols=join_symbols)
         for text in texts:
-            counts.update(rules.normalize_str(_cleaned(text)).split(" "))
-        del counts[""]
+            counts.update(part[1:] for part, _ in split.pre_tokenize_str(rules.normalize_str(_cleaned(text))))
         if not counts:
             raise ConfigError("the texts have no word at all; pieces cannot be trained on them")
         if size is None:
             size = min(max(len(counts) // 2, MIN_UNITS), MAX_UNITS)
         specials = [PAD, EOS, UNK, *_sentinels(sentinels)]
         pieces = train_unigram(counts, size, specials, unknown=UNK)
-        tokenizer = unigram_tokenizer(pieces, unknown=UNK, specials=specials)
+        tokenizer = unigram_tokenizer(pieces, unknown=UNK, specials=specials, join_symbols=join_symbols)
         tokenizer.normalizer = rules
         return cls(tokenizer)
 

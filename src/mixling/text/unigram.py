@@ -6,9 +6,10 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 MARK = "▁"  # U+2581, as in SentencePiece
+_WORD = rf"{MARK}[^{MARK}]*\p{{L}}[^{MARK}]*\p{{L}}[^{MARK}]*"  # has two letters; what stands between are symbols
 MAX_PIECE_CHARS = 32  # the names of labels and relations are longer than SentencePiece's 16
 
 Piece = tuple[str, float]
@@ -17,11 +18,25 @@ _STEP = 1e-4  # between the scores that the trainer gives characters it has no e
 _DECIMALS = 6
 
 
-def unigram_tokenizer(pieces: Sequence[Piece], *, unknown: str, specials: Sequence[str]) -> Tokenizer:
-    """Splits at spaces and marks the start of every word, also the first; `specials` are pieces that no text spells."""
+def splitter(*, join_symbols: bool = False) -> pre_tokenizers.PreTokenizer:
+    """Splits at spaces and marks the start of every word, also the first.
+
+    Args:
+        join_symbols: neighbouring words without two letters, as in `( x _ 1 ,` or `] ]`, stay together.
+    """
+    marked = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="always", split=not join_symbols)
+    if not join_symbols:
+        return marked
+    return pre_tokenizers.Sequence([marked, pre_tokenizers.Split(Regex(_WORD), "isolated")])
+
+
+def unigram_tokenizer(
+    pieces: Sequence[Piece], *, unknown: str, specials: Sequence[str], join_symbols: bool = False
+) -> Tokenizer:
+    """Pieces of what `splitter` gives; `specials` are pieces that no text spells."""
     names = [piece for piece, _ in pieces]
     tokenizer = Tokenizer(models.Unigram(list(pieces), unk_id=names.index(unknown)))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="always")
+    tokenizer.pre_tokenizer = splitter(join_symbols=join_symbols)
     tokenizer.decoder = decoders.Metaspace(replacement=MARK, prepend_scheme="always")
     tokenizer.add_special_tokens(list(specials))
     return tokenizer
@@ -39,7 +54,7 @@ def train_unigram(counts: Mapping[str, int], size: int, fixed: Sequence[str], *,
     score here. The pieces themselves do not depend on the order.
 
     Args:
-        counts: how often each normalised word occurs.
+        counts: how often each normalised word occurs, or several that stand together, with marks between them.
         size: number of pieces, the fixed ones included.
         fixed: pieces that no text spells.
         unknown: the one of them that stands for characters without a piece.
@@ -59,7 +74,7 @@ def train_unigram(counts: Mapping[str, int], size: int, fixed: Sequence[str], *,
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.train_from_iterator(repeated(_open_ends(words, size)), trainer)
     trained = json.loads(tokenizer.to_str())["model"]["vocab"][len(fixed) :]
-    trained = [(piece, score) for piece, score in trained if MARK not in piece[1:]]
+    trained = [(piece, score) for piece, score in trained if not piece[1:].endswith(MARK)]
     lowest = min(score for _, score in trained)
 
     def settled(piece: str, score: float) -> float:
