@@ -75,7 +75,7 @@ def counted(mixer: Mixer, *inputs: Tensor) -> int:
 
 def test_the_mixers_are_the_files_of_the_package() -> None:
     files = {path.stem for path in Path(mixling.mixers.__path__[0]).glob("*.py")}
-    assert set(mixer_types()) == files - {"__init__", "base", "hypernetwork", "positions"}
+    assert set(mixer_types()) == files - {"__init__", "base", "dropout", "hypernetwork", "positions"}
     assert {"identity", "token_mlp"} <= files
 
 

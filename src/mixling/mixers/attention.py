@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, appended, real
+from mixling.mixers.dropout import dropout
 from mixling.mixers.positions import RelativeBias, RelativePositions, shared_positions
 
 
@@ -162,8 +163,12 @@ class Attention(Mixer):
         values: Float[Tensor, "B H M E"],
         added: Float[Tensor, "#B #H #N M"] | None,
     ) -> Float[Tensor, "B H N E"]:
-        dropout = self.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(query, keys, values, attn_mask=added, dropout_p=dropout, scale=self.scale)
+        if self.training and self.dropout and query.device.type == "cpu":  # torch has no kernel of its own for it
+            scores = query @ keys.mT * self.scale
+            scores = scores if added is None else scores + added
+            return dropout(scores.softmax(-1), self.dropout).to(values.dtype) @ values
+        share = self.dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(query, keys, values, attn_mask=added, dropout_p=share, scale=self.scale)
 
     def _merged(self, mixed: Float[Tensor, "B H N E"]) -> Float[Tensor, "B N D"]:
         # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.

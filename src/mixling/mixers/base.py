@@ -18,7 +18,7 @@ from mixling.mixers.positions import RelativeBias, Size
 # What step-by-step mixing remembers; the first axis of every tensor is the batch, so that a beam search can pick rows.
 State = dict[str, Tensor]
 
-_NOT_MIXERS = ("base", "hypernetwork", "positions")
+_NOT_MIXERS = ("base", "dropout", "hypernetwork", "positions")
 
 # Steps hold their last positions apart from the earlier ones, so that not all are copied at each: at least `_NEW`, and
 # more where they have fewer than `_NEW_NUMBERS` numbers, which are copied in no time.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.mixers.base import Mixer, MixerConfig, State, appended, real
+from mixling.mixers.dropout import dropout
 
 LearnedAlpha = Literal["scalar", "vector", "gated"]
 
@@ -120,7 +121,7 @@ class Remixing(Mixer):
         return self._compose(x, inner, mixed), {"inner": past, "new_inner": new}
 
     def _weights(self, scores: Float[Tensor, "... N"]) -> Float[Tensor, "... N"]:
-        return F.dropout(scores.softmax(dim=-1), self.dropout, self.training)
+        return dropout(scores.softmax(dim=-1), self.dropout, self.training)
 
     def _inner(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         return F.gelu(self.gate(x)) * self.value(x)

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, real
+from mixling.mixers.dropout import dropout
 from mixling.mixers.positions import RelativeBias, RelativePositions, shared_positions
 
 
@@ -97,7 +97,7 @@ class Synthesizer(Mixer):
         return self.value(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
     def _mix(self, scores: Float[Tensor, "#B H N M"], values: Float[Tensor, "B H M E"]) -> Float[Tensor, "B N D"]:
-        weights = F.dropout(scores.softmax(-1), self.dropout, self.training).to(values.dtype)
+        weights = dropout(scores.softmax(-1), self.dropout, self.training).to(values.dtype)
         return self.out((weights @ values).transpose(1, 2).flatten(2))
 
 

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, mixer_config
+from mixling.mixers.dropout import dropout
 from mixling.models.norms import NormType, build_norm
 
 
@@ -100,7 +101,7 @@ class FeedForward(nn.Module):
             hidden = F.gelu(self.expand(x))
         else:
             hidden = F.gelu(self.expand(x), approximate="tanh") * self.value(x)
-        return self.contract(F.dropout(hidden, self.dropout) if self.training else hidden)
+        return self.contract(dropout(hidden, self.dropout, self.training))
 
     def flops(self, batch: int, length: int) -> int:
         """As `Mixer.flops`."""
@@ -206,7 +207,7 @@ class Block(nn.Module):
     def _join(self, x: Tensor, update: Tensor) -> Tensor:
         if not self.training:
             return x + update
-        update = F.dropout(update, self.dropout)
+        update = dropout(update, self.dropout)
         if self.survival < 1:
             # Per text, rescaled so that the expectation is that of all sublayers (gMLP, Table 1).
             kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) < self.survival

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, State
+from mixling.mixers.dropout import dropout
 from mixling.mixers.positions import PositionKind, Positions
 from mixling.models.block import BlockState
 from mixling.models.encoder import Encoder, StackConfig, StackState
@@ -134,7 +135,7 @@ class EncoderDecoder(nn.Module):
         return F.linear(x, table)
 
     def _dropped(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        return F.dropout(x, self.dropout) if self.training else x
+        return dropout(x, self.dropout, self.training)
 
 
 def build_encoder_decoder(config: EncoderDecoderConfig, *, num_units: int, seed: int | None = None) -> EncoderDecoder:

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
+from mixling.mixers.dropout import dropout
 from mixling.mixers.positions import PositionKind, Positions
 
 
@@ -135,7 +136,7 @@ class ProjectionFrontend(nn.Module):
             x = self.positions(x)
         if self.norm is not None:
             x = self.norm(x)
-        return F.dropout(x, self.dropout, self.training)
+        return dropout(x, self.dropout, self.training)
 
     def _summed_windows(self, x: Float[Tensor, "B N R"]) -> Float[Tensor, "B N D"]:
         w, length = self.window, x.shape[1]

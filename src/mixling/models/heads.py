@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.config import Config
+from mixling.mixers.dropout import dropout
 
 
 class HeadConfig(Config):
@@ -50,7 +51,7 @@ class PoolingHead(nn.Module):
         if self.pooling in ("max", "all"):
             highest = x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
             pools.append(highest.masked_fill(~real.any(1), 0))
-        return self.output(F.dropout(torch.cat(pools, 1), self.dropout, self.training))
+        return self.output(dropout(torch.cat(pools, 1), self.dropout, self.training))
 
 
 class UnitHead(nn.Module):
@@ -83,4 +84,4 @@ class TokenHead(nn.Module):
         self.output = nn.Linear(dim, num_outputs)
 
     def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N C"]:
-        return self.output(F.dropout(x, self.dropout, self.training))
+        return self.output(dropout(x, self.dropout, self.training))
