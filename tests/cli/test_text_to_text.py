@@ -251,7 +251,9 @@ def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path
     for path in (write(tmp_path / "long.jsonl", [{"source": "six"}, LONG]), tmp_path / "long.txt"):
         if path.suffix == ".txt":
             path.write_text("six\n" + "un " * 30)
-        assert f"{path}:2: {fault}" in call("generate", tmp_path / "run", path).err
+        done = call("generate", tmp_path / "run", path)
+        assert (done.code, f"{path}:2: {fault}" in done.err) == (2, True)
+        assert len(done.out.splitlines()) == 1  # the row before it is answered
         done = call("generate", tmp_path / "run", path, "--on-bad-row", "skip")
         answer, error = (json.loads(line) for line in done.out.splitlines())
         assert "answer" in answer

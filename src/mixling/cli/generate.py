@@ -22,6 +22,7 @@ from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.cli.rows import Item
+    from mixling.errors import DataError
     from mixling.runs.generator import TextGenerator, Written
     from mixling.runs.pair_config import PairTaskConfig
 
@@ -84,8 +85,10 @@ def generate(
     with open_out(out) as write:
         write(header)
         for items in windows:
-            answers = _answers(generator, items, task, config, skip=skip, batch_size=batch_size)
-            write("".join(row(item.text, answer) for item, answer in zip(items, answers, strict=True)))
+            answers, error = _answers(generator, items, task, config, skip=skip, batch_size=batch_size)
+            write("".join(row(item.text, answer) for item, answer in zip(items, answers, strict=error is None)))
+            if error is not None:
+                raise error
             done += len(items)
             failed += sum(isinstance(answer, str) for answer in answers)
     if failed:
@@ -102,12 +105,8 @@ def _answers(
     *,
     skip: bool,
     batch_size: int,
-) -> list[Written | str]:
-    """An answer for each item, or what is wrong with it.
-
-    Raises:
-        DataError: a text that the model cannot read, unless `skip`.
-    """
+) -> tuple[list[Written | str], DataError | None]:
+    """An answer for each item, or what is wrong with it; unless `skip`, those before the first that cannot be read."""
     from mixling.errors import DataError
 
     out: list[Written | str] = [item.error or "" for item in items]
@@ -115,16 +114,19 @@ def _answers(
     sources = dict(
         zip(places, generator.encode([str(items[place].text) for place in places], cut=task.cut), strict=True)
     )
+    error = None
     for place in places:
         if fault := generator.fault(sources[place]):
             if not skip:
-                raise DataError(f"{items[place].id or f'text {place + 1}'}: {fault}")
+                error = DataError(f"{items[place].id or f'text {place + 1}'}: {fault}")
+                out, sources = out[:place], {before: sources[before] for before in places if before < place}
+                break
             out[place] = fault
             del sources[place]
     answers = generator.answers(list(sources.values()), config=config, batch_size=batch_size)
     for place, answer in zip(sources, answers, strict=True):
         out[place] = answer
-    return out
+    return out, error
 
 
 def _file_items(sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool) -> Iterator[Item]:
