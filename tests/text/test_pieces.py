@@ -60,6 +60,21 @@ def test_joined_symbols_are_one_piece_and_words_stay_apart() -> None:
     assert max(len(CODER.piece(i)[1:].split("▁")) for i in range(len(CODER))) == 1
 
 
+def test_frequent_words_are_whole_pieces_even_beyond_the_size() -> None:
+    texts = [*TARGETS * 3, "a zebra saw a zebra", "once"]
+    words = ("zebra", "once", "Liam", "agent")
+    for join in (False, True):
+        pieces = {
+            often: PieceCoder.train(texts, size=60, join_symbols=join, whole_words=often) for often in (None, 1, 2, 9)
+        }
+        counts = {often: [len(coder.encode(word)) for word in words] for often, coder in pieces.items()}
+        assert counts[1] == [1, 1, 1, 1]
+        assert counts[2] == [1, counts[None][1], 1, 1]
+        assert counts[9] == counts[None]
+        assert min(counts[None][:2]) > 1
+        assert [coder.decode(coder.encode(texts[0])) for coder in pieces.values()] == [texts[0]] * 4
+
+
 @both
 @given(text=st.text(st.sampled_from("".join(sorted(set("".join(TARGETS)))) + " \t\n▁\u3000")))
 def test_texts_of_known_characters_come_back_normal(coder: PieceCoder, text: str) -> None:

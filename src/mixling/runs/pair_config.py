@@ -49,6 +49,7 @@ class PiecesConfig(Config):
     vocabulary: str | None = Field(None, description="a .model, a tokenizer.json or a name on the hub; None: trained")
     size: int | None = Field(None, ge=100, description="of one that is trained, without sentinels; None: by the texts")
     join_symbols: bool = Field(False, description="of one that is trained: `( x _ 1 ,` and `] ]` may be single pieces")
+    whole_words: int | None = Field(None, ge=1, description="of one that is trained: words so frequent are pieces")
     sentinels: int = Field(100, ge=0, description="how many spans of a text can be taken out, where any are")
 
 

@@ -177,7 +177,13 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
             yield from sample_documents(config.corpus)
 
     size = None if config.pieces.size is None else config.pieces.size + sentinels
-    return PieceCoder.train(texts(), size=size, sentinels=sentinels, join_symbols=config.pieces.join_symbols)
+    return PieceCoder.train(
+        texts(),
+        size=size,
+        sentinels=sentinels,
+        join_symbols=config.pieces.join_symbols,
+        whole_words=config.pieces.whole_words,
+    )
 
 
 def _pair_parts(

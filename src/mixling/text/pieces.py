@@ -151,7 +151,13 @@ class PieceCoder:
 
     @classmethod
     def train(
-        cls, texts: Iterable[str], *, size: int | None = None, sentinels: int = 0, join_symbols: bool = False
+        cls,
+        texts: Iterable[str],
+        *,
+        size: int | None = None,
+        sentinels: int = 0,
+        join_symbols: bool = False,
+        whole_words: int | None = None,
     ) -> PieceCoder:
         """Train Unigram pieces on texts; two runs on the same texts, in any order, give the same pieces.
 
@@ -162,6 +168,7 @@ class PieceCoder:
             texts: sources and targets.
             join_symbols: a piece may go on over a space between words of which none has two letters, so that
                 `agent ( x _ 2 , x _ 1 )` takes three or four pieces and not eleven; else it never does.
+            whole_words: words that occur this often are pieces, even beyond `size`.
             size: number of pieces, the special ones included; None takes half of the distinct words, within 1,000 and
                 8,000. Every character of the texts has a piece, even beyond it.
             sentinels: how many.
@@ -178,7 +185,7 @@ class PieceCoder:
         if size is None:
             size = min(max(len(counts) // 2, MIN_UNITS), MAX_UNITS)
         specials = [PAD, EOS, UNK, *_sentinels(sentinels)]
-        pieces = train_unigram(counts, size, specials, unknown=UNK)
+        pieces = train_unigram(counts, size, specials, unknown=UNK, whole=whole_words)
         tokenizer = unigram_tokenizer(pieces, unknown=UNK, specials=specials, join_symbols=join_symbols)
         tokenizer.normalizer = rules
         return cls(tokenizer)

@@ -42,11 +42,13 @@ def unigram_tokenizer(
     return tokenizer
 
 
-def train_unigram(counts: Mapping[str, int], size: int, fixed: Sequence[str], *, unknown: str) -> list[Piece]:
+def train_unigram(
+    counts: Mapping[str, int], size: int, fixed: Sequence[str], *, unknown: str, whole: int | None = None
+) -> list[Piece]:
     """Pieces with their log-probabilities, best first, after the `fixed` ones, whose score is 0.
 
-    Every character of the words has a piece, even beyond `size`; there are fewer pieces than `size` where the words
-    have no more that are worth one.
+    Every character of the words has a piece, even beyond `size`, and so has every word that is to be `whole`; there are
+    fewer pieces than `size` where the words have no more that are worth one.
 
     The trainer visits words in the random order of a hash map. That changes its sums by rounding, which ends at the
     sixth decimal here, and the order of ties, which are sorted here; and it hands the characters that no word needs as
@@ -58,6 +60,7 @@ def train_unigram(counts: Mapping[str, int], size: int, fixed: Sequence[str], *,
         size: number of pieces, the fixed ones included.
         fixed: pieces that no text spells.
         unknown: the one of them that stands for characters without a piece.
+        whole: words that occur this often are pieces, with the scores of their shares among all words.
     """
     words = {MARK + word: count for word, count in counts.items() if word}
     if not words:
@@ -76,16 +79,18 @@ def train_unigram(counts: Mapping[str, int], size: int, fixed: Sequence[str], *,
     trained = json.loads(tokenizer.to_str())["model"]["vocab"][len(fixed) :]
     trained = [(piece, score) for piece, score in trained if not piece[1:].endswith(MARK)]
     lowest = min(score for _, score in trained)
+    often = {word for word, count in words.items() if whole is not None and count >= whole and MARK not in word[1:]}
+    shares = _shares(words, often | {word for word, count in words.items() if len(word) == 2 and count > 1})
 
     def settled(piece: str, score: float) -> float:
         steps = (score - lowest) / _STEP
         unneeded = len(piece) == 1 and steps < len(chars) and abs(steps - round(steps)) < 1e-3
         return round(lowest if unneeded else score, _DECIMALS)
 
-    scores = {piece: settled(piece, score) for piece, score in trained} | _short_words(words)
+    scores = {piece: settled(piece, score) for piece, score in trained} | shares
     pieces = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     room = size - len(fixed) - len(chars)
-    kept = {piece for piece, _ in [item for item in pieces if len(item[0]) > 1][:room]}
+    kept = often | {piece for piece, _ in [item for item in pieces if len(item[0]) > 1][:room]}
     return [(name, 0.0) for name in fixed] + [item for item in pieces if len(item[0]) == 1 or item[0] in kept]
 
 
@@ -103,16 +108,14 @@ def _open_ends(words: Mapping[str, int], size: int) -> dict[str, int]:
     return out
 
 
-def _short_words(words: Mapping[str, int]) -> dict[str, float]:
-    """The words of one character that occur twice, with the scores of their shares among all words.
+def _shares(words: Mapping[str, int], chosen: Iterable[str]) -> dict[str, float]:
+    """Words with the scores of their shares among all words.
 
     The trainer starts characters at their counts but longer strings at the number of distinct words that have them, by
-    which a word of one character, such as a bracket between symbols, would never be one piece.
+    which a word of one character, such as a bracket between symbols, would never be one piece, nor a rare word.
     """
     total = sum(words.values())
-    return {
-        word: round(math.log(count / total), _DECIMALS) for word, count in words.items() if len(word) == 2 and count > 1
-    }
+    return {word: round(math.log(words[word] / total), _DECIMALS) for word in chosen}
 
 
 def repeated(counts: Mapping[str, int]) -> Iterable[str]:
