@@ -23,7 +23,7 @@ from torch import nn
 
 from mixling.config import Config
 
-_TABLE = "frontend.weight"
+_TABLES = ("frontend.weight", "table.weight")  # of a model with labels, and of an encoder-decoder
 _LEAST_DIVISOR, _LEAST_RMS = 1e-15, 1e-3  # Adafactor's epsilon 1 and 2, the first as torch uses it
 
 
@@ -37,7 +37,10 @@ class OptimConfig(Config):
     name: Literal["adamw", "adafactor"] = "adamw"
     lr: float = Field(2e-3, gt=0, le=1)
     table_lr: float | None = Field(
-        None, ge=0, le=10, description="rate of the front end's table as a share of lr; None: by what it begins with"
+        None,
+        ge=0,
+        le=10,
+        description="rate of the units' table as a share of lr, 0: it stays; None: by what it begins with",
     )
     beta1: float = Field(0.9, ge=0, lt=1, description="of AdamW; Adafactor has no momentum")
     beta2: float = Field(0.999, ge=0, lt=1, description="of AdamW; Adafactor's is 1 - t^-0.8 at step t")
@@ -66,15 +69,15 @@ class OptimConfig(Config):
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
-    """The optimiser, with groups of parameters: the front end's table, the other matrices, which decay too, the rest.
+    """The optimiser, with groups of parameters: the units' table, the other matrices, which decay too, the rest.
 
     A group's `share` is that of its rate in the schedule's.
     """
     table_lr = 1.0 if config.table_lr is None else config.table_lr
     trained = [(name, item) for name, item in model.named_parameters() if item.requires_grad]
     groups = [
-        {"params": [p for name, p in trained if name == _TABLE], "share": table_lr},
-        {"params": [p for name, p in trained if name != _TABLE and p.ndim >= 2], "share": 1.0},
+        {"params": [p for name, p in trained if name in _TABLES], "share": table_lr},
+        {"params": [p for name, p in trained if name not in _TABLES and p.ndim >= 2], "share": 1.0},
         {"params": [p for _, p in trained if p.ndim < 2], "share": 1.0, "weight_decay": 0.0},
     ]
     if config.name == "adafactor":
