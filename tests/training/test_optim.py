@@ -13,6 +13,8 @@ from torch import nn
 
 from mixling.config import parse
 from mixling.errors import ConfigError
+from mixling.models.encoder_decoder import build_encoder_decoder
+from mixling.models.seq2seq_presets import seq2seq_config
 from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
 from mixling.training.recipe import TrainConfig
 
@@ -177,3 +179,11 @@ def test_parameters_that_are_not_trained_are_left_out() -> None:
     model.weight.requires_grad_(False)
     groups = build_optimizer(model, OptimConfig()).param_groups
     assert [parameter for group in groups for parameter in group["params"]] == [model.bias]
+
+
+def test_the_table_of_an_encoder_decoder_has_a_rate_of_its_own() -> None:
+    model = build_encoder_decoder(seq2seq_config("t5-2m"), num_units=7)
+    groups = build_optimizer(model, OptimConfig(table_lr=0.0)).param_groups
+    assert [parameter is model.table.weight for parameter in groups[0]["params"]] == [True]
+    assert [group["share"] for group in groups] == [0.0, 1.0, 1.0]
+    assert not any(parameter is model.table.weight for group in groups[1:] for parameter in group["params"])
