@@ -7,8 +7,8 @@ the size of three layers of BERT (590 thousand parameters; without content it ha
 
     python experiments/gmlp_ablation.py --data ../shared/data --runs runs/gmlp        # 1 hour of one core
 
-Every model has the same steps and the rate that the Transformer, the first of them, had the better perplexity with; it
-and the two closest forms have three seeds. The text is encoded once, into RUNS/text. Each training is a run folder;
+Every model has the same steps and the rate that the Transformer, the first of them, had the better perplexity with; it,
+the two closest models and the two closest forms of the unit have three seeds. The text is encoded once, into RUNS/text. Each training is a run folder;
 what is finished is not repeated. Perplexities are of one set of hidden tokens, and compare within this table only.
 """
 
@@ -153,7 +153,7 @@ def main() -> None:
         (rows[b]["perplexity"][0] / rows[a]["perplexity"][0], (a, b)) for a, b in itertools.pairwise(ranked)
     )
     print(f"closest: {closest}, ratio {gap:.4f}")
-    always = ("Transformer, relative positions", "gMLP, multiplicative, split")
+    always = ("Transformer, relative positions", "gMLP, multiplicative, split", "gMLP, multiplicative")
     for name in dict.fromkeys((*closest, *always)):
         rows[name]["perplexity"] += [
             at(name, rows[name]["rate"], seed)["perplexity"] for seed in range(1, options.seeds)
