@@ -8,8 +8,9 @@ the size of three layers of BERT (590 thousand parameters; without content it ha
     python experiments/gmlp_ablation.py --data ../shared/data --runs runs/gmlp        # 1 hour of one core
 
 Every model has the same steps and the rate that the Transformer, the first of them, had the better perplexity with; it,
-the two closest models and the two closest forms of the unit have three seeds. The text is encoded once, into RUNS/text. Each training is a run folder;
-what is finished is not repeated. Perplexities are of one set of hidden tokens, and compare within this table only.
+the two closest models and the two closest forms of the unit have three seeds. The text is encoded once, into RUNS/text.
+Each training is a run folder; what is finished is not repeated. Perplexities are of one set of hidden tokens, and
+compare within this table only.
 """
 
 from __future__ import annotations
