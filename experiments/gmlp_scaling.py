@@ -23,6 +23,7 @@ import torch
 from gmlp_ablation import UNITS, encode_text, family, train
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 from pretraining import TASKS, load, tune
 
 from mixling.cost.flops import count
@@ -48,7 +49,8 @@ def draw(points: dict[str, list[dict[str, Any]]], laws: dict[str, tuple[float, f
         tuned = [point for point in found if "accuracy" in point]
         right.plot([p["perplexity"] for p in tuned], [100 * p["accuracy"] for p in tuned], "o-", label=kind)
     left.set(xscale="log", yscale="log", xlabel="parameters of the body", ylabel="held-out perplexity")
-    right.set(xscale="log", xlabel="held-out perplexity", ylabel="SST-2 accuracy, %")
+    left.yaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
+    right.set(xlabel="held-out perplexity", ylabel="SST-2 accuracy, %")
     right.invert_xaxis()
     for axes in (left, right):
         axes.grid(alpha=0.3, which="both")
