@@ -17,8 +17,9 @@ evaluation is kept, as dev says nothing of new combinations. COGS' generalisatio
 by the models of all seeds; exact match is that of greedy search, found without it (`told_whole`). `--variants` are of
 one model, with one thing changed each: what each choice is worth (COGS), Table 5's forms of the block (Remixer).
 
-What was chosen for new combinations was chosen on "held-out" rows of COGS' training split: of 26 nouns and names and
-10 verbs in one voice, drawn from those of middling frequency, all rows but one each are taken away and measured on.
+What was chosen for new combinations was chosen on "held-out" rows of COGS' training split: of 24 nouns and names and 10
+verbs in one voice, drawn from those of middling frequency, all rows but one each are taken away and measured on; that
+one is, for half of the nouns and names, the word alone, as COGS has some.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, c
 
 
 def hold_out(rows: Path, folder: Path) -> Path:
-    """Write the training and dev rows of "held-out", unless they are there; what they are is of one seed."""
+    """Write the training and dev rows of "held-out", the same each time."""
     folder.mkdir(parents=True, exist_ok=True)
     with gzip.open(rows, "rt", encoding="utf-8") as file:
         examples = [json.loads(line) for line in file]
@@ -188,17 +189,25 @@ def hold_out(rows: Path, folder: Path) -> Path:
         if len(found) == 1:
             passive = re.search(r"\bwas \w+", row["source"]) is not None
             verbs.setdefault(found[0], ([], []))[passive].append(number)
-    draw, held = random.Random(0), dict[int, str]()
-    for kind, known, count in (("noun", words["noun"], 16), ("name", words["name"], 10)):
-        for word in draw.sample([word for word in sorted(known) if 60 <= len(known[word]) <= 200], count):
-            held |= dict.fromkeys(set(known[word]) - {draw.choice(known[word])}, kind)
+    single = {row["source"] for row in examples if " " not in row["source"]}
+    draw, held, alone = random.Random(0), dict[int, str](), []
+    for kind, form in (("noun", "LAMBDA a . {} ( a )"), ("name", "{}")):
+        known = words[kind]
+        some = [word for word in sorted(known) if 60 <= len(known[word]) <= 200 and word not in single]
+        for place, word in enumerate(draw.sample(some, 12)):
+            one = draw.choice(known[word])
+            if place % 2:
+                held |= dict.fromkeys(set(known[word]) - {one}, kind)
+            else:
+                held |= dict.fromkeys(known[word], f"{kind} alone")
+                alone.append({"source": word, "target": form.format(word), "kind": "primitive"})
     often = [verb for verb in sorted(verbs) if 20 <= len(verbs[verb][0]) <= 250 and len(verbs[verb][1]) >= 20]
     for place, verb in enumerate(draw.sample(often, 10)):
         voice = verbs[verb][place % 2]
         held = dict.fromkeys(set(voice) - {draw.choice(voice)}, "verb") | held
     taken = [{**examples[number], "kind": held[number]} for number in sorted(held)]
     kept = [row for number, row in enumerate(examples) if number not in held]
-    for name, part in (("train", kept), ("dev", taken)):
+    for name, part in (("train", kept + alone), ("dev", taken)):
         with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in part)
     return folder
