@@ -13,8 +13,8 @@ _STEPS = 1 << 16
 def dropout(x: Float[Tensor, "*S"], share: float, training: bool = True) -> Float[Tensor, "*S"]:
     """x with a random `share` of its entries at zero and the others divided by 1 - share; x itself where not training.
 
-    On a CPU torch draws a number for each entry, which is a fifth of a small Transformer's step; here one of 64 bits
-    does for four entries (a quarter of the time), with the share in steps of 1/65,536.
+    On a CPU torch draws a number for each entry, a good part of a small Transformer's step; here one of 64 bits does
+    for four entries, with the share in steps of 1/65,536.
     """
     if not training or share == 0.0:
         return x
