@@ -48,7 +48,7 @@ from mixling.models.model import count_parameters
 from mixling.models.seq2seq_presets import Family, Shape, hypermixer, mixer, remixer, t5
 from mixling.runs.config import RUN_FILE, is_finished
 from mixling.runs.generator import TextGenerator
-from mixling.runs.pair_config import RECIPE, PairRunConfig, PairTaskConfig
+from mixling.runs.pair_config import RECIPE, PairRunConfig
 from mixling.runs.text_to_text import fit_pairs
 from mixling.runs.written import told_whole
 from mixling.storage import write_json
@@ -98,6 +98,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "cosine": {"train": {"optim": {"schedule": "cosine"}}},
     "a table for the output": {"model": {"tied": False}},
     "the table learns": {"train": {"optim": {"table_lr": 1.0}}},
+    "recombination, 0.1": {"task": {"recombination": 0.1}},
+    "recombination, 0.3": {"task": {"recombination": 0.3}},
     "pieces of words": {"pieces": {"whole_words": None}},
 }
 # Table 5 of the paper: what the block's parts are worth.
@@ -151,15 +153,15 @@ def system(family: str, label: str, shape: Shape, pieces: int) -> System:
     model = parse(EncoderDecoderConfig, merge(model.to_dict(), changes.get("model", {})), where=label)
     if label in BLOCKS:
         model = with_block(model, BLOCKS[label])
-    return System(label, model, {key: changes[key] for key in ("train", "pieces") if key in changes})
+    return System(label, model, {key: changes[key] for key in ("train", "pieces", "task") if key in changes})
 
 
 def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, changes: Mapping[str, Any]) -> float:
     """Train into a folder, unless that is done; exact match on dev."""
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
-        task = PairTaskConfig(name="text", train=(str(source / "train.jsonl.gz"),), dev=(str(source / "dev.jsonl.gz"),))
+        task = {"train": [str(source / "train.jsonl.gz")], "dev": [str(source / "dev.jsonl.gz")]}
         values = {
-            "tasks": [task.to_dict()],
+            "tasks": [merge(task, changes.get("task", {}))],
             "model": model.to_dict(),
             "pieces": {"size": data.pieces, "join_symbols": True, "whole_words": data.whole_words},
             "generation": {"max_len": data.max_target_len},
@@ -168,7 +170,9 @@ def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, c
                 {"keep": "last", "batch_size": 32, "precision": "bfloat16", "optim": {"table_lr": 0.0}},
             ),
         }
-        config = PairRunConfig.model_validate(merge(values, changes))
+        config = parse(
+            PairRunConfig, merge(values, {key: changes[key] for key in changes if key != "task"}), where=str(folder)
+        )
         resume = (folder / RUN_FILE).exists()
         fit_pairs(config, folder=folder, resume=resume, say=lambda message: print(message, flush=True))
     dev = float(json.loads((folder / "metrics.json").read_text())["dev"]["text"]["exact_match"])

@@ -119,6 +119,27 @@ def test_an_interrupted_mixture_goes_on_to_the_same_bytes(optimizer: str, data: 
         assert path.read_bytes() == cut[name].read_bytes(), name
 
 
+def test_recombined_pairs_are_the_same_after_an_interruption(data: Path) -> None:
+    with (data / "rows.jsonl").open("w") as file:
+        for i in range(40):
+            file.write(json.dumps({"source": f"see name{i} now", "target": f"see ( name{i} )"}) + "\n")
+
+    def settings(share: float) -> PairRunConfig:
+        task = {"name": "names", "train": [str(data / "rows.jsonl")], "recombination": share}
+        return config(data, tasks=[task], pieces={"whole_words": 1}, train={"checkpoint_seconds": 1e-9})
+
+    for name, share in (("never", 0.0), ("whole", 0.5)):
+        fit_pairs(settings(share), folder=data / name)
+    with pytest.raises((KeyboardInterrupt, Interrupted)):
+        fit_pairs(settings(0.5), folder=data / "cut", observer=Stop(3))
+    with pytest.raises(TrainingError, match="belongs to other"):
+        fit_pairs(settings(0.25), folder=data / "cut", resume=True)
+    fit_pairs(settings(0.5), folder=data / "cut", resume=True)
+    never, whole, cut = ((data / name / "model.safetensors").read_bytes() for name in ("never", "whole", "cut"))
+    assert cut == whole
+    assert never != whole
+
+
 def test_rows_that_changed_are_not_gone_on_with(data: Path) -> None:
     settings = config(data, train={"checkpoint_seconds": 1e-9})
     with pytest.raises((KeyboardInterrupt, Interrupted)):

@@ -193,7 +193,10 @@ def _pair_parts(
     for number, task in enumerate(rows):
         train, kept = encode_pairs(task.train, coder, config.model, task.config, say, number=number)
         dev, _ = encode_pairs(task.dev, coder, config.model, task.config, say, number=number)
-        parts.append(PairPart(name=task.config.name, train=train, dev=dev, places=kept))
+        part = PairPart(
+            name=task.config.name, train=train, dev=dev, places=kept, recombination=task.config.recombination
+        )
+        parts.append(part)
     return parts
 
 
@@ -248,6 +251,7 @@ def _fingerprint(config: PairRunConfig, parts: Sequence[Part], coder: PieceCoder
     for part in parts:
         out.update(part.name.encode())
         if isinstance(part, PairPart):
+            out.update(repr(part.recombination).encode())
             for pair in (*part.train, *part.dev):
                 for pieces in pair:
                     out.update(pieces.tobytes() + b"\n")
