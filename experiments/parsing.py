@@ -33,6 +33,7 @@ import json
 import random
 import re
 import statistics
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -180,10 +181,13 @@ def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, c
     return dev
 
 
-def hold_out(rows: Path, folder: Path) -> Path:
+PRIMITIVES = {"noun": "LAMBDA a . {} ( a )", "name": "{}"}
+
+
+def hold_out(source: Path, folder: Path) -> Path:
     """Write the training and dev rows of "held-out", the same each time."""
     folder.mkdir(parents=True, exist_ok=True)
-    with gzip.open(rows, "rt", encoding="utf-8") as file:
+    with gzip.open(source, "rt", encoding="utf-8") as file:
         examples = [json.loads(line) for line in file]
     words: dict[str, dict[str, list[int]]] = {"noun": {}, "name": {}}
     verbs: dict[str, tuple[list[int], list[int]]] = {}
@@ -196,21 +200,26 @@ def hold_out(rows: Path, folder: Path) -> Path:
             passive = re.search(r"\bwas \w+", row["source"]) is not None
             verbs.setdefault(found[0], ([], []))[passive].append(number)
     single = {row["source"] for row in examples if " " not in row["source"]}
-    draw, held, alone = random.Random(0), dict[int, str](), []
-    for kind, form in (("noun", "LAMBDA a . {} ( a )"), ("name", "{}")):
+    draw, alone = random.Random(0), []
+    chosen: list[tuple[str, str, list[int]]] = []  # of each word: its kind, itself if it is to be known alone, its rows
+    for kind in words:
         known = words[kind]
         some = [word for word in sorted(known) if 60 <= len(known[word]) <= 200 and word not in single]
-        for place, word in enumerate(draw.sample(some, 12)):
-            one = draw.choice(known[word])
-            if place % 2:
-                held |= dict.fromkeys(set(known[word]) - {one}, kind)
-            else:
-                held |= dict.fromkeys(known[word], f"{kind} alone")
-                alone.append({"source": word, "target": form.format(word), "kind": "primitive"})
+        chosen += [
+            (kind, word if place % 2 == 0 else "", known[word]) for place, word in enumerate(draw.sample(some, 12))
+        ]
     often = [verb for verb in sorted(verbs) if 20 <= len(verbs[verb][0]) <= 250 and len(verbs[verb][1]) >= 20]
-    for place, verb in enumerate(draw.sample(often, 10)):
-        voice = verbs[verb][place % 2]
-        held = dict.fromkeys(set(voice) - {draw.choice(voice)}, "verb") | held
+    chosen += [("verb", "", verbs[verb][place % 2]) for place, verb in enumerate(draw.sample(often, 10))]
+    uses = Counter(number for _, _, rows in chosen for number in rows)
+    held: dict[int, str] = {}
+    for kind, word, numbers in reversed(chosen):  # where a row has several of them, it is of the first
+        if word:
+            held |= dict.fromkeys(numbers, f"{kind} alone")
+            alone.append({"source": word, "target": PRIMITIVES[kind].format(word), "kind": "primitive"})
+        else:
+            held |= dict.fromkeys(
+                set(numbers) - {draw.choice([number for number in numbers if uses[number] == 1])}, kind
+            )
     taken = [{**examples[number], "kind": held[number]} for number in sorted(held)]
     kept = [row for number, row in enumerate(examples) if number not in held]
     for name, part in (("train", kept + alone), ("dev", taken)):
