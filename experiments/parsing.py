@@ -104,6 +104,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "cosine": {"train": {"optim": {"schedule": "cosine"}}},
     "a table for the output": {"model": {"tied": False}},
     "the table learns": {"train": {"optim": {"table_lr": 1.0}}},
+    "two tables that learn": {"model": {"tied": False}, "train": {"optim": {"table_lr": 1.0}}},
     "pieces of words": {"pieces": {"whole_words": None}},
 }
 # Table 5 of the paper: what the block's parts are worth.
