@@ -46,9 +46,9 @@ def recombine(
 
     Pieces that stand in either text are not drawn, so that different pieces stay different.
     """
-    present = np.intersect1d(source[:-1], target[:-1])
-    old = present[np.isin(present, repeated) & (rng.random(len(present)) < share)]
-    free = np.setdiff1d(repeated, np.concatenate([source, target]))
+    in_source, in_target = np.isin(repeated, source), np.isin(repeated, target)
+    present, free = repeated[in_source & in_target], repeated[~(in_source | in_target)]
+    old = present[rng.random(len(present)) < share]
     old = rng.permutation(old)[: len(free)]
     if not len(old):
         return source, target
