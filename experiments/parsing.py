@@ -28,6 +28,7 @@ it: what is chosen by them is no longer chosen blindly.
 from __future__ import annotations
 
 import argparse
+import bisect
 import gzip
 import itertools
 import json
@@ -128,9 +129,14 @@ def matched(family: Family, shape: Shape, pieces: int, *, tied: bool = False) ->
     """The family's model of the width between the tokens' that makes it as large as T5.1.1 of the shape."""
     of = {"tied": tied}
     wanted = size(t5(shape).model_copy(update=of), pieces)
+
+    def model(width: int) -> EncoderDecoderConfig:
+        return family(shape.model_copy(update={"ffn_dim": width})).model_copy(update=of)
+
     widths = range(16, 4 * shape.ffn_dim, 8)
-    models = (family(shape.model_copy(update={"ffn_dim": width})).model_copy(update=of) for width in widths)
-    return min(models, key=lambda model: abs(size(model, pieces) - wanted))
+    place = bisect.bisect_left(widths, wanted, key=lambda width: size(model(width), pieces))
+    near = [model(width) for width in widths[max(place - 1, 0) : place + 1]]
+    return min(near, key=lambda config: abs(size(config, pieces) - wanted))
 
 
 def with_block(model: EncoderDecoderConfig, changes: Mapping[str, Any]) -> EncoderDecoderConfig:
@@ -156,10 +162,8 @@ def system(family: str, label: str, shape: Shape, pieces: int) -> System:
     """A family's model of the common size; with the change that the label names."""
     changes = VARIANTS.get(label, {})
     own = parse(Shape, {**shape.to_dict(), **changes.get("shape", {})}, where=label)
-    model = matched(MODELS[family], own, pieces, tied=True)
+    model = matched(lambda shape: with_block(MODELS[family](shape), BLOCKS.get(label, {})), own, pieces, tied=True)
     model = parse(EncoderDecoderConfig, merge(model.to_dict(), changes.get("model", {})), where=label)
-    if label in BLOCKS:
-        model = with_block(model, BLOCKS[label])
     return System(label, model, {key: changes[key] for key in ("train", "pieces", "task") if key in changes})
 
 
