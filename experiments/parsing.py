@@ -12,7 +12,7 @@ says nothing more, 81 (Csordas et al. 2021). Here all begin from random numbers.
 Encoder and decoder have two layers of width 192 each, and each model a feed-forward (or Remixer block) of the width
 that makes it as large as T5.1.1's, to one percent. Pieces are trained on the training rows and may join symbols, COGS'
 words are whole; places are added to the source's tokens; one table is that of sources, answers and output, for COGS of
-random numbers that do not learn; COGS' nouns and names are also learned in each other's places (`recombination`). Each
+random numbers that do not learn; COGS' words are also learned in each other's places (`recombination`). Each
 model's rate is the one with the best dev exact match after three epochs; the last evaluation is kept, as dev says
 nothing of new combinations. COGS' generalisation set and the test splits are read once, by the models of all seeds;
 exact match is that of greedy search, found without it (`told_whole`). `--variants` are of one model, with one thing

@@ -1,59 +1,88 @@
-"""Pieces that answers repeat from their sources, given each other's places: new combinations to train on.
+"""Words and what answers say for them, given each other's places: new combinations to train on.
 
-Source: data recombination (Jia and Liang 2016, section 3) in its simplest form, in which entities take each other's
-places in a text and its parse; here no grammar says which pieces are entities, the training pairs do. Decided beyond
-it: every repeated piece may take the place of every other, so that what stands around a piece says what it is there,
-and a piece that was seen in one place only is seen in all.
+Source: LexSym (Akyurek and Andreas 2023, sections 4 and 5): a lexicon is found in the training pairs, and its entries
+are exchanged in source and target alike; data recombination (Jia and Liang 2016) did so with a grammar. Decided beyond
+it: an entry is one piece and one piece, found by counting; those that answers repeat, as names, take the places of such
+only, and those that they translate, as `shipped` by `ship`, of such only. No finer kinds are told apart, so what
+stands around a word says what it is there, and a word that was seen in one place only is seen in all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.data.pair_batches import Pieces
 
-_REPEATED = 0.9  # of the pairs with the piece in the source, at least so many have it in the answer
-_COMMON = 0.1  # a piece in more of all sources is grammar, which parses repeat by chance, as COGS' "."
+_SAID = 0.9  # of the pairs with an entry's piece in the source, at least so many have its other one in the answer
+_MEANT = 0.1  # and of those that say this, at least so many have that in the source
+_COMMON = 0.1  # a piece of more sources, or more answers, than this is grammar, which others stand beside by chance
 
 
-def repeated_pieces(pairs: Sequence[tuple[Pieces, Pieces]]) -> npt.NDArray[np.int32]:
-    """The pieces that answers repeat wherever a source has them, but for those of most sources; in rising order.
+class Lexicon(NamedTuple):
+    """Entries in rising order of their pieces in sources; of each, that piece and the one in answers."""
+
+    source: npt.NDArray[np.int32]
+    target: npt.NDArray[np.int32]
+
+
+def learn_lexicon(pairs: Sequence[tuple[Pieces, Pieces]]) -> Lexicon:
+    """The entries that the pairs show. A piece that answers repeat is its own entry; else the most alike counts.
 
     Args:
         pairs: sources and targets, each with its end piece.
     """
-    sources, both = Counter[int](), Counter[int]()
-    for source, target in pairs:
-        pieces = set(source[:-1].tolist())
-        sources.update(pieces)
-        both.update(pieces & set(target[:-1].tolist()))
-    found = [
-        piece
-        for piece, count in both.items()
-        if count >= _REPEATED * sources[piece] and sources[piece] <= max(_COMMON * len(pairs), 1)
-    ]
-    return np.array(sorted(found), np.int32)
+    rows = [(set(source[:-1].tolist()), set(target[:-1].tolist())) for source, target in pairs]
+    sources, targets = (Counter(piece for row in rows for piece in row[side]) for side in (0, 1))
+    most = max(_COMMON * len(rows), 1)
+    together = Counter(
+        (piece, other)
+        for source, target in rows
+        for piece in source
+        if sources[piece] <= most
+        for other in target
+        if targets[other] <= most
+    )
+    found: dict[int, tuple[float, int]] = {}
+    for (piece, other), count in together.items():
+        if count < _SAID * sources[piece] or (piece != other and count < _MEANT * targets[other]):
+            continue
+        alike = 2.0 if piece == other else 2 * count / (sources[piece] + targets[other])
+        found[piece] = max(found.get(piece, (0.0, 0)), (alike, -other))
+    entries = sorted((piece, -other) for piece, (_, other) in found.items())
+    return Lexicon(*np.array(entries, np.int32).reshape(-1, 2).T)
 
 
 def recombine(
-    source: Pieces, target: Pieces, repeated: npt.NDArray[np.int32], share: float, rng: np.random.Generator
+    source: Pieces, target: Pieces, lexicon: Lexicon, share: float, rng: np.random.Generator
 ) -> tuple[Pieces, Pieces]:
-    """The pair with a random `share` of its repeated pieces exchanged, in both texts, for others drawn alike.
+    """The pair with a random `share` of its entries exchanged, in both texts, for others of the same kind.
 
-    Pieces that stand in either text are not drawn, so that different pieces stay different.
+    Entries whose pieces stand in either text are not drawn, so that different words stay different; entries that share
+    what the answer says of them stay.
     """
-    in_source, in_target = np.isin(repeated, source), np.isin(repeated, target)
-    present, free = repeated[in_source & in_target], repeated[~(in_source | in_target)]
-    old = present[rng.random(len(present)) < share]
-    old = rng.permutation(old)[: len(free)]
-    if not len(old):
+    in_source, in_target = np.isin(lexicon.source, source), np.isin(lexicon.target, target)
+    present = np.flatnonzero(in_source & in_target)
+    said, counts = np.unique(lexicon.target[present], return_counts=True)
+    free, repeated = ~in_source & ~in_target, lexicon.source == lexicon.target
+    changes: dict[int, int] = {}
+    answers: dict[int, int] = {}
+    for entry in present[rng.random(len(present)) < share]:
+        others = np.flatnonzero(free & (repeated == repeated[entry]))
+        if not len(others) or counts[said == lexicon.target[entry]] > 1:
+            continue
+        new = rng.choice(others)
+        free &= (lexicon.source != lexicon.source[new]) & (lexicon.target != lexicon.target[new])
+        changes[int(lexicon.source[entry])] = int(lexicon.source[new])
+        answers[int(lexicon.target[entry])] = int(lexicon.target[new])
+    if not changes:
         return source, target
-    new = dict(zip(old.tolist(), rng.choice(free, len(old), replace=False).tolist(), strict=True))
-    source, target = (
-        np.array([new.get(piece, piece) for piece in text.tolist()], np.int32) for text in (source, target)
-    )
-    return source, target
+    return _replaced(source, changes), _replaced(target, answers)
+
+
+def _replaced(text: Pieces, changes: dict[int, int]) -> Pieces:
+    return np.array([changes.get(piece, piece) for piece in text.tolist()], np.int32)

@@ -41,7 +41,10 @@ class PairTaskConfig(Config):
     on_bad_row: Literal["error", "skip"] = "error"
     file_format: str | None = None
     recombination: float = Field(
-        0.0, ge=0, le=1, description="in training, share of the pieces that answers repeat which others replace in both"
+        0.0,
+        ge=0,
+        le=1,
+        description="in training, share of the words whose part of the answer is known that others replace",
     )
     cut: bool = Field(False, description="sources beyond the model's length are cut; else such a row is a bad one")
 

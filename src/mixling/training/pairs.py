@@ -16,7 +16,7 @@ from mixling.data.batches import Indices, length_batches, training_batches
 from mixling.data.mixing import MixingConfig, draw, draws
 from mixling.data.pair_batches import PairBatch, Pieces, collate_pairs
 from mixling.data.pairs import Pair
-from mixling.data.recombination import recombine, repeated_pieces
+from mixling.data.recombination import Lexicon, learn_lexicon, recombine
 from mixling.errors import TrainingError
 from mixling.tasks.base import NO_TARGET
 from mixling.tasks.text_to_text import TextToText
@@ -55,7 +55,7 @@ class PairPart(Part):
     """Pairs that are known beforehand.
 
     Args:
-        recombination: share of the pieces that source and target have in common which others take the place of.
+        recombination: share of an example's words, and of what is said for them, that others take the place of.
     """
 
     name: str
@@ -64,16 +64,16 @@ class PairPart(Part):
     places: Sequence[Pair]
     recombination: float = 0.0
     lengths: npt.NDArray[np.int32] = field(init=False)
-    _repeated: npt.NDArray[np.int32] | None = field(init=False)
+    _lexicon: Lexicon | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.lengths = np.array([len(source) + len(target) for source, target in self.train], np.int32)
-        self._repeated = repeated_pieces(self.train) if self.recombination else None
+        self._lexicon = learn_lexicon(self.train) if self.recombination else None
 
     def pair(self, index: int, rng: np.random.Generator) -> tuple[Pieces, Pieces]:
-        if self._repeated is None:
+        if self._lexicon is None:
             return self.train[index]
-        return recombine(*self.train[index], self._repeated, self.recombination, rng)
+        return recombine(*self.train[index], self._lexicon, self.recombination, rng)
 
     def where(self, index: int) -> tuple[str, int]:
         return self.places[index].path, self.places[index].line
