@@ -52,6 +52,16 @@ def test_what_answers_mostly_say_for_others_is_no_entry(others: int, found: bool
     assert (50, 50) in entries([*rows[:100], pair([50], [50]), *(pair([70 + i], [50]) for i in range(others))])
 
 
+@pytest.mark.parametrize(("rows", "found"), [(10, True), (11, False)])
+def test_what_many_answers_have_is_no_entry(rows: int, found: bool) -> None:
+    assert ((50, 50) in entries([*[pair([50], [50])] * rows, *[pair([2], [4])] * (100 - rows)])) == found
+
+
+def test_what_is_repeated_is_not_translated() -> None:
+    alike = [*[pair([50], [50, 60])] * 5, *[pair([2], [50])] * 40, *[pair([2], [4])] * 455]
+    assert entries(alike) == [(50, 50)]
+
+
 def test_pairs_without_a_lexicon_stay() -> None:
     lexicon = learn_lexicon([pair([2], [4])] * 20)
     assert len(lexicon.source) == 0
@@ -87,6 +97,20 @@ def test_words_of_one_meaning_in_one_pair_stay() -> None:
     source, target = recombine(*pair([50, 2], [60, 60]), lexicon, 1.0, np.random.default_rng(0))
     assert source[0] in (52, 53)  # not 51, of which the answer would say the same
     assert target.tolist() == [source[0] + 10] * 2 + [END]
+
+
+def test_no_meaning_is_drawn_twice() -> None:
+    lexicon = Lexicon(np.array([50, 51, 52, 53], np.int32), np.array([60, 61, 62, 62], np.int32))
+    for seed in range(20):
+        _, target = recombine(*pair([50, 51], [60, 61]), lexicon, 1.0, np.random.default_rng(seed))
+        assert target.tolist() in ([62, 61, END], [60, 62, END])
+
+
+@pytest.mark.parametrize(("one", "other"), [(2, 62), (52, 4)])
+def test_nothing_is_drawn_that_the_pair_has(one: int, other: int) -> None:
+    lexicon = Lexicon(np.array([50, 52], np.int32), np.array([60, 62], np.int32))
+    source, target = recombine(*pair([50, one], [60, other]), lexicon, 1.0, np.random.default_rng(0))
+    assert (source.tolist(), target.tolist()) == ([50, one, END], [60, other, END])
 
 
 def test_the_pair_itself_stays() -> None:

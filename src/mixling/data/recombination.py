@@ -20,7 +20,7 @@ from mixling.data.pair_batches import Pieces
 
 _SAID = 0.9  # of the pairs with an entry's piece in the source, at least so many have its other one in the answer
 _MEANT = 0.1  # and of those that say this, at least so many have that in the source
-_COMMON = 0.1  # a piece of more sources, or more answers, than this is grammar, which others stand beside by chance
+_COMMON = 0.1  # what more of all answers have is grammar, which words stand beside by chance, as COGS' "."
 
 
 class Lexicon(NamedTuple):
@@ -40,12 +40,7 @@ def learn_lexicon(pairs: Sequence[tuple[Pieces, Pieces]]) -> Lexicon:
     sources, targets = (Counter(piece for row in rows for piece in row[side]) for side in (0, 1))
     most = max(_COMMON * len(rows), 1)
     together = Counter(
-        (piece, other)
-        for source, target in rows
-        for piece in source
-        if sources[piece] <= most
-        for other in target
-        if targets[other] <= most
+        (piece, other) for source, target in rows for piece in source for other in target if targets[other] <= most
     )
     found: dict[int, tuple[float, int]] = {}
     for (piece, other), count in together.items():
