@@ -5,18 +5,18 @@ Paper (pretrained, COGS' generalisation set): T5.1.1 77.4, Remixer 79.2. Publish
 says nothing more, 81 (Csordas et al. 2021). Here all begin from random numbers.
 
     python experiments/parsing.py cogs --data ../shared/data --runs runs/parsing     # 100 seconds an epoch of one core
-    python experiments/parsing.py mtop --data ../shared/data --runs runs/parsing --rates 1e-3 2e-3
+    python experiments/parsing.py mtop --data ../shared/data --runs runs/parsing
     python experiments/parsing.py held-out --data ../shared/data --runs runs/parsing --models T5.1.1 --seeds 1 ...
     python experiments/parsing.py cogs --models T5.1.1 --variants "no dropout" "the table learns" --seeds 1 ...
 
 Encoder and decoder have two layers of width 192 each, and each model a feed-forward (or Remixer block) of the width
 that makes it as large as T5.1.1's, to one percent. Pieces are trained on the training rows and may join symbols, COGS'
 words are whole; places are added to the source's tokens; one table is that of sources, answers and output, for COGS of
-random numbers that do not learn; COGS' words are also learned in each other's places (`recombination`). Each
-model's rate is the one with the best dev exact match after three epochs; the last evaluation is kept, as dev says
-nothing of new combinations. COGS' generalisation set and the test splits are read once, by the models of all seeds;
-exact match is that of greedy search, found without it (`told_whole`). `--variants` are of one model, with one thing
-changed each: what each choice is worth (COGS), Table 5's forms of the block (Remixer).
+random numbers that do not learn; COGS' words are also learned in each other's places (`recombination`). Each model's
+rate is the one with the best dev exact match after three epochs; the last evaluation is kept, as dev says nothing of
+new combinations. COGS' generalisation set and the test splits are read once, by the models of all seeds; exact match is
+that of greedy search, found without it (`told_whole`). `--variants` are of one model, with one thing changed each: what
+each choice is worth (COGS), Table 5's forms of the block (Remixer).
 
 To choose by, there are "held-out" rows of COGS' training split: of 24 nouns and names and 10 verbs in one voice, drawn
 from those of middling frequency, all rows but one each are taken away and measured on; that one is, for half of the

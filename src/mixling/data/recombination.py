@@ -1,10 +1,10 @@
 """Words and what answers say for them, given each other's places: new combinations to train on.
 
-Source: LexSym (Akyurek and Andreas 2023, sections 4 and 5): a lexicon is found in the training pairs, and its entries
-are exchanged in source and target alike; data recombination (Jia and Liang 2016) did so with a grammar. Decided beyond
-it: an entry is one piece and one piece, found by counting; those that answers repeat, as names, take the places of such
-only, and those that they translate, as `shipped` by `ship`, of such only. No finer kinds are told apart, so what
-stands around a word says what it is there, and a word that was seen in one place only is seen in all.
+Source: LexSym (Akyurek and Andreas 2023): a lexicon is found in the training pairs, and its entries are exchanged in
+source and target alike; data recombination (Jia and Liang 2016) did so with a grammar. Decided beyond it: an entry is
+one piece and one piece, found by counting; those that answers repeat, as names, take the places of such only, and those
+that they translate, as `shipped` by `ship`, of such only. No finer kinds are told apart, so what stands around a word
+says what it is there, and a word that was seen in one place only is seen in all.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class PairTaskConfig(Config):
         0.0,
         ge=0,
         le=1,
-        description="in training, share of the words whose part of the answer is known that others replace",
+        description="share of the words with a part of the answer of their own that others replace in training",
     )
     cut: bool = Field(False, description="sources beyond the model's length are cut; else such a row is a bad one")
 

@@ -196,6 +196,8 @@ def _pair_parts(
         part = PairPart(
             name=task.config.name, train=train, dev=dev, places=kept, recombination=task.config.recombination
         )
+        if part.lexicon is not None:
+            say(f"{part.name}: {len(part.lexicon.source):,} words have a part of the answer, and are recombined")
         parts.append(part)
     return parts
 

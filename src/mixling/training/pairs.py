@@ -55,7 +55,10 @@ class PairPart(Part):
     """Pairs that are known beforehand.
 
     Args:
-        recombination: share of an example's words, and of what is said for them, that others take the place of.
+        recombination: share of the lexicon's words in an example that others take the place of.
+
+    Attributes:
+        lexicon: found in the training pairs; None without recombination.
     """
 
     name: str
@@ -64,16 +67,16 @@ class PairPart(Part):
     places: Sequence[Pair]
     recombination: float = 0.0
     lengths: npt.NDArray[np.int32] = field(init=False)
-    _lexicon: Lexicon | None = field(init=False)
+    lexicon: Lexicon | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.lengths = np.array([len(source) + len(target) for source, target in self.train], np.int32)
-        self._lexicon = learn_lexicon(self.train) if self.recombination else None
+        self.lexicon = learn_lexicon(self.train) if self.recombination else None
 
     def pair(self, index: int, rng: np.random.Generator) -> tuple[Pieces, Pieces]:
-        if self._lexicon is None:
+        if self.lexicon is None:
             return self.train[index]
-        return recombine(*self.train[index], self._lexicon, self.recombination, rng)
+        return recombine(*self.train[index], self.lexicon, self.recombination, rng)
 
     def where(self, index: int) -> tuple[str, int]:
         return self.places[index].path, self.places[index].line
