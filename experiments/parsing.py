@@ -73,7 +73,7 @@ class Data(NamedTuple):
 DATA = {
     "cogs": Data("cogs", ("test", "gen"), 64, 256, 900, whole_words=1, recombination=0.3),
     "held-out": Data("cogs", ("dev",), 64, 256, 900, whole_words=1, recombination=0.3),
-    "mtop": Data("mtop_en_seq2seq", ("test",), 64, 128, 4000, table_lr=1.0),
+    "mtop": Data("mtop_en_seq2seq", ("test",), 96, 128, 1000, table_lr=1.0),
 }
 SHAPE = Shape(
     dim=192,

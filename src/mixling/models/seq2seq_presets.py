@@ -109,10 +109,11 @@ def hypermixer(shape: Shape) -> EncoderDecoderConfig:
     """HyperMixing in all three places, linear in both lengths: ours, where the paper leaves decoders to future work.
 
     The encoder's and the one that reads the source are HyperMixer's, tied, with 3 D hidden units: as many parameters
-    as attention's. The causal one has heads (HyperConformer's), as its state of H D / K numbers is made anew each step.
+    as attention's. The causal one has heads (HyperConformer's) and, untied, D hidden units: as its state of H D / K
+    numbers is made anew at each position, that takes a third of the time for as many parameters.
     """
     own = HyperMixingConfig(hidden_dim=3 * shape.dim)
-    causal = HyperMixingConfig(hidden_dim=3 * shape.dim, num_heads=math.gcd(shape.dim, shape.num_heads))
+    causal = HyperMixingConfig(hidden_dim=shape.dim, tied=False, num_heads=math.gcd(shape.dim, shape.num_heads))
     return _model(shape, (own,), (causal,), own)
 
 
