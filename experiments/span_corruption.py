@@ -38,7 +38,7 @@ from mixling.runs.written import measure_task
 from mixling.storage import write_json
 
 PIECES, SENTINELS = 8000, 100
-OWN = SHAPE.model_copy(update={"max_source_len": 256, "max_target_len": 64})
+OWN = SHAPE.model_copy(update={"max_source_len": 256, "max_target_len": 64, "dropout": 0.1})  # as the paper
 SYSTEMS = {name: matched(MODELS[name], OWN, PIECES + SENTINELS) for name in ("T5.1.1", "Remixer")}
 RATES = {"pretraining": (2e-3, 5e-3), "pretrained": (5e-4, 2e-3), "scratch": (1e-3, 4e-3)}
 TASKS = {"rte": 10, "cb": 30, "boolq": 5}  # and epochs
