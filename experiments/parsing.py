@@ -154,6 +154,7 @@ class System(NamedTuple):
     """A model, and what its training has of its own."""
 
     label: str
+    shape: Shape
     model: EncoderDecoderConfig
     changes: Mapping[str, Any]  # of PairRunConfig
 
@@ -164,7 +165,7 @@ def system(family: str, label: str, shape: Shape, pieces: int) -> System:
     own = parse(Shape, {**shape.to_dict(), **changes.get("shape", {})}, where=label)
     model = matched(lambda shape: with_block(MODELS[family](shape), BLOCKS.get(label, {})), own, pieces, tied=True)
     model = parse(EncoderDecoderConfig, merge(model.to_dict(), changes.get("model", {})), where=label)
-    return System(label, model, {key: changes[key] for key in ("train", "pieces", "task") if key in changes})
+    return System(label, own, model, {key: changes[key] for key in ("train", "pieces", "task") if key in changes})
 
 
 def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, changes: Mapping[str, Any]) -> float:
@@ -304,7 +305,7 @@ def main() -> None:
         results = json.loads(options.out.read_text()) if options.out.exists() else {}
         results.setdefault(key, {})[each.label] = {
             "provenance": made,
-            "shape": shape.to_dict(),
+            "shape": each.shape.to_dict(),
             "epochs": options.epochs,
             "parameters": json.loads((done[0][1] / "metrics.json").read_text())["parameters"],
             "looks": {f"{key:g}": value for key, value in looks.items()},
