@@ -119,11 +119,13 @@ def test_what_it_is_is_shown(call: Call, trained: Path) -> None:
 
 
 def test_fine_tuning_begins_with_it_and_its_pieces(call: Call, trained: Path, rows: Path, tmp_path: Path) -> None:
-    slow = ("--set", "train.optim.lr=0.0001")
+    slow = ("--set", "train.optim.lr=0.0001", "--set", "model.dropout=0.1")
     done = call("train", rows, "--from", trained, "-o", tmp_path / "tuned", *QUICK, *slow)
     assert done.code == 0, done.err
     measures = json.loads((tmp_path / "tuned" / "metrics.json").read_text())
     assert measures["dev"]["text"]["exact_match"] > 0.5  # four steps do not teach that
+    layer = json.loads((tmp_path / "tuned" / "config.json").read_text())["model"]["decoder"]["layers"][0]
+    assert (layer["dropout"], layer["mixers"][0]["dropout"], layer["cross"]["dropout"]) == (0.1, 0.1, 0.1)
     assert (tmp_path / "tuned" / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
 
 
@@ -217,6 +219,8 @@ MUCH = {"source": "un", "target": "one " * 30}
         ({}, ("--label", "target"), "--label: is not of --task text2text"),
         ({}, ("--from", "gone"), "gone: is no folder of a finished run"),
         ({}, ("--model", "t5-2n"), "did you mean 't5-2m'"),
+        ({}, ("--set", "train.word_dropout=0.2"), "train: word_dropout = 0.2 is of tasks with labels"),
+        ({}, ("--set", "train.loss.class_weights=balanced"), "train: loss.class_weights = 'balanced' is of tasks"),
         ({}, ("--set", "generation.max_len=99"), "generation.max_len = 99, but model.max_target_len = 12"),
     ],
 )

@@ -48,7 +48,11 @@ def test_parameters_are_those_of_the_built_model() -> None:
     assert count(model_config("hypermixer"), vocabulary=8).parameters == table + 256
 
 
-@pytest.mark.parametrize("changes", [{}, {"tied": True}, "by hand"], ids=["own table", "tied", "by hand"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"tied": True}, {"source_positions": "learned"}, "by hand"],
+    ids=["own table", "tied", "places", "by hand"],
+)
 @pytest.mark.parametrize("name", ["t5-2m", "remixer-scaled-2m", "mixer-transformer-2m"])
 def test_counts_of_an_encoder_decoder_are_those_of_the_built_one(name: str, changes: dict | str) -> None:
     if changes == "by hand":  # its layers stand one by one

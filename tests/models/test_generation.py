@@ -7,6 +7,7 @@ import math
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
@@ -127,7 +128,8 @@ def test_beams_are_those_of_lists(family: str, num_beams: int, alpha: float, ear
     config = GenerationConfig(max_len=8, num_beams=num_beams, length_penalty=alpha, early_stopping=early_stopping)
     model, (source, mask) = ending(family, 2), sources(SOURCE_LENGTHS)
     alone = [source[i : i + 1, :length] for i, length in enumerate(SOURCE_LENGTHS)]
-    expected = [beams_by_recomputation(model, ids, config) for ids in alone]
+    searched = config.model_copy(update={"early_stopping": early_stopping or num_beams == 1})  # one beam is greedy
+    expected = [beams_by_recomputation(model, ids, searched) for ids in alone]
     same(generate(model, source, mask, config, start=START, stop=STOP), expected)
 
 
@@ -137,6 +139,8 @@ def test_a_beam_of_one_is_greedy(family: str, monkeypatch: pytest.MonkeyPatch) -
     for seed in range(3):
         model, config = ending(family, seed), GenerationConfig(max_len=10, length_penalty=0.7)
         greedy = generate(model, source, mask, config, start=START, stop=STOP)
+        patient = config.model_copy(update={"early_stopping": False})
+        assert generate(model, source, mask, patient, start=START, stop=STOP) == greedy
         with monkeypatch.context() as patched:
             patched.setattr(generation, "_greedy", generation._beam_search)
             same(generate(model, source, mask, config, start=START, stop=STOP), greedy)
@@ -206,10 +210,16 @@ def test_a_search_goes_on_where_length_will_make_up_for_the_unlikely(monkeypatch
         return torch.stack([first if unit == START else later.double() for unit in units.tolist()]), state
 
     monkeypatch.setattr(model, "step", step)
-    config = GenerationConfig(max_len=12, num_beams=1, early_stopping=False)
+    config = GenerationConfig(max_len=12, num_beams=2, early_stopping=False)
     (answer,) = generate(model, source, mask, config, start=START, stop=STOP)
     assert answer.units == (5,) * 12
     assert answer.score == pytest.approx(math.log(0.2) / 12, abs=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [math.nan, math.inf, -math.inf, 1000.0, -1000.0])
+def test_a_length_penalty_without_meaning_is_refused(alpha: float) -> None:
+    with pytest.raises(ValidationError, match="length_penalty"):
+        GenerationConfig(length_penalty=alpha)
 
 
 def test_an_answer_leaves_the_model_as_it_was() -> None:

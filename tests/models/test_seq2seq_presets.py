@@ -14,7 +14,7 @@ from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.encoder_decoder import EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.model import count_parameters
 from mixling.models.presets import PRESETS, model_config
-from mixling.models.seq2seq_presets import BASE, CPU, SEQ2SEQ_PRESETS, Shape, remixer, seq2seq_config, t5
+from mixling.models.seq2seq_presets import BASE, CPU, SEQ2SEQ_PRESETS, Shape, remixer, seq2seq_config, t5, with_dropout
 
 ALPHA = 1
 
@@ -41,7 +41,7 @@ def test_the_block_as_it_stands_is_as_wide_as_the_tokens() -> None:
     # Three D x D matrices in the place of three D x F ones.
     layers = BASE.num_layers + BASE.num_decoder_layers
     replaced = layers * (3 * 768 * (768 - 2048) + 512**2 + ALPHA)
-    assert counted(remixer(BASE, matched=False)) == counted(t5(BASE)) + replaced
+    assert counted(SEQ2SEQ_PRESETS["remixer-literal-base"].config) == counted(t5(BASE)) + replaced
 
 
 @pytest.mark.parametrize(("before", "after"), [((12, 12), (18, 3)), ((4, 4), (6, 1)), ((24, 24), (36, 6))])
@@ -119,6 +119,12 @@ def test_presets_are_changed_by_sizes_and_by_values() -> None:
     config = seq2seq_config("t5-2m", {"tied": True, "decoder": {"num_layers": 1}}, dropout=0.1, num_layers=2)
     assert (config.tied, config.dropout, config.decoder.blocks[0].dropout) == (True, 0.1, 0.1)
     assert (len(config.encoder.blocks), len(config.decoder.blocks)) == (2, 1)
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ_PRESETS)
+def test_dropout_that_is_given_later_is_where_a_preset_has_it(name: str) -> None:
+    found = with_dropout(seq2seq_config(name).to_dict(), 0.3)
+    assert parse(EncoderDecoderConfig, found, where="x") == seq2seq_config(name, dropout=0.3)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,23 @@ import torch
 from safetensors.torch import load_file
 
 from mixling.config import merge, parse
+from mixling.data.pairs import Pair
 from mixling.errors import ConfigError, DataError, Interrupted, ModelFileError, TrainingError
-from mixling.models.seq2seq_presets import hypermixer, mixer, mixer_transformer, remixer, scaled_remixer, t5
+from mixling.models.generation import GenerationConfig
+from mixling.models.seq2seq_presets import (
+    hypermixer,
+    mixer,
+    mixer_transformer,
+    remixer,
+    scaled_remixer,
+    seq2seq_config,
+    t5,
+)
 from mixling.runs.config import is_finished
 from mixling.runs.generator import TextGenerator
 from mixling.runs.pair_config import RECIPE, PairRunConfig
 from mixling.runs.text_to_text import fit_pairs
+from mixling.runs.written import measure_task
 from mixling.training.observers import Observer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +60,6 @@ def config(folder: Path, family: str = "t5", *, text: bool = False, **changes: A
         "tasks": [{"name": "colours", "train": [str(folder / "rows.jsonl")]}],
         "pieces": {"size": 100},
         "model": FAMILIES[family](shape(**decoder, dropout=changes.pop("dropout", 0.0))).to_dict(),
-        "generation": {"max_len": 16},
         "train": merge(RECIPE.to_dict(), training),
     }
     if text:
@@ -87,6 +97,27 @@ def test_every_family_is_trained_saved_and_answers(family: str, data: Path) -> N
     best = next(record for record in reversed(run.history) if record["best"])
     assert run.metrics["colours"].exact_match == best["dev_exact_match"]
     assert "mixling generate" in (data / "run" / "README.md").read_text()
+
+
+def test_answers_are_as_long_as_targets_unless_they_are_to_be_shorter() -> None:
+    small = seq2seq_config("t5-1.1-small")
+    assert PairRunConfig(model=small).generation.max_len == 512
+    assert PairRunConfig(model=seq2seq_config("t5-2m", max_target_len=64)).generation.max_len == 64
+    given = PairRunConfig.model_validate({"model": small.to_dict(), "generation": {"num_beams": 4}}).generation
+    assert (given.max_len, given.num_beams) == (512, 4)
+    assert PairRunConfig(model=small, generation=GenerationConfig(max_len=9)).generation.max_len == 9
+
+
+def test_answers_of_beams_are_measured_as_they_are_given(data: Path) -> None:
+    fit_pairs(config(data, "t5"), folder=data / "run")
+    generator = TextGenerator(data / "run")
+    pairs = [Pair(source=text, target="red", path="", line=number) for number, text in enumerate(WORDS)]
+    for num_beams, cut in ((1, True), (3, False)):
+        generator.generation = GenerationConfig(max_len=16, num_beams=num_beams)
+        whole = [answer.text for answer in generator.generate(WORDS)]
+        metrics, answers = measure_task(generator, pairs, form=None, cut=False)
+        assert metrics.exact_match == np.mean([text == "red" for text in whole])
+        assert (answers != whole) == cut  # by one beam they need not be told to their end
 
 
 class Stop(Observer):

@@ -18,6 +18,7 @@ from mixling.errors import TrainingError
 from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.generation import GenerationConfig, generate
 from mixling.models.seq2seq_presets import Shape, mixer, t5
+from mixling.tasks.base import NO_TARGET, LossConfig
 from mixling.tasks.text_to_text import TextToText
 from mixling.training import pairs as pairs_module
 from mixling.training.pairs import PairData, PairPart, Part, measure_pairs
@@ -216,7 +217,7 @@ def loops(pairs: Encoded) -> dict[str, float]:
 def test_measures_are_those_of_loops(monkeypatch: pytest.MonkeyPatch, logits_at_once: int) -> None:
     monkeypatch.setattr(pairs_module, "_DEV_LOGITS", logits_at_once)
     pairs = easy(encoded(150, longest=12), 3)
-    scores = measure_pairs(pairs, fake, TextToText(), pad=PAD)
+    scores = measure_pairs(pairs, fake, pad=PAD)
     expected = loops(pairs)
     assert 50 <= expected["exact"] < 150
     assert expected["hits"] < expected["pieces"]
@@ -228,6 +229,23 @@ def test_measures_are_those_of_loops(monkeypatch: pytest.MonkeyPatch, logits_at_
     assert numbers["perplexity"] == pytest.approx(math.exp(expected["loss"] / expected["pieces"]), rel=1e-6)
     assert numbers["accuracy"] == expected["hits"] / expected["pieces"]
     assert numbers["exact_match"] == scores.exact_match
+
+
+def test_smoothing_is_of_training_and_not_of_measures() -> None:
+    logits, targets = torch.randn(2, 3, 5), torch.tensor([[4, 2, 0], [1, NO_TARGET, NO_TARGET]])
+    objective = TextToText("exact_match", LossConfig(label_smoothing=0.3))
+    total = 0.0
+    for row, right in zip(logits.flatten(0, 1), targets.flatten().tolist(), strict=True):
+        if right != NO_TARGET:
+            wanted = [0.3 / 5 + 0.7 * (unit == right) for unit in range(5)]
+            total -= sum(share * float(row.log_softmax(0)[unit]) for unit, share in enumerate(wanted))
+    loss, count = objective.loss(logits, targets, None)
+    assert float(loss) == pytest.approx(total, rel=1e-5)
+    assert count == 4
+    one = part("one", 20)
+    data = PairData(objective=objective, parts=[one], mixing=MixingConfig(), pad=PAD)
+    sums = loops(one.dev)
+    assert data.measure(nn.Identity(), fake)[1] == pytest.approx(sums["loss"] / sums["pieces"], rel=1e-6)
 
 
 def test_measures_of_a_mixture_are_of_all_and_of_each() -> None:
@@ -299,7 +317,7 @@ def test_exact_match_without_a_search_is_that_of_greedy_search(family: str) -> N
         def forward(batch: PairBatch, model: EncoderDecoder = model) -> Tensor:
             return model(*batch.arguments)
 
-        scores = measure_pairs(pairs, forward, TextToText(), pad=PAD)
+        scores = measure_pairs(pairs, forward, pad=PAD)
         assert sorted(scores.exact) == matches
         assert 20 <= len(matches) < 40
         found |= {len(units) for units in written}

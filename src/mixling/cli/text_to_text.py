@@ -183,7 +183,7 @@ def configure(
         ConfigError: an unknown key or a value that is not allowed.
     """
     from mixling.config import merge, parse
-    from mixling.models.seq2seq_presets import seq2seq_with_changes
+    from mixling.models.seq2seq_presets import seq2seq_with_changes, with_dropout
     from mixling.runs.generator import read_saved
     from mixling.runs.pair_config import DEFAULT_MODEL, RECIPE, PairRunConfig
 
@@ -196,10 +196,12 @@ def configure(
         folder = str(values["start"])
         if isinstance(given, str) or given:
             raise ConfigError(f"--from {folder} is the model; leave out --model")
-        values["model"] = merge(read_saved(Path(folder))["model"], changes)
+        saved = read_saved(Path(folder))["model"]
+        if "dropout" in changes:  # of a preset it reaches every layer
+            saved = with_dropout(saved, changes["dropout"])
+        values["model"] = merge(saved, changes)
     else:
         if not (isinstance(given, str) or {"preset", "encoder"} & given.keys()):
             given = merge({"preset": DEFAULT_MODEL}, given)
         values["model"] = seq2seq_with_changes(given, changes).to_dict()
-    values["generation"] = {"max_len": values["model"]["max_target_len"], **values.get("generation", {})}
     return parse(PairRunConfig, values, where=toml or "options")

@@ -64,7 +64,7 @@ def count(
 
 @dataclass(frozen=True, kw_only=True)
 class PairCounts:
-    """parameters: all, with the tables of units. body: of encoder and decoder.
+    """parameters: all, with the tables of units and places. body: of encoder and decoder.
 
     flops: of encoder and decoder for a source and a target of these lengths, as those of `Counts`; the product with the
     table of the answers is not counted.
@@ -89,6 +89,8 @@ def count_encoder_decoder(config: EncoderDecoderConfig, *, vocabulary: int) -> P
         more = max(0, depth - 1)
         body += one[0] + more * (two[0] - one[0])
         flops += one[1] + more * (two[1] - one[1])
+    if config.source_positions == "learned":
+        tables += config.dim * source
     return PairCounts(parameters=tables + body, body=body, length=source, target_length=target, flops=flops)
 
 

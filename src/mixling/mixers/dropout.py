@@ -20,8 +20,8 @@ def dropout(x: Float[Tensor, "*S"], share: float, training: bool = True) -> Floa
         return x
     if x.device.type != "cpu":
         return F.dropout(x, share)
-    dropped = round(share * _STEPS)
+    dropped = min(round(share * _STEPS), _STEPS - 1)  # all of them is beyond what 16 bits tell
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
     kept = torch.empty_like(x, requires_grad=False)
     torch.ge(bits[: x.numel()].view(x.shape), dropped - _STEPS // 2, out=kept)
-    return x * kept.mul_(_STEPS / max(_STEPS - dropped, 1))
+    return x * kept.mul_(_STEPS / (_STEPS - dropped))

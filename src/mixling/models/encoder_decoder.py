@@ -13,7 +13,7 @@ from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, State
 from mixling.mixers.dropout import dropout
 from mixling.mixers.positions import PositionKind, Positions
-from mixling.models.block import BlockState
+from mixling.models.block import Block, BlockState
 from mixling.models.encoder import Encoder, StackConfig, StackState
 
 # On a CPU O x is faster than x^T O^T for few rows of a table that no cache holds: at 32,128 units of width 512, 2 rows
@@ -23,10 +23,14 @@ _LARGE_TABLE = 2**22
 
 
 class EncoderDecoderConfig(Config):
-    """A model from the units of one text to those of another."""
+    """A model from the units of one text to those of another.
+
+    What is longer than in training is read and written too, unless a mixer's parameters fix the longest input: the
+    model's own `max_source_len` and `max_target_len` say that, and are None where nothing does.
+    """
 
     dim: int = Field(64, ge=1, description="width of the token vectors")
-    max_source_len: int = Field(128, ge=1, description="units; binds where a mixer's parameters fix the longest input")
+    max_source_len: int = Field(128, ge=1, description="units of the longest source that is trained on")
     max_target_len: int = Field(128, ge=1, description="as max_source_len; the first token is counted, the last not")
     encoder: StackConfig = StackConfig()
     decoder: StackConfig = StackConfig()
@@ -76,7 +80,10 @@ class EncoderDecoder(nn.Module):
         self.output = None if config.tied else nn.Linear(dim, num_units, bias=False)
         if self.output is not None:
             nn.init.normal_(self.output.weight, std=dim**-0.5)
-        longest = (_longest(self.encoder), config.max_source_len if self.positions.weight is not None else None)
+        readers = [layer.cross for layer in self.decoder.layers if isinstance(layer, Block) and layer.cross is not None]
+        longest = [_longest(part) for part in (self.encoder, *readers)]
+        if self.positions.weight is not None:
+            longest.append(config.max_source_len)
         self.max_source_len = min((length for length in longest if length is not None), default=None)
         self.max_target_len = _longest(self.decoder)
 
@@ -173,9 +180,9 @@ def _rows(state: State, rows: Int[Tensor, " R"]) -> State:
     return {name: value.index_select(0, rows) for name, value in state.items()}
 
 
-def _longest(stack: Encoder) -> int | None:
-    """The longest input that the parameters of all mixers allow; None: any."""
-    mixers = (module for module in stack.modules() if isinstance(module, Mixer))
+def _longest(part: nn.Module) -> int | None:
+    """The longest input that the parameters of all mixers in it allow; None: any."""
+    mixers = (module for module in part.modules() if isinstance(module, Mixer))
     return min((mixer.max_len for mixer in mixers if mixer.max_len is not None), default=None)
 
 

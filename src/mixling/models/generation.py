@@ -23,10 +23,15 @@ class GenerationConfig(Config):
     max_len: int = Field(128, ge=1, description="most units of an answer, the stop unit counted")
     num_beams: int = Field(1, ge=1)
     length_penalty: float = Field(
-        1.0, description="alpha of score = log-probability / length^alpha; above 0 it favours long answers"
+        1.0,
+        ge=-10,
+        le=10,
+        allow_inf_nan=False,
+        description="alpha of score = log-probability / length^alpha; above 0 it favours long answers",
     )
     early_stopping: bool = Field(
-        True, description="a search ends with num_beams answers; else where no unfinished one can become the best"
+        True,
+        description="a search of beams ends with as many answers; else where no unfinished one can become the best",
     )
 
 
@@ -70,12 +75,13 @@ def generate(
     """
     if model.max_target_len is not None and config.max_len > model.max_target_len:
         raise ConfigError(
-            f"max_len: got {config.max_len}, the model is built for targets of at most {model.max_target_len} tokens"
+            f"max_len: got {config.max_len}, the model is built for targets of at most {model.max_target_len} tokens; "
+            f"lower it, or build the model with max_target_len = {config.max_len}"
         )
     if len(source) == 0:
         return []
     with _answering(model):
-        search = _greedy if config.num_beams == 1 and config.early_stopping else _beam_search
+        search = _greedy if config.num_beams == 1 else _beam_search
         return search(model, model.start(source, source_mask), source.new_full((len(source),), start), config, stop)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
@@ -109,8 +110,9 @@ def hypermixer(shape: Shape) -> EncoderDecoderConfig:
     """HyperMixing in all three places, linear in both lengths: ours, where the paper leaves decoders to future work.
 
     The encoder's and the one that reads the source are HyperMixer's, tied, with 3 D hidden units: as many parameters
-    as attention's. The causal one has heads (HyperConformer's) and, untied, D hidden units: as its state of H D / K
-    numbers is made anew at each position, that takes a third of the time for as many parameters.
+    as attention of D / 64 heads has. The causal one has heads (HyperConformer's), which have weights of their own, and,
+    untied, D hidden units: as its state of H D / K numbers is made anew at each position, that takes a third of the
+    time. With few heads it has fewer parameters than attention: models of one name and size are of like size only.
     """
     own = HyperMixingConfig(hidden_dim=3 * shape.dim)
     causal = HyperMixingConfig(hidden_dim=shape.dim, tied=False, num_heads=math.gcd(shape.dim, shape.num_heads))
@@ -199,6 +201,7 @@ _FAMILIES: dict[str, tuple[Family, str]] = {
 SEQ2SEQ_PRESETS: dict[str, Seq2SeqPreset] = {
     "t5-1.1-base": Seq2SeqPreset(t5, BASE, "T5.1.1", 32_128),
     "t5-1.1-small": Seq2SeqPreset(t5, SMALL, "T5.1.1", 32_128),
+    "remixer-literal-base": Seq2SeqPreset(partial(remixer, matched=False), BASE, _REMIXER, 32_128),
     **{f"{name}-base": Seq2SeqPreset(family, BASE, source, 32_128) for name, (family, source) in _FAMILIES.items()},
     **{f"{name}-small": Seq2SeqPreset(family, SMALL, source, 32_128) for name, (family, source) in _FAMILIES.items()},
     **{
@@ -243,3 +246,17 @@ def seq2seq_with_changes(given: str | Mapping[str, Any], changes: Mapping[str, A
         return parse(EncoderDecoderConfig, table, where=where)
     sizes = {key: table.pop(key) for key in tuple(table) if key in Shape.model_fields}
     return seq2seq_config(name, table, **sizes)
+
+
+def with_dropout(model: Mapping[str, Any], share: float) -> dict[str, Any]:
+    """A model's configuration as a dictionary, with this dropout in all the places that `Shape.dropout` reaches."""
+
+    def changed(value: Any, key: str = "") -> Any:
+        if isinstance(value, Mapping):
+            return {name: changed(item, name) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [changed(item) for item in value]
+        return share if key == "dropout" else value
+
+    whole: dict[str, Any] = changed(model)
+    return whole

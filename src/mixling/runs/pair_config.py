@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,8 +15,9 @@ from mixling.data.spans import SpanConfig
 from mixling.models.encoder_decoder import EncoderDecoderConfig
 from mixling.models.generation import GenerationConfig
 from mixling.models.seq2seq_presets import seq2seq_config
+from mixling.tasks.base import UNSMOOTHED
 from mixling.training.optim import OptimConfig
-from mixling.training.recipe import TrainConfig
+from mixling.training.recipe import TrainConfig, UnitTraining
 
 KIND = "text to text"  # of a run, as its files say it
 DEFAULT_MODEL = "t5-2m"
@@ -24,6 +26,7 @@ SPANS = "spans"  # the name of span corruption among tasks
 RECIPE = TrainConfig(
     optim=OptimConfig(lr=2e-3, weight_decay=0.01, warmup=0.05, schedule="linear"),
     word_dropout=0.0,
+    loss=UNSMOOTHED,
     checkpoint_seconds=60.0,
 )
 
@@ -69,9 +72,23 @@ class PairRunConfig(Config):
     mixing: MixingConfig = Field(MixingConfig(), description="how often each task is drawn")
     pieces: PiecesConfig = PiecesConfig()
     model: EncoderDecoderConfig = seq2seq_config(DEFAULT_MODEL)
-    generation: GenerationConfig = Field(GenerationConfig(), description="how answers are sought")
+    generation: GenerationConfig = Field(GenerationConfig(), description="how answers are sought; as long as targets")
     start: str | None = Field(None, description="folder of a run of this kind, whose model and pieces it begins with")
-    train: TrainConfig = RECIPE
+    train: UnitTraining = RECIPE
+
+    @model_validator(mode="before")
+    @classmethod
+    def _answers_are_as_long_as_targets(cls, values: Any) -> Any:
+        model = values.get("model", cls.model_fields["model"].default)
+        generation = values.get("generation", {})
+        if isinstance(model, EncoderDecoderConfig):
+            model = model.to_dict()
+        if not isinstance(generation, Mapping) or not isinstance(model, Mapping):
+            return values
+        longest = model.get("max_target_len", EncoderDecoderConfig.model_fields["max_target_len"].default)
+        if not isinstance(longest, int) or longest < 1:
+            return values  # which is told of the model
+        return {**values, "generation": {"max_len": longest, **generation}}
 
     @model_validator(mode="after")
     def _has_something_to_do(self) -> PairRunConfig:

@@ -33,6 +33,7 @@ from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
 from mixling.runs.pretrained import KIND
 from mixling.runs.record import begin_run, corpus_folder, finish_run
 from mixling.storage import remove_leftovers, write_atomic, write_json
+from mixling.tasks.base import UNSMOOTHED
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
@@ -45,7 +46,7 @@ from mixling.training.distributed import Processes
 from mixling.training.loop import CHECKPOINT, Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.optim import OptimConfig
-from mixling.training.recipe import TrainConfig
+from mixling.training.recipe import TrainConfig, UnitTraining
 
 SPECIALS = ("[SEP]", MASK_WORD)
 DEFAULT_MODEL = "gmlp-tiny"
@@ -53,6 +54,7 @@ DEFAULT_MODEL = "gmlp-tiny"
 RECIPE = TrainConfig(
     optim=OptimConfig(lr=1e-3, table_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
     word_dropout=0.0,
+    loss=UNSMOOTHED,
     checkpoint_seconds=60.0,
 )
 
@@ -63,7 +65,7 @@ class PretrainConfig(Config):
     corpus: CorpusConfig = CorpusConfig()
     model: ModelConfig = PRESETS[DEFAULT_MODEL].config
     objective: MaskedLMConfig = MaskedLMConfig()
-    train: TrainConfig = RECIPE
+    train: UnitTraining = RECIPE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +117,7 @@ def pretrain(
     on_units = isinstance(text.projection, Units)
     targets = unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)
     data = MaskedText(
-        objective=MaskedLM(),
+        objective=MaskedLM(config.train.loss),
         config=config.objective,
         encoder=encoder,
         train=prepared.train,

@@ -110,7 +110,7 @@ def fit_pairs(
     trainer = Trainer(
         model,
         PairData(
-            objective=TextToText("perplexity" if only_spans else "exact_match"),
+            objective=TextToText("perplexity" if only_spans else "exact_match", config.train.loss),
             parts=parts,
             mixing=config.mixing,
             pad=coder.pad_id,

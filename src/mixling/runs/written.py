@@ -11,13 +11,13 @@ from mixling.config import parse
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.documents import PieceReader
+from mixling.data.forms import find_form
 from mixling.data.pair_batches import Pieces
 from mixling.data.pairs import Pair
 from mixling.data.prepared import Prepared, encode_documents
 from mixling.data.spans import SpanConfig
 from mixling.runs.generator import TextGenerator
 from mixling.tasks.text_metrics import TextMetrics, text_report
-from mixling.tasks.text_to_text import TextToText
 from mixling.training.pairs import Scores, measure_pairs
 from mixling.training.spans import SpanPart
 
@@ -27,11 +27,11 @@ def measure_task(
 ) -> tuple[TextMetrics, list[str]]:
     """How good a saved model's answers are, and the answers.
 
-    A source that the model cannot read whole is answered by nothing, which is wrong. Without BLEU no answer is sought
-    beyond the longest right one: no measure could tell it from another wrong one.
+    A source that the model cannot read whole is answered by nothing, which is wrong. Where only whole answers count,
+    greedy search ends one piece beyond the longest right one: no measure could tell it from another wrong one.
     """
     config = generator.generation
-    if not bleu:
+    if config.num_beams == 1 and not bleu and (form is None or find_form(form).labels):
         longest = max(map(len, generator.encode([text for pair in pairs for text in pair.right])))
         config = config.model_copy(update={"max_len": min(config.max_len, longest + 1)})
     sources = generator.encode([pair.source for pair in pairs], cut=cut)
@@ -83,4 +83,4 @@ def _measured(generator: TextGenerator, pairs: Sequence[tuple[Pieces, Pieces]]) 
     def forward(batch: Inputs) -> Tensor:
         return generator.model(*batch.to(generator.device).arguments)
 
-    return measure_pairs(pairs, forward, TextToText(), pad=generator.coder.pad_id)
+    return measure_pairs(pairs, forward, pad=generator.coder.pad_id)

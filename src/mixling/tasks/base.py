@@ -32,6 +32,9 @@ class LossConfig(Config):
     )
 
 
+UNSMOOTHED = LossConfig(label_smoothing=0.0)  # what units are told with, unless more is asked for
+
+
 class Objective(ABC):
     """What a model is trained for.
 
@@ -53,11 +56,20 @@ class UnitObjective(Objective):
 
     output: Output = "units"
 
+    def __init__(self, loss: LossConfig = UNSMOOTHED) -> None:
+        self.label_smoothing = loss.label_smoothing
+
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         shares = (targets != NO_TARGET).to(logits.dtype)
         if weights is not None:
             shares = shares * weights[:, None]
-        losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=NO_TARGET)
+        losses = F.cross_entropy(
+            logits.flatten(0, 1),
+            targets.flatten(),
+            reduction="none",
+            ignore_index=NO_TARGET,
+            label_smoothing=self.label_smoothing,
+        )
         return (losses.view_as(targets) * shares).sum(), shares.sum()
 
 

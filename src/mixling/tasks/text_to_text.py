@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mixling.tasks.base import UnitObjective
+from mixling.tasks.base import UNSMOOTHED, LossConfig, UnitObjective
 
 
 class TextToText(UnitObjective):
@@ -14,6 +14,9 @@ class TextToText(UnitObjective):
         metric: what the best evaluation is chosen by.
     """
 
-    def __init__(self, metric: Literal["exact_match", "perplexity"] = "exact_match") -> None:
+    def __init__(
+        self, metric: Literal["exact_match", "perplexity"] = "exact_match", loss: LossConfig = UNSMOOTHED
+    ) -> None:
+        super().__init__(loss)
         self.metric = metric
         self.less_is_better = metric == "perplexity"

@@ -32,6 +32,8 @@ class OptimConfig(Config):
 
     T5 (section 3.1.2) pretrains with Adafactor at 1 / sqrt(max(t, 10^4)): `lr` 0.01, `schedule` "constant", `warmup` 0,
     since Adafactor's rate is 1 / sqrt(t) at most. It fine-tunes likewise with `lr` 0.001. Neither has decay.
+    What starts at zero, as the Remixer's H and alpha do, has steps of lr / 1000 at first, and for the first thousand:
+    at 0.001 it takes about 8,000 to reach an RMS of 1. In a short training the block stays a mean then; use AdamW.
     """
 
     name: Literal["adamw", "adafactor"] = "adamw"

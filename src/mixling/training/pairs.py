@@ -126,7 +126,7 @@ class PairData(TrainingData):
         return *collate_pairs(sources, targets, pad=self.pad), None
 
     def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        scores = {part.name: measure_pairs(part.dev, forward, self.objective, pad=self.pad) for part in self.parts}
+        scores = {part.name: measure_pairs(part.dev, forward, pad=self.pad) for part in self.parts}
         total = sum(scores.values(), Scores())
         if not math.isfinite(total.loss):
             raise TrainingError("an answer on dev is not finite")
@@ -180,10 +180,9 @@ class Scores:
 
 
 @torch.inference_mode()
-def measure_pairs(
-    pairs: Sequence[tuple[Pieces, Pieces]], forward: Forward, objective: TextToText, *, pad: int
-) -> Scores:
+def measure_pairs(pairs: Sequence[tuple[Pieces, Pieces]], forward: Forward, *, pad: int) -> Scores:
     """How well a model tells each piece of the targets from those before it."""
+    objective = TextToText()
     lengths = np.array([len(source) + len(target) for source, target in pairs], np.int32)
     total, most, units = Scores(), _DEV_BATCH, 0
     for indices in length_batches(lengths, most):

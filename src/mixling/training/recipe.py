@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mixling.config import Config
 from mixling.tasks.base import LossConfig
@@ -83,3 +83,15 @@ class TrainConfig(Config):
             share = 0.3 if start == "text" and not taught else 1.0
         optim = self.optim.model_copy(update={"table_lr": share})
         return self.model_copy(update={"epochs": epochs, "optim": optim})
+
+
+def _of_units(train: TrainConfig) -> TrainConfig:
+    of_labels = (("word_dropout", train.word_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
+    for name, value, unused in of_labels:
+        if value != unused:
+            raise ValueError(f"{name} = {value!r} is of tasks with labels; here it has no use, set {unused!r}")
+    return train
+
+
+# Of models that tell units, of text or of what is hidden in it.
+UnitTraining = Annotated[TrainConfig, AfterValidator(_of_units)]
