@@ -197,7 +197,18 @@ def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> 
     assert "--of" in done.err
     assert "numbers, rte" in done.err
     assert "did you mean 'rte'" in call("generate", out, "un", "--of", "rt").err
-    assert call("generate", out, "un", "--of", "numbers").code == 0
+    echoed = [call("generate", out, text, "--of", "numbers", "--echo").out for text in ("un", "translate: un")]
+    assert echoed[0] == echoed[1]
+    assert echoed[0].count("translate: ") == 1
+    done = call("generate", out, "un", "--of", "rte")
+    assert (done.code, "'un' is no source of the task 'rte': rte sentence1: ... sentence2: ..." in done.err) == (
+        2,
+        True,
+    )
+    assert call("generate", out, "rte sentence1: un sentence2: deux", "--of", "rte").code == 0
+    assert "--from" not in done.err
+    done = call("train", rows, "--config", config, "-o", tmp_path / "other")
+    assert "mixture.toml has 2 tasks, and of which are: train?" in done.err
     assert "text 2: is empty" in call("generate", out, "un", " ", "--of", "numbers").err  # its prefix is no text
     asked = write(tmp_path / "asked.jsonl", [{"premise": "un", "hypothesis": "deux"}])
     assert call("generate", out, asked, "--of", "rte").code == 0
@@ -219,6 +230,7 @@ MUCH = {"source": "un", "target": "one " * 30}
         ({}, ("--label", "target"), "--label: is not of --task text2text"),
         ({}, ("--from", "gone"), "gone: is no folder of a finished run"),
         ({}, ("--model", "t5-2n"), "did you mean 't5-2m'"),
+        ({}, ("--task", "text2txt"), "task: got 'text2txt'; did you mean 'text2text'"),
         ({}, ("--set", "train.word_dropout=0.2"), "train: word_dropout = 0.2 is of tasks with labels"),
         ({}, ("--set", "train.loss.class_weights=balanced"), "train: loss.class_weights = 'balanced' is of tasks"),
         ({}, ("--set", "generation.max_len=99"), "generation.max_len = 99, but model.max_target_len = 12"),
@@ -262,6 +274,12 @@ def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path
         answer, error = (json.loads(line) for line in done.out.splitlines())
         assert "answer" in answer
         assert error["error"].startswith(fault)
+    labelled = write(tmp_path / "labelled.jsonl", [{"source": "six", "target": "six"}, LONG])
+    done = call("evaluate", tmp_path / "run", labelled)
+    assert (done.code, f"{labelled}:2: the source {fault}" in done.err) == (2, True)
+    done = call("evaluate", tmp_path / "run", labelled, "--on-bad-row", "skip")
+    assert ("1 pairs" in done.out, "1 bad rows were skipped" in done.err) == (True, True)
+    assert "text 2: is empty" in call("inspect", tmp_path / "run", "--maps", "un", " ", "-o", tmp_path / "no.png").err
     picture = tmp_path / "maps.png"
     done = call("inspect", tmp_path / "run", "--maps", "un deux", "six", "-o", picture)
     assert done.code == 0, done.err
@@ -270,6 +288,37 @@ def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path
     assert picture.read_bytes().startswith(b"\x89PNG")
     done = call("generate", tmp_path / "run", "un", "--max-len", 99)
     assert "max_len: got 99, the model is built for targets of at most 12 tokens" in done.err
+
+
+def test_a_prefix_of_another_task_is_told(call: Call, rows: Path, tmp_path: Path) -> None:
+    tasks = [{"name": name, "train": [str(rows)], "prefix": f"{name}: "} for name in ("en", "fr")]
+    config = tmp_path / "two.toml"
+    config.write_text("".join("[[tasks]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in t.items()) for t in tasks))
+    sizes = ("--set", "model.max_source_len=40", "--set", "model.max_target_len=12", "--set", "model.dim=16")
+    done = call("train", "--task", "text2text", "--config", config, "-o", tmp_path / "run", *sizes, *QUICK)
+    assert done.code == 0, done.err
+    done = call("generate", tmp_path / "run", "un", "fr: un", "--of", "en")
+    assert (done.code, len(done.out.splitlines())) == (2, 1)
+    assert "text 2: 'fr: un' begins with the prefix of 'fr'; ask for it with --of fr" in done.err
+    done = call("generate", tmp_path / "run", "-", "--of", "en", "--on-bad-row", "skip", stdin=b"un\nfr: un\n")
+    assert json.loads(done.out.splitlines()[1])["error"].startswith("<stdin>:2: 'fr: un' begins")
+
+
+def test_options_are_laid_over_the_only_task_of_a_file(call: Call, rows: Path, other: Path, tmp_path: Path) -> None:
+    config = tmp_path / "one.toml"
+    config.write_text(f'[[tasks]]\nname = "numbers"\ntrain = ["{rows}"]\nprefix = "say: "\n')
+    done = call("train", "--config", config, "--dev", other, "-o", tmp_path / "run", *SHORT, *QUICK)
+    assert done.code == 0, done.err
+    (task,) = json.loads((tmp_path / "run" / "config.json").read_text())["tasks"]
+    assert (task["name"], task["train"], task["dev"]) == ("numbers", [str(rows)], [str(other)])
+    assert task["prefix"] == "say: "
+
+
+def test_rows_with_an_empty_target_are_answered(call: Call, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("source,target,kind\nsix,,a\ndeux,  ,b\n")
+    done = call("generate", trained, tmp_path / "rows.csv")
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+    assert "column 'target' is empty" in call("evaluate", trained, tmp_path / "rows.csv").err
 
 
 def test_texts_that_cannot_be_read_are_told_by_generate(call: Call, trained: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from mixling.config import merge, parse
 from mixling.data.pairs import Pair
+from mixling.data.rows import OnBadRow
 from mixling.errors import ConfigError, DataError, Interrupted, ModelFileError, TrainingError
 from mixling.models.generation import GenerationConfig
 from mixling.models.seq2seq_presets import (
@@ -29,7 +30,8 @@ from mixling.models.seq2seq_presets import (
 )
 from mixling.runs.config import is_finished
 from mixling.runs.generator import TextGenerator
-from mixling.runs.pair_config import RECIPE, PairRunConfig
+from mixling.runs.pair_config import RECIPE, PairRunConfig, PairTaskConfig
+from mixling.runs.pair_tasks import read_task
 from mixling.runs.text_to_text import fit_pairs
 from mixling.runs.written import measure_task
 from mixling.training.observers import Observer
@@ -108,16 +110,130 @@ def test_answers_are_as_long_as_targets_unless_they_are_to_be_shorter() -> None:
     assert PairRunConfig(model=small, generation=GenerationConfig(max_len=9)).generation.max_len == 9
 
 
-def test_answers_of_beams_are_measured_as_they_are_given(data: Path) -> None:
-    fit_pairs(config(data, "t5"), folder=data / "run")
+def test_what_is_measured_is_what_is_answered(data: Path) -> None:
+    fit_pairs(config(data, "remixer"), folder=data / "run")
     generator = TextGenerator(data / "run")
-    pairs = [Pair(source=text, target="red", path="", line=number) for number, text in enumerate(WORDS)]
-    for num_beams, cut in ((1, True), (3, False)):
-        generator.generation = GenerationConfig(max_len=16, num_beams=num_beams)
-        whole = [answer.text for answer in generator.generate(WORDS)]
-        metrics, answers = measure_task(generator, pairs, form=None, cut=False)
-        assert metrics.exact_match == np.mean([text == "red" for text in whole])
-        assert (answers != whole) == cut  # by one beam they need not be told to their end
+    answers = [answer.text for answer in generator.generate(WORDS)]
+    assert any(" " in answer.strip() for answer in answers), answers
+    # Spaces are written as the pieces have them: what differs in these only is right.
+    right = [f" {answer.replace(' ', '  ')}\n" for answer in answers]
+    pairs = [Pair(source=w, target=t, path="x.csv", line=n) for n, (w, t) in enumerate(zip(WORDS, right, strict=True))]
+    pairs.append(Pair(source="red", target="pink", path="x.csv", line=8))
+    metrics, given = measure_task(generator, pairs, form=None, cut=False)
+    assert given == [*answers, answers[0]]
+    assert metrics.exact_match == 5 / 6
+    long = [*pairs, Pair(source="red " * 20, target="red", path="x.csv", line=9)]
+    with pytest.raises(
+        DataError, match=r"x\.csv:9: the source has .* at most 16; shorten it, or pass --on-bad-row skip"
+    ):
+        measure_task(generator, long, form=None, cut=False)
+    bad = OnBadRow("skip")
+    assert measure_task(generator, long, form=None, cut=False, on_bad_row=bad)[0] == metrics
+    assert bad.skipped == 1
+    assert measure_task(generator, long, form=None, cut=True)[0].n == 7
+
+
+def test_rows_that_are_skipped_are_not_measured(data: Path) -> None:
+    with (data / "rows.jsonl").open("a") as file:
+        file.writelines(json.dumps({"source": f"{word} " * 20, "target": word}) + "\n" for word in WORDS)
+    task = {"name": "colours", "train": [str(data / "rows.jsonl")], "on_bad_row": "skip", "dev_fraction": 0.5}
+    run = fit_pairs(config(data, "remixer", tasks=[task]), folder=data / "run")
+    assert run is not None
+    assert 0 < run.metrics["colours"].n < 50
+
+
+def test_queries_with_several_right_answers_are_measured_once(data: Path) -> None:
+    passage = {"text": "Ann met Bob and Eve", "entities": [{"start": s, "end": s + 2} for s in (0, 8, 16)]}
+    answers = [{"text": name} for name in ("Ann", "Bob", "Eve")]
+    query = {"query": "Who met @placeholder", "answers": answers}
+    path = data / "record.jsonl"
+    path.write_text("".join(json.dumps({"passage": passage, "qas": [query, query]}) + "\n" for _ in range(6)))
+    task = PairTaskConfig(form="record", train=(str(path),), dev_fraction=0.5)
+    rows = read_task(task, seed=0, say=print)
+    assert len({pair.question for pair in rows.dev}) == len(rows.dev) == 6
+    assert all(pair.references == ("Ann", "Bob", "Eve") for pair in rows.dev)
+    assert len(rows.train) == 18
+
+
+BAD = {
+    "another shape": ({"start": "old"}, "remixer", "needs the shape|the model needs"),
+    "itself": ({"start": "run"}, "t5", "a run cannot replace the one that it begins with"),
+    "a weight of no task": ({"mixing": {"weights": {"colour": 1.0}}}, "t5", "there is no task 'colour'"),
+    "no text": (
+        {"corpus": {"files": ["gone.txt"]}, "pieces": {"vocabulary": "old/tokenizer.json"}},
+        "t5",
+        "no such file",
+    ),
+    "no held-out text": ({"corpus": {"files": ["text.txt"], "dev": ["gone.txt"]}}, "t5", "no such file"),
+    "few sentinels": (
+        {"corpus": {"files": ["text.txt"], "dev_fraction": 0.2}, "pieces": {"sentinels": 0}},
+        "t5",
+        "spans",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(
+    fault: str, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+    for name in ("old", "run"):
+        fit_pairs(config(data), folder=Path(name))
+    before = {path.name: path.read_bytes() for path in Path("run").iterdir()}
+    changes, family, message = BAD[fault]
+    if "start" in changes or "vocabulary" in changes.get("pieces", {}):
+        changes = merge({"pieces": {"size": None}}, changes)
+    for folder in ("run", "new"):
+        if fault == "itself" and folder == "new":
+            continue
+        with pytest.raises((ConfigError, DataError), match=message):
+            fit_pairs(config(data, family, **changes), folder=Path(folder))
+    assert {path.name: path.read_bytes() for path in Path("run").iterdir()} == before
+    assert not Path("new").exists()
+
+
+def test_pieces_of_another_run_are_refused_even_if_there_are_as_many(data: Path) -> None:
+    fit_pairs(config(data), folder=data / "run")
+    path = data / "run" / "tokenizer.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    vocabulary[-2:] = vocabulary[:-3:-1]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelFileError, match="is not the file that the model was trained with"):
+        TextGenerator(data / "run")
+    with pytest.raises(ModelFileError, match="is not the file that the model was trained with"):
+        fit_pairs(config(data, start=str(data / "run"), pieces={"size": None}), folder=data / "other")
+
+
+def test_a_tuned_run_goes_on_without_the_one_that_it_began_with(data: Path) -> None:
+    fit_pairs(config(data), folder=data / "old")
+    settings = config(
+        data, start=str(data / "old"), pieces={"size": None}, train={"checkpoint_seconds": 1e-9, "seed": 3}
+    )
+    fit_pairs(settings, folder=data / "whole")
+    with pytest.raises((KeyboardInterrupt, Interrupted)):
+        fit_pairs(settings, folder=data / "cut", observer=Stop(4))
+    (data / "old").rename(data / "moved")
+    fit_pairs(settings, folder=data / "cut", resume=True)
+    whole, cut = ((data / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
+    assert whole == cut
+
+
+def test_characters_without_pieces_are_told(data: Path) -> None:
+    rows = [json.dumps({"source": f"red{'~' * (i > 5)}", "target": "{ red }" if i > 3 else "red"}) for i in range(20)]
+    (data / "other.jsonl").write_text("\n".join(rows))
+    fit_pairs(config(data), folder=data / "run")
+    task = {"train": [str(data / "other.jsonl")], "dev": [str(data / "rows.jsonl")]}
+    said: list[str] = []
+    fit_pairs(
+        config(data, start=str(data / "run"), pieces={"size": None}, tasks=[task]), folder=data / "b", say=said.append
+    )
+    (targets,) = [line for line in said if "targets have characters" in line]
+    assert "16 of 20 targets" in targets
+    assert "the model cannot write: '{' '}', the first at" in targets
+    assert "other.jsonl:5;" in targets
+    assert any("14 of 20 sources have characters" in line and "'~'" in line for line in said)
 
 
 class Stop(Observer):
@@ -197,20 +313,24 @@ def test_text_that_was_kept_serves_other_models(data: Path) -> None:
     first = config(data, text=True, corpus={"keep": True})
     fit_pairs(first.model_copy(update={"tasks": ()}), folder=data / "one")
     (data / "text.txt").unlink()
-    second = config(data, "remixer", text=True, corpus={"files": [], "prepared": str(data / "one")})
+    given = {"corpus": {"files": [], "prepared": str(data / "one")}, "pieces": {"size": None}}
+    second = config(data, "remixer", text=True, **given)
     run = fit_pairs(second.model_copy(update={"tasks": ()}), folder=data / "two")
     assert run is not None
     assert (data / "two" / "tokenizer.json").read_bytes() == (data / "one" / "tokenizer.json").read_bytes()
-    tuned = config(data, "remixer", start=str(data / "two"))
+    tuned = config(data, "remixer", start=str(data / "two"), pieces={"size": None})
     assert fit_pairs(tuned, folder=data / "three") is not None
 
 
 def test_what_does_not_fit_is_refused(data: Path) -> None:
     fit_pairs(config(data), folder=data / "run")
     with pytest.raises(ConfigError, match="needs"):
-        fit_pairs(config(data, "remixer", start=str(data / "run")), folder=data / "other")
-    assert not (data / "other" / "model.safetensors").exists()
-    both = config(data, start=str(data / "run"), pieces={"vocabulary": "x.model"})
+        fit_pairs(config(data, "remixer", start=str(data / "run"), pieces={"size": None}), folder=data / "other")
+    assert not (data / "other").exists()
+    for key, value in (("size", 200), ("join_symbols", True), ("whole_words", 1)):
+        with pytest.raises(ConfigError, match=rf"pieces\.{key} is of pieces that are trained, those of start = "):
+            config(data, start=str(data / "run"), pieces={"size": None, key: value})
+    both = config(data, start=str(data / "run"), pieces={"vocabulary": "x.model", "size": None})
     with pytest.raises(ConfigError, match=r"leave out pieces\.vocabulary"):
         fit_pairs(both, folder=data / "other")
     with pytest.raises(ConfigError, match="stands twice"):
@@ -219,12 +339,6 @@ def test_what_does_not_fit_is_refused(data: Path) -> None:
         fit_pairs(config(data, tasks=[{"train": [str(data / "gone.jsonl")]}]), folder=data / "other")
     with pytest.raises(ConfigError, match="sentinels"):
         fit_pairs(config(data, text=True, pieces={"sentinels": 0}), folder=data / "other")
-    fit_pairs(config(data, pieces={"size": 120}, tasks=[{"train": [str(data / "text.jsonl")]}]), folder=data / "other")
-    pieces = (data / "run" / "tokenizer.json").read_text()
-    (data / "run" / "tokenizer.json").write_text((data / "other" / "tokenizer.json").read_text())
-    with pytest.raises(ModelFileError, match=r"pieces, the model was trained with \d+; put back the file"):
-        TextGenerator(data / "run")
-    (data / "run" / "tokenizer.json").write_text(pieces)
     (data / "run" / "model.safetensors").write_bytes(b"broken")
     with pytest.raises(ModelFileError, match="is not a complete run folder"):
         TextGenerator(data / "run")

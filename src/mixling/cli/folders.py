@@ -39,7 +39,7 @@ def run_folder(
         what `run` gives; None where there is nothing to do, and in processes other than the main one.
     """
     from mixling.cli.progress import TrainingProgress
-    from mixling.runs.config import RUN_FILE, read_record
+    from mixling.runs.config import read_record
     from mixling.runs.record import tidy
     from mixling.training.distributed import processes
 
@@ -64,9 +64,17 @@ def run_folder(
         try:
             done = run(settled, folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say)
         except KeyboardInterrupt:  # before or after the steps, which see to it themselves
-            told = f"; go on with: mixling {context.info_name} --resume -o {out}" if (out / RUN_FILE).exists() else ""
-            raise Interrupted(f"interrupted{told}", signum=signal.SIGINT) from None
+            raise interrupted(f"mixling {context.info_name}", out) from None
     return None if done is None else (done, terminal)
+
+
+def interrupted(command: str, folder: Path) -> Interrupted:
+    """What is told of a command that was interrupted: how to go on with the run, if it has begun and not ended."""
+    from mixling.runs.config import RUN_FILE, is_finished
+
+    begun = (folder / RUN_FILE).exists() and not is_finished(folder)
+    told = f"go on with: {command} --resume -o {folder}" if begun else "nothing was changed"
+    return Interrupted(f"interrupted; {told}", signum=signal.SIGINT)
 
 
 def given_beside(context: typer.Context, *names: str) -> list[str]:

@@ -55,7 +55,7 @@ def generate(
     """
     from mixling.cli.answers import open_out
     from mixling.cli.predict import format_of, keep_inputs, kind_of
-    from mixling.cli.rows import in_windows, stream_items
+    from mixling.cli.rows import in_windows
     from mixling.config import parse
     from mixling.data.rows import OnBadRow
     from mixling.models.generation import GenerationConfig
@@ -77,10 +77,10 @@ def generate(
     header, row = _writer(name, echo=echo or (name == "text" and len(inputs) > 1), skip=skip)
     windows: Iterator[list[Item]]
     if kind == "files":
-        windows = in_windows(_file_items(inputs, task, source=source, skip=skip))
+        windows = in_windows(_file_items(generator, inputs, task, source=source, skip=skip))
     else:
-        lines = stream_items(sys.stdin.buffer, "<stdin>", skip=skip) if kind == "stdin" else iter([_texts(inputs)])
-        windows = ([_prefixed(item, task) for item in items] for items in lines)
+        lines = _stdin_items(skip=skip) if kind == "stdin" else iter([_texts(inputs)])
+        windows = ([_source(generator, item, task) for item in items] for items in lines)
     done = failed = 0
     with open_out(out) as write:
         write(header)
@@ -111,38 +111,51 @@ def _answers(
 
     out: list[Written | str] = [item.error or "" for item in items]
     places = [place for place, item in enumerate(items) if item.text is not None]
-    sources = dict(
-        zip(places, generator.encode([str(items[place].text) for place in places], cut=task.cut), strict=True)
-    )
+    encoded = generator.encode([str(items[place].text) for place in places], cut=task.cut)
+    sources = dict(zip(places, encoded, strict=True))
     error = None
-    for place in places:
-        if fault := generator.fault(sources[place]):
-            if not skip:
-                error = DataError(f"{items[place].id or f'text {place + 1}'}: {fault}")
-                out, sources = out[:place], {before: sources[before] for before in places if before < place}
-                break
-            out[place] = fault
-            del sources[place]
+    for place, item in enumerate(items):
+        fault = item.error or generator.fault(sources[place])
+        if not fault:
+            continue
+        if not skip:
+            error = DataError(item.error or f"{item.id}: {fault}")
+            out, sources = out[:place], {before: sources[before] for before in places if before < place}
+            break
+        out[place] = fault
+        sources.pop(place, None)
     answers = generator.answers(list(sources.values()), config=config, batch_size=batch_size)
     for place, answer in zip(sources, answers, strict=True):
         out[place] = answer
     return out, error
 
 
-def _file_items(sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool) -> Iterator[Item]:
+def _stdin_items(*, skip: bool) -> Iterator[list[Item]]:
+    from mixling.cli.rows import stream_items
+
+    number = 0
+    for items in stream_items(sys.stdin.buffer, "<stdin>", skip=skip):
+        yield [replace(item, id=f"<stdin>:{number + place}") for place, item in enumerate(items, 1)]
+        number += len(items)
+
+
+def _file_items(
+    generator: TextGenerator, sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool
+) -> Iterator[Item]:
     """The sources of files: of plain text a line each, else by the task's form and columns.
 
     What an item is called in an error is its place.
     """
-    from mixling.cli.rows import Item, is_text_file, text_lines
+    from mixling.cli.rows import Item, text_lines
+    from mixling.data.corpora import is_plain
     from mixling.data.pairs import read_pairs
     from mixling.data.rows import OnBadRow
 
     columns = task.columns if source is None else task.columns.model_copy(update={"source": source})
     for name in sources:
-        if is_text_file(name):
+        if is_plain(name):
             for number, item in enumerate(text_lines(name, skip), 1):
-                yield _prefixed(replace(item, id=f"{name}:{number}"), task)
+                yield _source(generator, replace(item, id=f"{name}:{number}"), task)
             continue
         bad = OnBadRow("skip" if skip else "error", keep=2**63)
         pairs = read_pairs(
@@ -161,15 +174,22 @@ def _file_items(sources: Sequence[str], task: PairTaskConfig, *, source: str | N
         yield from (Item(None, message) for message in bad.messages)
 
 
-def _prefixed(item: Item, task: PairTaskConfig) -> Item:
+def _source(generator: TextGenerator, item: Item, task: PairTaskConfig) -> Item:
+    from mixling.errors import DataError
+
     text = cast(str, item.text or "")
-    return replace(item, text=task.prefix + text) if text.strip() else item  # an empty text stays one
+    if not text.strip():  # an empty text stays one
+        return item
+    try:
+        return replace(item, text=generator.source(text, task))
+    except DataError as error:
+        return replace(item, text=None, error=f"{item.id}: {error}")
 
 
 def _texts(inputs: Sequence[str]) -> list[Item]:
     from mixling.cli.rows import Item
 
-    return [Item(text) for text in inputs]
+    return [Item(text, id=f"text {number}") for number, text in enumerate(inputs, 1)]
 
 
 def _writer(name: str, *, echo: bool, skip: bool) -> tuple[str, Callable[[Any, Written | str], str]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from mixling.config import parse
+from mixling.data.corpora import is_plain
 from mixling.data.examples import ColumnsConfig, Task, read_examples
 from mixling.data.rows import MAX_LINE, OnBadRow, open_file, read_lines
 from mixling.errors import DataError, ModelFileError
@@ -60,7 +61,7 @@ def file_items(sources: Sequence[str], *, task: Task, columns: ColumnsConfig, sk
         DataError: a file that cannot be read; a bad row, unless `skip`. The rows before it came first.
     """
     items = itertools.chain.from_iterable(
-        text_lines(source, skip) if is_text_file(source) else _rows(source, task, columns, skip) for source in sources
+        text_lines(source, skip) if is_plain(source) else _rows(source, task, columns, skip) for source in sources
     )
     return in_windows(items)
 
@@ -84,11 +85,6 @@ def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:
         raise
     if window:
         yield window
-
-
-def is_text_file(source: str) -> bool:
-    """Whether a file has lines of plain text."""
-    return source.lower().removesuffix(".gz").endswith(".txt")
 
 
 def text_lines(source: str, skip: bool) -> Iterator[Item]:

@@ -12,7 +12,7 @@ import typer
 from mixling.cli.folders import run_folder
 from mixling.cli.options import layered, present, read_seconds
 from mixling.cli.output import put
-from mixling.errors import ConfigError, DataError
+from mixling.errors import ConfigError, DataError, near_miss
 
 if TYPE_CHECKING:
     from mixling.cli.progress import TrainingProgress
@@ -34,7 +34,7 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
     from mixling.config import read_overrides, read_toml
     from mixling.data.tables import OnBadRow, read_rows
     from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
-    from mixling.runs.config import kind_of_record
+    from mixling.runs.config import TASKS, kind_of_record
     from mixling.runs.pair_config import KIND
 
     if params["resume"]:
@@ -42,6 +42,8 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
     toml = read_toml(params["config"]) if params["config"] else {}
     task = params["task"] or read_overrides(params["overrides"] or ()).get("task") or toml.get("task")
     if task is not None:
+        if task not in (*TASKS, TASK):
+            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*TASKS, TASK))}")
         return task == TASK
     if any(params[name] is not None for name in OPTIONS) or "tasks" in toml or params["model"] in SEQ2SEQ_PRESETS:
         return True
@@ -93,7 +95,7 @@ def measure_written(
     pairs = list(
         read_pairs(files, columns=columns, on_bad_row=on_bad_row, form=task.form, prefix=task.prefix, training=False)
     )
-    return measure_task(generator, pairs, form=task.form, cut=task.cut, bleu=bleu)
+    return measure_task(generator, pairs, form=task.form, cut=task.cut, bleu=bleu, on_bad_row=on_bad_row)
 
 
 def train_pairs(context: typer.Context) -> None:
@@ -187,6 +189,8 @@ def configure(
     from mixling.runs.generator import read_saved
     from mixling.runs.pair_config import DEFAULT_MODEL, RECIPE, PairRunConfig
 
+    if toml is not None and (own := options.get("tasks")):
+        options = {**options, "tasks": [merge(_only_task(toml, own[0]), own[0])]}
     if vocabulary is not None:
         options = merge(options, {"pieces": {"vocabulary": vocabulary}})
     values, changes = layered(options, toml=toml, vocabulary=None, overrides=overrides)
@@ -205,3 +209,18 @@ def configure(
             given = merge({"preset": DEFAULT_MODEL}, given)
         values["model"] = seq2seq_with_changes(given, changes).to_dict()
     return parse(PairRunConfig, values, where=toml or "options")
+
+
+def _only_task(toml: str, own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The task of a file of configuration, over which options are laid; of several it is not known which they mean."""
+    from mixling.config import read_toml
+
+    tasks = read_toml(toml).get("tasks", [])
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        return {}  # which is told of the file
+    if len(tasks) > 1:
+        given = ", ".join(sorted(own))
+        raise ConfigError(
+            f"{toml} has {len(tasks)} tasks, and of which are: {given}? Write them there, or --set tasks.0.KEY=VALUE"
+        )
+    return tasks[0] if tasks else {}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-import signal
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.folders import given_beside, refuse_file, refuse_old_run
+from mixling.cli.folders import given_beside, interrupted, refuse_file, refuse_old_run
 from mixling.cli.options import (
     AnyTaskOption,
     ConfigOption,
@@ -46,7 +45,7 @@ from mixling.cli.options import (
 )
 from mixling.cli.output import put
 from mixling.cli.text_to_text import is_text_to_text, train_pairs
-from mixling.errors import ConfigError, Interrupted
+from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.runs import Run, RunConfig
@@ -163,9 +162,7 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
                 say=terminal.say,
             )
         except KeyboardInterrupt:  # before or after the steps, which see to it themselves
-            begun = (out / runs.RUN_FILE).exists() and not runs.resumed_config(out)[1]
-            told = f"; go on with: mixling train --resume -o {out}" if begun else "; nothing was changed"
-            raise Interrupted(f"interrupted{told}", signum=signal.SIGINT) from None
+            raise interrupted("mixling train", out) from None
     if run is not None:
         _tell(run, settled, terminal)
 

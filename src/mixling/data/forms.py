@@ -4,6 +4,8 @@ Source: Raffel et al., Exploring the Limits of Transfer Learning with a Unified 
 section 2.4 and appendix D: the task's name, then each field with its name before it; the target is the label's name.
 Fields stand in the order of that appendix. Decided beyond it:
 
+- BoolQ, which the appendix lacks, has the question first (T5's code has the passage first): a source that is cut keeps
+  it.
 - WSC. T5 learns to write the noun, from the rows that are true only, and to measure compares what was written with the
   candidate, by rules. Here the candidate is told (`noun:`) and the target is True or False, so that rows that are false
   are learnt from, too, and exact match is the task's accuracy. The pronoun stands between asterisks, as in T5.

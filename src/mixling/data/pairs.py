@@ -96,9 +96,11 @@ class _Plain:
 
     def pairs(self, row: Row, *, labelled: bool, training: bool) -> list[Pair]:
         source = self.prefix + _text(row, self.columns.source)
-        target = None
-        if labelled or row.values.get(self.columns.target) is not None:
+        target = row.values.get(self.columns.target)
+        if labelled:
             target = _text(row, self.columns.target)
+        elif not isinstance(target, str) or not target.strip():
+            target = None
         kind = None if self.columns.kind is None else row.values.get(self.columns.kind)
         kind = None if kind is None else str(kind)
         return [Pair(source=source, target=target, path=row.path, line=row.line, kind=kind)]

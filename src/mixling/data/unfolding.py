@@ -60,7 +60,7 @@ def multirc(row: Row) -> Iterator[Part]:
 def record(row: Row) -> Iterator[Part]:
     """A part for each query: query, entities, passage, and the list of its right entities as the label, if known.
 
-    Entities and answers are told once each, in the order of the passage. The summary's points, marked @highlight,
+    Entities and answers are told once each, in the file's order. The summary's points, marked @highlight,
     become sentences, as in T5.
     """
     values = row.values

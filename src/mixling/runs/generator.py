@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ from safetensors.torch import load_file
 
 from mixling.config import parse
 from mixling.data.batches import length_batches
+from mixling.data.forms import find_form
 from mixling.data.pair_batches import Pieces, pad_sources
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.generation import GenerationConfig, generate
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
 from mixling.runs.pair_config import KIND, PairTaskConfig
-from mixling.text.pieces import PieceCoder
+from mixling.text.pieces import FILE, PieceCoder
 
 _WINDOW = 1024  # texts that are sorted by length together
 
@@ -60,13 +62,8 @@ class TextGenerator:
             self.tasks = {
                 str(values["name"]): parse(PairTaskConfig, values, where=where) for values in self.saved["tasks"]
             }
-            self.coder = PieceCoder.load(str(Path(folder) / Path(str(self.saved["vocabulary"])).name))
+            self.coder = read_pieces(Path(folder))
             weights = load_file(Path(folder) / WEIGHTS_FILE)
-            if len(weights["table.weight"]) != len(self.coder):
-                raise ValueError(
-                    f"{self.saved['vocabulary']} has {len(self.coder):,} pieces, the model was trained with "
-                    f"{len(weights['table.weight']):,}; put back the file of its run"
-                )
             self.model: EncoderDecoder = build_encoder_decoder(self.config, num_units=len(self.coder))
             self.model.load_state_dict(weights)
         except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError, ValidationError) as error:
@@ -89,10 +86,34 @@ class TextGenerator:
             raise ConfigError(f"--of: the model knows no task {name!r}; {near_miss(name, self.tasks)}")
         return self.tasks[name]
 
+    def source(self, text: str, task: PairTaskConfig) -> str:
+        """A text as the sources of a task are: with its prefix, unless that stands there already.
+
+        Raises:
+            DataError: it begins as the sources of another task do, or not as those of a task that has a form.
+        """
+        if task.form is not None:
+            form = find_form(task.form)
+            if text.startswith(f"{form.name} {next(iter(form.fields))}: "):
+                return text
+            shown = " ".join([form.name, *(f"{name}: ..." for name in form.fields)])
+            raise DataError(
+                f"{text[:40]!r} is no source of the task {task.name!r}: {shown}; or give a file of its rows"
+            )
+        if task.prefix and text.startswith(task.prefix):
+            return text
+        for other in self.tasks.values():
+            if other.prefix and other.prefix != task.prefix and text.startswith(other.prefix):
+                raise DataError(
+                    f"{text[:40]!r} begins with the prefix of {other.name!r}; ask for it with --of {other.name}, or "
+                    "leave out the prefix"
+                )
+        return task.prefix + text
+
     def generate(
         self, texts: Sequence[str], *, config: GenerationConfig | None = None, batch_size: int = 128
     ) -> list[Written]:
-        """What the model writes for each text, as it was trained to read it, prefix included.
+        """What the model writes for each text, as it was trained to read it, prefix included: see `source`.
 
         Raises:
             DataError: a text is empty, or longer than the model reads: see `fault`.
@@ -169,3 +190,25 @@ def read_saved(folder: Path) -> dict[str, Any]:
     if kind != KIND:
         raise ConfigError(f"{folder}: its model does not write text; mixling show {folder} tells what it is")
     return saved
+
+
+def saved_pieces(folder: Path) -> dict[str, str]:
+    """What config.json says of the pieces in a run folder: the file, and what identifies its content."""
+    return {"vocabulary": FILE, "vocabulary_sha256": hashlib.sha256((folder / FILE).read_bytes()).hexdigest()}
+
+
+def read_pieces(folder: Path) -> PieceCoder:
+    """The pieces of a finished run.
+
+    Raises:
+        ConfigError: there is no such run.
+        ModelFileError: the file is damaged, or not the one that the model was trained with.
+    """
+    wanted = read_saved(folder)
+    try:
+        known = saved_pieces(folder)
+    except OSError as error:
+        raise ModelFileError(f"{folder / FILE}: cannot be read: {error.strerror or error}") from None
+    if any(wanted.get(key) != value for key, value in known.items()):
+        raise ModelFileError(f"{folder / FILE}: is not the file that the model was trained with; put back that one")
+    return PieceCoder.load(str(folder / FILE))

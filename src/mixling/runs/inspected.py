@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mixling.data.batches import Batch, collate
 from mixling.data.pair_batches import pad_sources
-from mixling.errors import ConfigError, ModelFileError
+from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.inspect.weights import Inspected, of_encoder_decoder, of_model
 from mixling.runs.config import CONFIG_FILE
 from mixling.runs.folder import load_model
@@ -48,6 +48,8 @@ def _writing(folder: Path, texts: Sequence[Text]) -> Inspected:
     """The decoder reads what the model itself writes for the texts."""
     generator = TextGenerator(folder)
     prefix = generator.task().prefix if len(generator.tasks) == 1 else ""
+    if empty := [number for number, text in enumerate(texts, 1) if not str(text).strip()]:
+        raise DataError(f"text {empty[0]}: is empty; give a text")
     coder, most = generator.coder, generator.config.max_target_len - 1
 
     def batches() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:

@@ -96,6 +96,18 @@ class PairRunConfig(Config):
         for name in names:
             if names.count(name) > 1 or (name == SPANS and self.corpus is not None):
                 raise ValueError(f"tasks: the name {name!r} stands twice; give each task its own")
+        given = {
+            "pieces.vocabulary": self.pieces.vocabulary,
+            "start": self.start,
+            "corpus.prepared": self.corpus and self.corpus.prepared,
+        }
+        owner = next((f"{name} = {value!r}" for name, value in given.items() if value is not None), None)
+        trained = {"size": None, "join_symbols": False, "whole_words": None}
+        changed = next((name for name, default in trained.items() if getattr(self.pieces, name) != default), None)
+        if owner is not None and changed is not None:
+            raise ValueError(
+                f"pieces.{changed} is of pieces that are trained, those of {owner} are given; leave out one"
+            )
         if self.generation.max_len > self.model.max_target_len:
             raise ValueError(
                 f"generation.max_len = {self.generation.max_len}, but model.max_target_len = "

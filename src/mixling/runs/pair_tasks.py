@@ -58,10 +58,23 @@ def read_task(config: PairTaskConfig, *, seed: int, say: Callable[[str], None]) 
             say(f"{config.name}: {repeated} of {len(dev)} dev sources stand in the training rows too")
     else:
         train, dev = split_pairs(train, fraction=config.dev_fraction, seed=seed)
+        dev = _once(dev)
     if bad.skipped:
         say(f"{config.name}: {bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:_NAMED]))
     say(f"{config.name}: {len(train):,} training and {len(dev):,} dev pairs")
     return TaskRows(config=config, train=train, dev=dev)
+
+
+def _once(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs to measure on: of those that are of one source with several right answers the first, which has them all."""
+    seen: set[tuple[str | None, str]] = set()
+    kept: list[Pair] = []
+    for pair in pairs:
+        if pair.references and (pair.question, pair.source) in seen:
+            continue
+        seen.add((pair.question, pair.source))
+        kept.append(pair)
+    return kept
 
 
 def encode_pairs(
@@ -84,6 +97,7 @@ def encode_pairs(
     out: list[tuple[Pieces, Pieces]] = []
     kept: list[Pair] = []
     cut = 0
+    unknown: dict[str, list[Pair]] = {"source": [], "target": []}
     long: dict[str, list[tuple[int, Pair]]] = {"source": [], "target": []}
     limits = {"source": model.max_source_len, "target": model.max_target_len}
     for first in range(0, len(pairs), _CHUNK):
@@ -94,6 +108,9 @@ def encode_pairs(
             if task.cut and len(source) >= limits["source"]:
                 cut += 1
                 source = source[: limits["source"] - 1]
+            for name, pieces in (("source", source), ("target", target)):
+                if coder.unk_id in pieces:
+                    unknown[name].append(pair)
             sizes = {"source": len(source) + 1, "target": len(target) + 1}
             faults = [name for name, size in sizes.items() if size > limits[name]]
             for name in faults:
@@ -104,6 +121,9 @@ def encode_pairs(
                 kept.append(pair)
     if cut:
         say(f"{task.name}: {cut:,} of {len(pairs):,} sources are cut at {limits['source']} pieces")
+    for name, hidden in unknown.items():
+        if hidden:
+            say(f"{task.name}: {_without_pieces(name, hidden, coder, len(pairs))}")
     for name, found in long.items():
         if not found:
             continue
@@ -120,3 +140,16 @@ def encode_pairs(
     if not out:
         raise DataError("no row is left that the model can read and write whole", path=pairs[0].path)
     return out, kept
+
+
+def _without_pieces(name: str, found: Sequence[Pair], coder: PieceCoder, count: int) -> str:
+    """What a user should know of sources or targets with characters that the vocabulary lacks."""
+    first = found[0]
+    text = first.source if name == "source" else first.right[0]
+    lacking = [character for character in dict.fromkeys(text) if coder.unk_id in coder.encode(character)]
+    effect = "the model cannot tell apart" if name == "source" else "the model cannot write"
+    shown = " ".join(map(repr, lacking[:_NAMED])) or "some"
+    return (
+        f"{len(found):,} of {count:,} {name}s have characters that no piece has, which {effect}: {shown}, the first at "
+        f"{first.path}:{first.line}; train pieces on the rows (without --from and --vocabulary), or give others"
+    )

@@ -31,7 +31,7 @@ from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
 from mixling.runs.folder import CARD_FILE, METRICS_FILE
 from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
 from mixling.runs.pretrained import KIND
-from mixling.runs.record import begin_run, corpus_folder, finish_run
+from mixling.runs.record import begin_run, beginning, corpus_folder, finish_run
 from mixling.storage import remove_leftovers, write_atomic, write_json
 from mixling.tasks.base import UNSMOOTHED
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
@@ -100,37 +100,42 @@ def pretrain(
     processes = processes or Processes()
     if processes.is_main:
         remove_leftovers(folder)
-        if not resume:
-            begin_run(folder, config, kind=KIND)
-        text, encoder = _encoder(config, folder)
-        corpus = corpus_folder(config.corpus, folder)
-        if config.corpus.prepared is not None or is_prepared(corpus):
-            prepared = open_prepared(corpus, WordReader(encoder))
+    with beginning(folder, resume=resume, is_main=processes.is_main) as place:
+        if processes.is_main:
+            text, encoder = _encoder(config, place)
+            corpus = corpus_folder(config.corpus, place)
+            if config.corpus.prepared is not None or is_prepared(corpus):
+                prepared = open_prepared(corpus, WordReader(encoder))
+            else:
+                prepared = prepare(config.corpus, WordReader(encoder), corpus, say)
+            processes.barrier()
         else:
-            prepared = prepare(config.corpus, WordReader(encoder), corpus, say)
-        processes.barrier()
-    else:
-        processes.barrier()
-        text, encoder = _encoder(config, folder)
-        prepared = open_prepared(corpus_folder(config.corpus, folder), WordReader(encoder))
-    check_length(config.corpus, prepared, text.max_len)
-    on_units = isinstance(text.projection, Units)
-    targets = unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)
-    data = MaskedText(
-        objective=MaskedLM(config.train.loss),
-        config=config.objective,
-        encoder=encoder,
-        train=prepared.train,
-        dev=prepared.dev,
-        length=text.max_len,
-        targets=targets,
-    )
-    config = config.model_copy(update={"model": config.model.model_copy(update={"text": text})})
-    num_outputs = text.projection.num_features if on_units else int(targets.max()) + 1
-    assert num_outputs is not None
-    model = build_model(config.model, num_outputs=num_outputs, output="units", seed=config.train.seed)
-    if model.frontend.embeddings is not None:
-        model.frontend.load_embeddings(config.model.frontend.embeddings)
+            processes.barrier()
+            text, encoder = _encoder(config, place)
+            prepared = open_prepared(corpus_folder(config.corpus, place), WordReader(encoder))
+        check_length(config.corpus, prepared, text.max_len)
+        on_units = isinstance(text.projection, Units)
+        targets = (
+            unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)
+        )
+        data = MaskedText(
+            objective=MaskedLM(config.train.loss),
+            config=config.objective,
+            encoder=encoder,
+            train=prepared.train,
+            dev=prepared.dev,
+            length=text.max_len,
+            targets=targets,
+        )
+        given, config = config, config.model_copy(update={"model": config.model.model_copy(update={"text": text})})
+        num_outputs = text.projection.num_features if on_units else int(targets.max()) + 1
+        assert num_outputs is not None
+        model = build_model(config.model, num_outputs=num_outputs, output="units", seed=config.train.seed)
+        if model.frontend.embeddings is not None:
+            model.frontend.load_embeddings(config.model.frontend.embeddings)
+        processes.barrier()  # the others have read what is moved now
+    if processes.is_main and not resume:
+        begin_run(folder, given, kind=KIND, place=place)
     kept = count_parameters(model.frontend) + count_parameters(model.encoder)
     say(f"{len(encoder.vocabulary):,} units, {kept:,} parameters, {count_parameters(model.head):,} for the time being")
     trainer = Trainer(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from mixling.config import Config
 from mixling.data.prepared import CorpusConfig
+from mixling.errors import StorageError
 from mixling.runs.config import RUN_FILE, provenance
 from mixling.runs.folder import WRITTEN
 from mixling.storage import remove, write_json
@@ -14,13 +18,36 @@ from mixling.training.loop import CHECKPOINT
 from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
 
 CORPUS_FOLDER = "corpus"  # of unlabelled text, encoded
+_BEGINNING = ".beginning"
 
 
-def begin_run(folder: Path, config: Config, *, kind: str | None = None) -> None:
+@contextlib.contextmanager
+def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
+    """Where a run's first files are written while it is found out whether it can begin: the folder, if it goes on.
+
+    Of a new run nothing is left where that fails, and of an older one in the folder all; else `begin_run` takes them.
+    """
+    if resume or not is_main:
+        yield folder if resume else folder / _BEGINNING
+        return
+    place, new = folder / _BEGINNING, not folder.exists()
+    shutil.rmtree(place, ignore_errors=True)  # of one that was killed
+    try:
+        yield place
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        if new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def begin_run(folder: Path, config: Config, *, kind: str | None = None, place: Path | None = None) -> None:
     """Record a run as it is given, and remove what an older one left.
 
     Args:
         kind: None of what `mixling train` makes of labelled rows.
+        place: that of `beginning`, whose files become the folder's.
     """
     remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
     _record(folder, config, kind, finished=False)
@@ -28,6 +55,14 @@ def begin_run(folder: Path, config: Config, *, kind: str | None = None) -> None:
         remove(folder / name)
     shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove_curves(folder / TENSORBOARD_FOLDER)
+    if place is None or place == folder:
+        return
+    try:
+        for path in place.iterdir():
+            os.replace(path, folder / path.name)
+        place.rmdir()
+    except OSError as error:
+        raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
 
 
 def finish_run(folder: Path, config: Config, *, kind: str | None = None, corpus: CorpusConfig | None = None) -> None:

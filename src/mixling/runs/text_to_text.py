@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from mixling.data.documents import PieceReader
+from mixling.data.mixing import draws
 from mixling.data.prepared import Prepared, is_prepared, open_prepared, prepare, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
@@ -21,11 +22,11 @@ from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.model import count_parameters
 from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
 from mixling.runs.folder import CARD_FILE, METRICS_FILE
-from mixling.runs.generator import TextGenerator, read_saved
+from mixling.runs.generator import TextGenerator, read_pieces, read_saved, saved_pieces
 from mixling.runs.pair_config import KIND, SPANS, PairRunConfig
 from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
 from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
-from mixling.runs.record import begin_run, corpus_folder, finish_run
+from mixling.runs.record import begin_run, beginning, corpus_folder, finish_run
 from mixling.runs.written import measure_task
 from mixling.storage import remove_leftovers, write_atomic, write_json
 from mixling.tasks.text_metrics import TextMetrics
@@ -77,34 +78,41 @@ def fit_pairs(
         UserError: of the kind that fits; see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
     processes = processes or Processes()
+    begun = resume and (folder / CHECKPOINT).exists()
+    if config.start is not None and not resume and Path(config.start).resolve() == folder.resolve():
+        raise ConfigError(f"{config.start}: a run cannot replace the one that it begins with; give another folder")
     rows = [read_task(task, seed=config.train.seed, say=say) for task in config.tasks]
     prepared: Prepared | None = None
     if processes.is_main:
         remove_leftovers(folder)
-        coder = _coder(config, rows, folder if resume else None)
-        parts = _pair_parts(config, rows, coder, say)
-        if not resume:  # now that the rows are known to be good
-            begin_run(folder, config, kind=KIND)
-        write_atomic(folder / PIECES_FILE, coder.serialise()[1])
-        if config.corpus is not None:
-            corpus, reader = corpus_folder(config.corpus, folder), PieceReader(coder)
-            if config.corpus.prepared is not None or is_prepared(corpus):
-                prepared = open_prepared(corpus, reader)
-            else:
-                prepared = prepare(config.corpus, reader, corpus, say)
-        processes.barrier()
-    else:
-        processes.barrier()
-        coder = PieceCoder.load(str(folder / PIECES_FILE))
-        parts = _pair_parts(config, rows, coder, say)
-        if config.corpus is not None:
-            prepared = open_prepared(corpus_folder(config.corpus, folder), PieceReader(coder))
-    if prepared is not None:
-        limits = config.model.max_source_len, config.model.max_target_len
-        parts.append(SpanPart(prepared, config.spans, coder, max_source_len=limits[0], max_target_len=limits[1]))
-    model = build_encoder_decoder(config.model, num_units=len(coder), seed=config.train.seed)
-    if config.start is not None:
-        load_weights(model, Path(config.start))
+    with beginning(folder, resume=resume, is_main=processes.is_main) as place:
+        if processes.is_main:
+            coder = _coder(config, rows, folder if resume else None)
+            parts, rows = _pair_parts(config, rows, coder, say)
+            write_atomic(place / PIECES_FILE, coder.serialise()[1])
+            if config.corpus is not None:
+                corpus, reader = corpus_folder(config.corpus, place), PieceReader(coder)
+                if config.corpus.prepared is not None or is_prepared(corpus):
+                    prepared = open_prepared(corpus, reader)
+                else:
+                    prepared = prepare(config.corpus, reader, corpus, say)
+            processes.barrier()
+        else:
+            processes.barrier()
+            coder = PieceCoder.load(str(place / PIECES_FILE))
+            parts, rows = _pair_parts(config, rows, coder, say)
+            if config.corpus is not None:
+                prepared = open_prepared(corpus_folder(config.corpus, place), PieceReader(coder))
+        if prepared is not None:
+            limits = config.model.max_source_len, config.model.max_target_len
+            parts.append(SpanPart(prepared, config.spans, coder, max_source_len=limits[0], max_target_len=limits[1]))
+        draws(config.mixing, {part.name: len(part) for part in parts})
+        model = build_encoder_decoder(config.model, num_units=len(coder), seed=config.train.seed)
+        if config.start is not None and not begun:
+            load_weights(model, Path(config.start))
+        processes.barrier()  # the others have read what is moved now
+    if processes.is_main and not resume:
+        begin_run(folder, config, kind=KIND, place=place)
     say(f"{len(coder):,} pieces, {count_parameters(model):,} parameters")
     only_spans = not config.tasks
     trainer = Trainer(
@@ -122,7 +130,7 @@ def fit_pairs(
         processes=processes,
         observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,
     )  # fmt: skip
-    history = trainer.fit(resume=resume and (folder / CHECKPOINT).exists())
+    history = trainer.fit(resume=begun)
     if not processes.is_main:
         return None
     model.cpu()
@@ -163,8 +171,8 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
     if config.start is not None:
         if source is not None:
             raise ConfigError(f"{config.start} has the pieces that it was trained with; leave out pieces.vocabulary")
-        source = str(Path(config.start) / str(read_saved(Path(config.start))["vocabulary"]))
-    elif config.corpus is not None and config.corpus.prepared is not None:
+        return read_pieces(Path(config.start))
+    if config.corpus is not None and config.corpus.prepared is not None:
         source = str(Path(config.corpus.prepared) / PIECES_FILE)
     if source is not None:
         return PieceCoder.load(source, sentinels=sentinels)
@@ -188,18 +196,21 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
 
 def _pair_parts(
     config: PairRunConfig, rows: Sequence[TaskRows], coder: PieceCoder, say: Callable[[str], None]
-) -> list[Part]:
+) -> tuple[list[Part], list[TaskRows]]:
+    """The tasks as pieces, and the rows that they are of."""
     parts: list[Part] = []
+    left: list[TaskRows] = []
     for number, task in enumerate(rows):
         train, kept = encode_pairs(task.train, coder, config.model, task.config, say, number=number)
-        dev, _ = encode_pairs(task.dev, coder, config.model, task.config, say, number=number)
+        dev, measured = encode_pairs(task.dev, coder, config.model, task.config, say, number=number)
+        left.append(TaskRows(config=task.config, train=kept, dev=measured))
         part = PairPart(
             name=task.config.name, train=train, dev=dev, places=kept, recombination=task.config.recombination
         )
         if part.lexicon is not None:
             say(f"{part.name}: {len(part.lexicon.source):,} words have a part of the answer, and are recombined")
         parts.append(part)
-    return parts
+    return parts, left
 
 
 def _write_folder(
@@ -220,7 +231,7 @@ def _write_folder(
         "generation": config.generation.to_dict(),
         "tasks": tasks,
     }
-    head = {"format_version": FORMAT_VERSION, "parameters": parameters, "kind": KIND, "vocabulary": PIECES_FILE}
+    head = {"format_version": FORMAT_VERSION, "parameters": parameters, "kind": KIND, **saved_pieces(folder)}
     write_json(folder / CONFIG_FILE, {**head, **saved})
     state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
     write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))

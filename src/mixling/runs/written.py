@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -11,11 +12,12 @@ from mixling.config import parse
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.documents import PieceReader
-from mixling.data.forms import find_form
 from mixling.data.pair_batches import Pieces
 from mixling.data.pairs import Pair
 from mixling.data.prepared import Prepared, encode_documents
+from mixling.data.rows import OnBadRow
 from mixling.data.spans import SpanConfig
+from mixling.errors import DataError
 from mixling.runs.generator import TextGenerator
 from mixling.tasks.text_metrics import TextMetrics, text_report
 from mixling.training.pairs import Scores, measure_pairs
@@ -23,23 +25,38 @@ from mixling.training.spans import SpanPart
 
 
 def measure_task(
-    generator: TextGenerator, pairs: Sequence[Pair], *, form: str | None, cut: bool, bleu: bool = False
+    generator: TextGenerator,
+    pairs: Sequence[Pair],
+    *,
+    form: str | None,
+    cut: bool,
+    bleu: bool = False,
+    on_bad_row: OnBadRow | None = None,
 ) -> tuple[TextMetrics, list[str]]:
     """How good a saved model's answers are, and the answers.
 
-    A source that the model cannot read whole is answered by nothing, which is wrong. Where only whole answers count,
-    greedy search ends one piece beyond the longest right one: no measure could tell it from another wrong one.
+    What is right is compared as the pieces write it, with single spaces and composed characters.
+
+    Args:
+        cut: sources beyond the model's length are cut.
+        on_bad_row: what becomes of sources that the model cannot read; None: an error.
+
+    Raises:
+        DataError: the model cannot read a source, unless such rows are skipped, or any.
     """
-    config = generator.generation
-    if config.num_beams == 1 and not bleu and (form is None or find_form(form).labels):
-        longest = max(map(len, generator.encode([text for pair in pairs for text in pair.right])))
-        config = config.model_copy(update={"max_len": min(config.max_len, longest + 1)})
-    sources = generator.encode([pair.source for pair in pairs], cut=cut)
-    readable = [i for i, source in enumerate(sources) if not generator.fault(source)]
-    answers = [""] * len(pairs)
-    for i, written in zip(readable, generator.answers([sources[i] for i in readable], config=config), strict=True):
-        answers[i] = written.text
-    return text_report(answers, pairs, form=form, bleu=bleu), answers
+    bad = on_bad_row or OnBadRow("error")
+    kept: list[Pair] = []
+    sources: list[Pieces] = []
+    for pair, source in zip(pairs, generator.encode([pair.source for pair in pairs], cut=cut), strict=True):
+        if message := generator.fault(source):
+            bad(DataError(f"the source {message}, or pass --on-bad-row skip", path=pair.path, line=pair.line))
+            continue
+        normal = generator.coder.normal
+        target = None if pair.target is None else normal(pair.target)
+        kept.append(replace(pair, target=target, references=tuple(map(normal, pair.references))))
+        sources.append(source)
+    answers = [written.text for written in generator.answers(sources)]
+    return text_report(answers, kept, form=form, bleu=bleu), answers
 
 
 def evaluate_spans(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:
