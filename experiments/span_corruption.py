@@ -4,8 +4,8 @@ Paper (pretrained on C4, SuperGLUE's average): Remixer above T5.1.1 of its size.
 trained on them, two layers of width 192 each way, the Remixer's block of the width that makes it as large; equal steps
 and the rate that T5.1.1 has the lower held-out perplexity with.
 
-    python experiments/span_corruption.py pretrain --data ../shared/data --runs runs/spans    # 1 hour of one core
-    python experiments/span_corruption.py tune --data ../shared/data --runs runs/spans        # 1 hour of one core
+    python experiments/span_corruption.py pretrain --data ../shared/data --runs runs/spans    # 50 minutes of one core
+    python experiments/span_corruption.py tune --data ../shared/data --runs runs/spans        # 50 minutes of one core
 
 `tune`: RTE, CB, and the public part of BoolQ (its dev split, of which a hash takes a fifth away to measure on), each
 from the pretrained weights and from random numbers; sources beyond 256 pieces are cut. A tenth of the training rows

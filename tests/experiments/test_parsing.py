@@ -80,3 +80,12 @@ def test_held_out_rows_are_the_same_each_time(parsing: ModuleType, shared_data: 
     one, two = (parsing.hold_out(source, tmp_path / name) for name in ("one", "two"))
     for name in ("train", "dev"):
         assert read(one / f"{name}.jsonl.gz") == read(two / f"{name}.jsonl.gz")
+
+
+def test_errors_are_of_trees_or_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    errors = __import__("parsing_errors")
+    target = "[IN:GET [SL:WHO Ann ] ]"
+    answers = [target, "[IN:GET [SL:WHO Anna ] ]", "[IN:GET [SL:WHEN Ann ] ]", "[IN:GET [SL:WHO call Ann ] ]"]
+    counted = errors.count(answers, ["call Ann"] * 4, [target] * 4)
+    assert list(counted.values()) == [4, 1, 3, 1]
