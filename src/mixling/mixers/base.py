@@ -25,6 +25,11 @@ _NOT_MIXERS = ("base", "dropout", "hypernetwork", "positions")
 _NEW, _NEW_NUMBERS = 32, 1 << 16
 
 
+def wide(x: Tensor) -> Tensor:
+    """x in single precision at least: sums of many terms leave the range of half precision, or lose small ones."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def appended(past: Tensor, new: Tensor, item: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """What a step remembers, as earlier positions and last ones, with one more among the last.
 

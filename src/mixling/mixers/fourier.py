@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from mixling.mixers.base import Mixer, MixerConfig, real
+from mixling.mixers.base import Mixer, MixerConfig, real, wide
 
 
 class Fourier(Mixer):
@@ -38,9 +38,8 @@ class Fourier(Mixer):
     ) -> Float[Tensor, "B N D"]:
         if not self.per_length:
             mask = torch.ones_like(mask)
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
         by = _by_matrices if torch.compiler.is_compiling() else _by_fft
-        return by(wide, mask).to(x.dtype)
+        return by(wide(x), mask).to(x.dtype)
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         return 0

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, position_of, real
+from mixling.mixers.base import Mixer, MixerConfig, State, position_of, real, wide
 from mixling.mixers.hypernetwork import Generated, Hypernetwork, gelu_inplace
 from mixling.mixers.positions import PositionKind, Positions, Size
 
@@ -167,7 +167,7 @@ class HyperMixing(Mixer):
 
     def _nothing(self, like: Float[Tensor, "B ..."]) -> State:
         zeros = like.new_zeros(like.shape[0], self.num_heads, self.hidden_dim // self.num_heads, self.head_dim)
-        return {"sum": _wide(zeros), "position": torch.zeros(like.shape[0], dtype=torch.int64, device=like.device)}
+        return {"sum": wide(zeros), "position": torch.zeros(like.shape[0], dtype=torch.int64, device=like.device)}
 
     def _split(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "K B N E"]:
         return x.unflatten(2, (self.num_heads, self.head_dim)).permute(2, 0, 1, 3)
@@ -197,7 +197,7 @@ def _mix_causally(
         ends = keys.shape[2] // CAUSAL_STEPS
         terms = (tensor[:, :, : ends * CAUSAL_STEPS].unflatten(2, (ends, CAUSAL_STEPS)) for tensor in (keys, read))
         # In one tensor: small ones between large ones that come and go would keep several times their memory.
-        sums = torch.cumsum(_wide(next(terms).mT @ next(terms)), 2)
+        sums = torch.cumsum(wide(next(terms).mT @ next(terms)), 2)
         before = [total, *(sums if total is None else sums.add_(total[:, :, None])).unbind(2)]
         # Kept for the gradients, the hidden layers of all positions would be N times the size of one.
         outputs += [
@@ -217,7 +217,7 @@ def _advance(
     """The causal form's outputs at C positions, from the sum before them."""
     terms = w1[..., None] * values[..., None, :]
     steps = terms.shape[2]
-    sums = _wide(terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape)
+    sums = wide(terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape)
     if before is not None:
         sums += before[:, :, None]
     return (w2[..., None, :] @ gelu_inplace(sums).to(w2.dtype)).squeeze(3)
@@ -228,11 +228,6 @@ def _ranged(made: Generated) -> AbstractContextManager[object]:
     if made.features.dtype == torch.float32 and torch.is_autocast_enabled(made.features.device.type):
         return torch.autocast(made.features.device.type, enabled=False)
     return contextlib.nullcontext()
-
-
-def _wide(x: Tensor) -> Tensor:
-    """In single precision at least: many small terms are added to it."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class HyperMixingConfig(MixerConfig):

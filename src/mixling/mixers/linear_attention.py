@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, real
+from mixling.mixers.base import Mixer, MixerConfig, State, real, wide
 from mixling.mixers.positions import Size
 
 MIN_CHUNK = 32  # tokens of the causal form that are mixed by their scores; shorter ones leave the processor idle
@@ -111,7 +111,7 @@ class LinearAttention(Mixer):
         return chunk if torch.compiler.is_compiling() else min(chunk, length)
 
     def _heads(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N E"]:
-        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        x = wide(x)
         return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
 
     def _queries(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N E"]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, wide
 
 PoolingKind = Literal["mean", "max"]
 
@@ -37,8 +37,8 @@ class Pooling(Mixer):
             x = x.masked_fill(~real, -torch.inf)
             y = x.cummax(1).values if self.causal else x.amax(1, keepdim=True)
             return y.masked_fill(y == -torch.inf, 0.0).expand_as(x)
-        wide = x.masked_fill(~real, 0.0).to(torch.promote_types(x.dtype, torch.float32))
-        total, count = (wide.cumsum(1), real.cumsum(1)) if self.causal else (wide.sum(1, True), real.sum(1, True))
+        known = wide(x.masked_fill(~real, 0.0))
+        total, count = (known.cumsum(1), real.cumsum(1)) if self.causal else (known.sum(1, True), real.sum(1, True))
         return (total / count.clamp(min=1)).to(x.dtype).expand_as(x)
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.mixers.base import Mixer, MixerConfig, State, wide
 
 CHUNK = 64  # tokens of the QRNN's recurrence in a row: shorter chunks cost products, longer ones steps
 
@@ -91,7 +91,7 @@ class QRNN(nn.Module):
 
     def _gates(self, windows: Float[Tensor, "... W"]) -> tuple[Tensor, Tensor, Tensor]:
         z, f, o = self.gates(windows).chunk(3, -1)
-        f = f.to(torch.promote_types(f.dtype, torch.float32))  # half precision cannot keep c for long
+        f = wide(f)  # half precision cannot keep c for long
         return f.sigmoid(), (-f).sigmoid() * z.tanh(), o.sigmoid()
 
 

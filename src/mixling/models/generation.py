@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from pydantic import Field
 from torch import Tensor
 
 from mixling.config import Config
 from mixling.errors import ConfigError
+from mixling.mixers.base import wide
 from mixling.models.encoder import StackState
 from mixling.models.encoder_decoder import EncoderDecoder, pick
 
@@ -106,8 +107,8 @@ def _greedy(
     open_ = list(range(size))
     for _ in range(config.max_len):
         logits, state = model.step(last, state)
-        best, last = _wide(logits).max(1)
-        steps = zip(open_, last.tolist(), (best - _wide(logits).logsumexp(1)).tolist(), strict=True)
+        best, last = wide(logits).max(1)
+        steps = zip(open_, last.tolist(), (best - wide(logits).logsumexp(1)).tolist(), strict=True)
         kept = []
         for row, (number, unit, gain) in enumerate(steps):
             sums[number] += gain
@@ -140,7 +141,7 @@ def _beam_search(
     for length in range(1, config.max_len + 1):
         logits, state = model.step(last, state)
         (count, width), vocabulary = sums.shape, logits.shape[1]
-        totals = _wide(sums)[..., None] + _wide(logits).log_softmax(1).view(count, width, vocabulary)
+        totals = wide(sums)[..., None] + wide(logits).log_softmax(1).view(count, width, vocabulary)
         # Each beam has one continuation that stops: of twice as many, `most` at least go on.
         likeliest, places = totals.flatten(1).topk(min(2 * most, width * vocabulary))
         beams, new = places // vocabulary, places % vocabulary
@@ -178,8 +179,3 @@ def _beam_search(
 
 def _is_found(best: Answer | None, limit: float, *, full: bool) -> bool:
     return best is not None and (full or best.score >= limit)
-
-
-def _wide(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
-    """In single precision at least: half precision makes different answers alike."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))

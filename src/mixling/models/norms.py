@@ -9,6 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from mixling.mixers.base import wide
+
 NormType = Literal["layer", "rms"]
 
 
@@ -31,11 +33,11 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(dim))
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        y = wide(x)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            y = _Normalised.apply(wide, self.eps)
+            y = _Normalised.apply(y, self.eps)
         else:
-            y = wide * _factor(wide, self.eps)
+            y = y * _factor(y, self.eps)
         return (y * self.weight).to(x.dtype)
 
 
