@@ -27,11 +27,12 @@ def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
 
     Of a new run nothing is left where that fails, and of an older one in the folder all; else `begin_run` takes them.
     """
-    if resume or not is_main:
-        yield folder if resume else folder / _BEGINNING
-        return
     place, new = folder / _BEGINNING, not folder.exists()
-    shutil.rmtree(place, ignore_errors=True)  # of one that was killed
+    if is_main:
+        shutil.rmtree(place, ignore_errors=True)  # of one that was killed
+    if resume or not is_main:
+        yield folder if resume else place
+        return
     try:
         yield place
     except BaseException:
