@@ -138,7 +138,8 @@ def test_pairs_are_seen_from_the_columns(call: Call, rows: Path, tmp_path: Path)
 def test_span_corruption_then_a_task(call: Call, tmp_path: Path) -> None:
     share = ("--set", "corpus.dev_fraction=0.2")
     objective = ("--objective", "span-corruption")
-    done = call("pretrain", documents(tmp_path), *objective, "-o", tmp_path / "pre", *share, *SHORT, *QUICK)
+    sizes = (*SHORT, "--set", "pieces.size=200")
+    done = call("pretrain", documents(tmp_path), *objective, "-o", tmp_path / "pre", *share, *sizes, *QUICK)
     assert done.code == 0, done.err
     assert done.out.startswith("held-out: perplexity ")
     assert not (tmp_path / "pre" / "corpus").exists()

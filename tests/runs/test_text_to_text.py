@@ -65,6 +65,7 @@ def config(folder: Path, family: str = "t5", *, text: bool = False, **changes: A
         "train": merge(RECIPE.to_dict(), training),
     }
     if text:
+        values["pieces"] = {"size": 200}
         values["corpus"] = {"files": [str(folder / "text.txt")], "dev_fraction": 0.2}
     return parse(PairRunConfig, merge(values, changes), where="test")
 
@@ -164,9 +165,13 @@ BAD = {
         "t5",
         "no such file",
     ),
-    "no held-out text": ({"corpus": {"files": ["text.txt"], "dev": ["gone.txt"]}}, "t5", "no such file"),
+    "no held-out text": (
+        {"corpus": {"files": ["text.txt"], "dev": ["gone.txt"]}, "pieces": {"size": 200}},
+        "t5",
+        "no such file",
+    ),
     "few sentinels": (
-        {"corpus": {"files": ["text.txt"], "dev_fraction": 0.2}, "pieces": {"sentinels": 0}},
+        {"corpus": {"files": ["text.txt"], "dev_fraction": 0.2}, "pieces": {"size": 200, "sentinels": 0}},
         "t5",
         "spans",
     ),
@@ -322,6 +327,14 @@ def test_text_that_was_kept_serves_other_models(data: Path) -> None:
     assert fit_pairs(tuned, folder=data / "three") is not None
 
 
+def test_pieces_of_a_pretraining_can_write_what_its_text_lacks(data: Path) -> None:
+    fit_pairs(config(data, text=True, tasks=[]), folder=data / "run")
+    coder = TextGenerator(data / "run").coder
+    label = "not_entailment { [IN:GET ~ ] }"
+    assert coder.decode(coder.encode(label)) == label
+    assert coder.decode(coder.encode("é")) != "é"
+
+
 def test_what_does_not_fit_is_refused(data: Path) -> None:
     fit_pairs(config(data), folder=data / "run")
     with pytest.raises(ConfigError, match="needs"):
@@ -355,8 +368,15 @@ def test_two_processes_give_what_one_gives(parallel: str, data: Path) -> None:
         "import torch\nfrom pathlib import Path\n"
         "from mixling.runs.pair_config import PairRunConfig\nfrom mixling.runs.text_to_text import fit_pairs\n"
         "from mixling.training.distributed import processes\n"
+        "from mixling.training.observers import Observer\n"
+        "errors = []\n"
+        "class Keeping(Observer):\n"  # errors as caches of matplotlib do, and with them the frames of the training
+        "    def stepped(self, *arguments):\n"
+        "        try:\n            raise ValueError\n"
+        "        except ValueError as error:\n            errors.append(error)\n"
         "torch.set_num_threads(1)\nconfig = PairRunConfig.model_validate_json(Path('config.json').read_text())\n"
-        "with processes() as ranks:\n    fit_pairs(config, folder=Path('together'), processes=ranks)\n"
+        "with processes() as ranks:\n"
+        "    fit_pairs(config, folder=Path('together'), processes=ranks, observer=Keeping())\n"
         "names = [(task / 'comm').read_text() for task in Path('/proc/self/task').glob('*')]\n"
         "assert not [name for name in names if 'gloo' in name], 'they may abort at the end'\n"
     )

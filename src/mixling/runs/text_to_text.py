@@ -39,6 +39,8 @@ from mixling.training.observers import Observer, Observers
 from mixling.training.pairs import PairData, PairPart, Part
 from mixling.training.spans import SpanPart
 
+_ASCII = tuple(map(chr, range(33, 127)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class PairRun:
@@ -183,6 +185,7 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
                 yield from (pair.source, *pair.right)
         if config.corpus is not None:
             yield from sample_documents(config.corpus)
+            yield from _ASCII  # what labels and parses of later tasks are written with
 
     size = None if config.pieces.size is None else config.pieces.size + sentinels
     return PieceCoder.train(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from types import FrameType
 from typing import Literal
 
 import torch
@@ -119,9 +121,13 @@ def _end_threads() -> None:
     """Let go of the last references to the destroyed group, so that its threads end while Python still runs.
 
     A thread of Gloo that gives a tensor back after Python's end aborts a process whose work is done. Caches of torch
-    keep the mesh of sharded parameters, which in torch 2.13 holds its groups.
+    keep the mesh of sharded parameters, which in torch 2.13 holds its groups. Matplotlib keeps errors of the parser of
+    its labels, and by their frames all frames that called it, with the trainer in them.
     """
     for item in gc.get_objects():
         if type(item) is DeviceMesh:
             vars(item).get("_pg_registry", {}).clear()
+        elif isinstance(item, FrameType) and not item.f_code.co_flags & inspect.CO_GENERATOR:
+            with suppress(RuntimeError):  # it runs
+                item.clear()
     gc.collect()
