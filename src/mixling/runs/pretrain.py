@@ -17,9 +17,6 @@ from mixling.data.prepared import (
     CorpusConfig,
     Prepared,
     check_length,
-    is_prepared,
-    open_prepared,
-    prepare,
     sample_documents,
 )
 from mixling.errors import ConfigError
@@ -31,7 +28,7 @@ from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
 from mixling.runs.folder import CARD_FILE, METRICS_FILE
 from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
 from mixling.runs.pretrained import KIND
-from mixling.runs.record import begin_run, beginning, corpus_folder, finish_run
+from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
 from mixling.storage import remove_leftovers, write_atomic, write_json
 from mixling.tasks.base import UNSMOOTHED
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
@@ -103,16 +100,12 @@ def pretrain(
     with beginning(folder, resume=resume, is_main=processes.is_main) as place:
         if processes.is_main:
             text, encoder = _encoder(config, place)
-            corpus = corpus_folder(config.corpus, place)
-            if config.corpus.prepared is not None or is_prepared(corpus):
-                prepared = open_prepared(corpus, WordReader(encoder))
-            else:
-                prepared = prepare(config.corpus, WordReader(encoder), corpus, say)
+            prepared = run_corpus(config.corpus, WordReader(encoder), place, say)
             processes.barrier()
         else:
             processes.barrier()
             text, encoder = _encoder(config, place)
-            prepared = open_prepared(corpus_folder(config.corpus, place), WordReader(encoder))
+            prepared = run_corpus(config.corpus, WordReader(encoder), place, say)
         check_length(config.corpus, prepared, text.max_len)
         on_units = isinstance(text.projection, Units)
         targets = (

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mixling.config import Config
-from mixling.data.prepared import CorpusConfig
+from mixling.data.documents import DocumentReader
+from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
 from mixling.errors import StorageError
 from mixling.runs.config import RUN_FILE, provenance
 from mixling.runs.folder import WRITTEN
@@ -79,9 +80,16 @@ def tidy(folder: Path, corpus: CorpusConfig | None = None) -> None:
     remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
 
 
-def corpus_folder(config: CorpusConfig, folder: Path) -> Path:
-    """Where the encoded text of a run is: its own folder, or that of the run that kept it."""
-    return Path(config.prepared or folder) / CORPUS_FOLDER
+def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, say: Callable[[str], None]) -> Prepared:
+    """The encoded text of a run, of its own folder or of the run that kept it; it is made where there is none.
+
+    Raises:
+        UserError: of the kind that fits; see `prepare` and `open_prepared`.
+    """
+    place = Path(config.prepared or folder) / CORPUS_FOLDER
+    if config.prepared is not None or is_prepared(place):
+        return open_prepared(place, reader)
+    return prepare(config, reader, place, say)
 
 
 def _record(folder: Path, config: Config, kind: str | None, *, finished: bool) -> None:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save
 
 from mixling.data.documents import PieceReader
 from mixling.data.mixing import draws
-from mixling.data.prepared import Prepared, is_prepared, open_prepared, prepare, sample_documents
+from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
 from mixling.inspect.plots import training_curves
@@ -26,7 +26,7 @@ from mixling.runs.generator import TextGenerator, read_pieces, read_saved, saved
 from mixling.runs.pair_config import KIND, SPANS, PairRunConfig
 from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
 from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
-from mixling.runs.record import begin_run, beginning, corpus_folder, finish_run
+from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
 from mixling.runs.written import measure_task
 from mixling.storage import remove_leftovers, write_atomic, write_json
 from mixling.tasks.text_metrics import TextMetrics
@@ -93,18 +93,14 @@ def fit_pairs(
             parts, rows = _pair_parts(config, rows, coder, say)
             write_atomic(place / PIECES_FILE, coder.serialise()[1])
             if config.corpus is not None:
-                corpus, reader = corpus_folder(config.corpus, place), PieceReader(coder)
-                if config.corpus.prepared is not None or is_prepared(corpus):
-                    prepared = open_prepared(corpus, reader)
-                else:
-                    prepared = prepare(config.corpus, reader, corpus, say)
+                prepared = run_corpus(config.corpus, PieceReader(coder), place, say)
             processes.barrier()
         else:
             processes.barrier()
             coder = PieceCoder.load(str(place / PIECES_FILE))
             parts, rows = _pair_parts(config, rows, coder, say)
             if config.corpus is not None:
-                prepared = open_prepared(corpus_folder(config.corpus, place), PieceReader(coder))
+                prepared = run_corpus(config.corpus, PieceReader(coder), place, say)
         if prepared is not None:
             limits = config.model.max_source_len, config.model.max_target_len
             parts.append(SpanPart(prepared, config.spans, coder, max_source_len=limits[0], max_target_len=limits[1]))
