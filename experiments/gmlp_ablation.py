@@ -34,7 +34,7 @@ from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.model import ModelConfig
 from mixling.models.presets import bert, gmlp
-from mixling.runs.config import RUN_FILE, is_finished
+from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.runs.pretrain import RECIPE, PretrainConfig, pretrain
 from mixling.storage import write_json
 

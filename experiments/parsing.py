@@ -49,7 +49,7 @@ from mixling.data.rows import OnBadRow
 from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from mixling.models.model import count_parameters
 from mixling.models.seq2seq_presets import Family, Shape, hypermixer, mixer, remixer, t5
-from mixling.runs.config import RUN_FILE, is_finished
+from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.runs.generator import TextGenerator
 from mixling.runs.pair_config import RECIPE, PairRunConfig
 from mixling.runs.text_to_text import fit_pairs

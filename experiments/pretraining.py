@@ -40,7 +40,7 @@ from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.model import ModelConfig
 from mixling.models.presets import own
 from mixling.runs import RUN_FILE, RunConfig, fit
-from mixling.runs.config import is_finished
+from mixling.runs.artifact import is_finished
 from mixling.runs.pretrained import FINE_TUNING, evaluate_text, pretrained_config
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json

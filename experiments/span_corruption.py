@@ -30,7 +30,7 @@ from mixling.cost.provenance import provenance
 from mixling.data.pairs import PairColumns, read_pairs
 from mixling.data.rows import OnBadRow
 from mixling.models.encoder_decoder import EncoderDecoderConfig
-from mixling.runs.config import RUN_FILE, is_finished
+from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.runs.generator import TextGenerator
 from mixling.runs.pair_config import RECIPE, PairRunConfig
 from mixling.runs.text_to_text import fit_pairs

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from mixling import storage
-from mixling.errors import StorageError
-from mixling.storage import append, remove, remove_leftovers, write_atomic, write_json
+from mixling.errors import ModelFileError, StorageError
+from mixling.storage import append, read_json, remove, remove_leftovers, write_atomic, write_json
 
 DISK_FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -205,3 +205,38 @@ def test_text_is_added_and_files_are_removed_with_faults_told(tmp_path: Path) ->
     assert os.listdir(tmp_path) == []
     with pytest.raises(StorageError, match="could not be removed"):
         remove(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"[" * 50_000, "nested too deeply"),
+        (b"[]", "no JSON object"),
+        (b"null", "no JSON object"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "is damaged"),
+        (b'{"a": "\xff"}', "is damaged"),
+        (b'{"a": 1', "is damaged"),
+    ],
+)
+def test_a_damaged_json_file_is_one_error_that_names_it(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=reason) as error:
+        read_json(path)
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def test_json_is_read_from_regular_files_of_a_bounded_size_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "missing.json")
+    with pytest.raises(ModelFileError, match="regular"):
+        read_json(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="regular"):
+        read_json(tmp_path / "pipe")
+    write_json(tmp_path / "large.json", {"a": "b" * 100})
+    monkeypatch.setattr(storage, "MAX_JSON", 100)
+    with pytest.raises(ModelFileError, match="allowed: up to 100"):
+        read_json(tmp_path / "large.json")

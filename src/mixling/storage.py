@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from mixling.errors import StorageError
+from mixling.errors import ModelFileError, StorageError
 
+MAX_JSON = 64 << 20  # bytes; labels are the most of it
 _SUFFIX = ".part"  # what `remove_leftovers` may take for its own
 
 
@@ -89,6 +90,33 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
 def write_json(path: str | Path, value: Any) -> None:
     """Write JSON, indented, in UTF-8, atomically."""
     write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Return the object of a JSON file of ours.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ModelFileError: it is no regular file, too large, not UTF-8, not JSON, nested too deeply, or not an object.
+    """
+    path = Path(path)
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ModelFileError(f"{path}: is not a regular file")
+        if (size := os.stat(path).st_size) > MAX_JSON:
+            raise ModelFileError(f"{path}: has {size:,} bytes; allowed: up to {MAX_JSON:,}")
+        value = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(str(path)) from None
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except RecursionError:
+        raise ModelFileError(f"{path}: is damaged: its values are nested too deeply") from None
+    except ValueError as error:  # also of bytes that are not UTF-8, and of integers with thousands of digits
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+    if not isinstance(value, dict):
+        raise ModelFileError(f"{path}: is damaged: it holds no JSON object")
+    return value
 
 
 def append(path: str | Path, text: str) -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from mixling.errors import Interrupted
-from mixling.runs import RUN_FILE
-from mixling.runs.folder import WRITTEN
+from mixling.runs.artifact import RUN_FILE, WRITTEN
 from mixling.runtime.predictor import Predictor
 from mixling.training.loop import Trainer
 

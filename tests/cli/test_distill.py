@@ -104,7 +104,7 @@ def test_a_resumed_student_asks_for_nothing_again(call: Any, tmp_path: Path, mon
 
     whole = call(*command("whole"))
     assert whole.code == 0, whole.err
-    module = sys.modules["mixling.runs.fit"]
+    module = sys.modules["mixling.runs.training"]
     write_folder, begun = module.write_folder, []
 
     def cut_off(*args: Any, **options: Any) -> Any:

@@ -13,7 +13,7 @@ from mixling.data.examples import Example
 from mixling.data.store import ExampleStore
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit, pictures
-from mixling.training.loop import CHECKPOINT
+from mixling.training.files import CHECKPOINT
 from mixling.training.observers import Observer, Step
 
 PICTURES = {"curves.png", "confusion.png"}

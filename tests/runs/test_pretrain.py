@@ -18,10 +18,10 @@ from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, Interrupted, ModelFileError, StorageError, UserError
 from mixling.models.model import ModelConfig, build_model
 from mixling.runs import RunConfig, fit, load_model
-from mixling.runs.config import is_finished
+from mixling.runs.artifact import is_finished
 from mixling.runs.pretrain import KIND, PretrainConfig, pretrain
 from mixling.runs.pretrained import FINE_TUNING, load_pretrained, pretrained_config
-from mixling.training.loop import CHECKPOINT
+from mixling.training.files import CHECKPOINT
 from mixling.training.observers import Observer
 
 SHAPES: dict[str, dict[str, Any]] = {

@@ -28,7 +28,7 @@ from mixling.models.seq2seq_presets import (
     seq2seq_config,
     t5,
 )
-from mixling.runs.config import is_finished
+from mixling.runs.artifact import is_finished
 from mixling.runs.generator import TextGenerator
 from mixling.runs.pair_config import RECIPE, PairRunConfig, PairTaskConfig
 from mixling.runs.pair_tasks import read_task

@@ -16,7 +16,8 @@ from safetensors.torch import save_file
 
 from mixling.errors import ModelFileError, StorageError
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
-from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.files import CHECKPOINT
+from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig
 

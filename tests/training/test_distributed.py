@@ -27,7 +27,8 @@ from mixling.mixers.positions import RelativePositions
 from mixling.tasks.base import LossConfig
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.distributed import Processes, is_launched, processes
-from mixling.training.loop import CHECKPOINT, HISTORY, Trainer
+from mixling.training.files import CHECKPOINT, HISTORY
+from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig

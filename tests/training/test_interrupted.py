@@ -14,8 +14,9 @@ import pytest
 
 from mixling.errors import Interrupted, ModelFileError, TrainingError
 from mixling.training.checkpoint import load_checkpoint
+from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
-from mixling.training.loop import CHECKPOINT, HISTORY, Trainer
+from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig

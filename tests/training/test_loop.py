@@ -20,8 +20,9 @@ from mixling.errors import StorageError, TrainingError
 from mixling.mixers.base import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.training import data, loop
+from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
-from mixling.training.loop import HISTORY, Trainer
+from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig, learning_rate
 from mixling.training.recipe import Start, TrainConfig

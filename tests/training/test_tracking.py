@@ -11,7 +11,8 @@ import pytest
 from mixling.errors import StorageError, UserError
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.files import CHECKPOINT
+from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig, learning_rate
 from mixling.training.recipe import TrainConfig

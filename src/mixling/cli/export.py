@@ -29,7 +29,8 @@ def export(
     Vocabulary, labels and configuration are inside. Another precision than that of the folder's model.onnx is made
     from its float weights, which needs torch.
     """
-    from mixling.runtime.session import FILE_NAME, open_model
+    from mixling.runs.artifact import ONNX_FILE
+    from mixling.runtime.session import open_model
     from mixling.storage import write_atomic
 
     if precision is not None and precision not in _PRECISIONS:
@@ -40,7 +41,7 @@ def export(
     has = metadata.precision
     folder = Path(model).is_dir()
     if precision in (None, has):
-        content = (Path(model) / FILE_NAME if folder else Path(model)).read_bytes()
+        content = (Path(model) / ONNX_FILE if folder else Path(model)).read_bytes()
     elif not folder:
         raise ConfigError(f"{model}: holds {has} weights; {precision} is made from a run folder, which has the floats")
     else:

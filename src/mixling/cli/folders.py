@@ -70,7 +70,7 @@ def run_folder(
 
 def interrupted(command: str, folder: Path) -> Interrupted:
     """What is told of a command that was interrupted: how to go on with the run, if it has begun and not ended."""
-    from mixling.runs.config import RUN_FILE, is_finished
+    from mixling.runs.artifact import RUN_FILE, is_finished
 
     begun = (folder / RUN_FILE).exists() and not is_finished(folder)
     told = f"go on with: {command} --resume -o {folder}" if begun else "nothing was changed"
@@ -106,9 +106,7 @@ def refuse_old_run(folder: Path) -> None:
     Raises:
         ConfigError: there are some; it says what to do.
     """
-    from mixling.runs import RUN_FILE
-    from mixling.runs.config import is_finished
-    from mixling.runs.folder import WRITTEN
+    from mixling.runs.artifact import RUN_FILE, WRITTEN, is_finished
 
     if not (folder / RUN_FILE).exists():
         if found := [name for name in WRITTEN if (folder / name).exists()]:

@@ -70,13 +70,11 @@ def pretrain(
     Tokens are hidden, and told from those around them. `mixling train ROWS --from DIR` then begins with what it knows.
     `mixling pretrain --resume -o DIR` goes on with a run that was interrupted; it needs no file but those of DIR.
     """
-    from mixling.runs.config import kind_of_record
-    from mixling.runs.pair_config import KIND as TEXT_TO_TEXT
+    from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_run
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.pretrain import pretrain as run
-    from mixling.runs.pretrained import KIND
 
-    if objective == "span-corruption" or (resume and kind_of_record(out) == TEXT_TO_TEXT):
+    if objective == "span-corruption" or (resume and kind_of_run(out) == TEXT_TO_TEXT):
         pretrain_spans(context)
         return
     if objective not in (None, "masked-lm"):
@@ -91,7 +89,7 @@ def pretrain(
             raise ConfigError("no text; name at least one file: mixling pretrain FILE -o DIR")
         return settled
 
-    found = run_folder(context, schema=PretrainConfig, kind=KIND, settle=settle, run=run)
+    found = run_folder(context, schema=PretrainConfig, kind=PRETRAINING, settle=settle, run=run)
     if found is not None:
         done, terminal = found
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")

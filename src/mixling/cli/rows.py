@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from mixling.data.corpora import is_plain
 from mixling.data.examples import ColumnsConfig, Task, read_examples
 from mixling.data.rows import MAX_LINE, OnBadRow, open_file, read_lines
 from mixling.errors import DataError, ModelFileError
+from mixling.runs.artifact import RUN_FILE, read_run
 from mixling.text.encoder import Text
 
 WINDOW = 4096  # rows of a file that are held at a time
@@ -39,13 +39,13 @@ def columns_for(model: str, given: Mapping[str, str | None]) -> ColumnsConfig:
     Raises:
         ModelFileError: the folder's run.json is damaged.
     """
-    path = Path(model) / "run.json"
+    path = Path(model) / RUN_FILE
     known = {}
     try:
-        known = dict(json.loads(path.read_text("utf-8"))["config"]["data"]["columns"])
-    except (FileNotFoundError, NotADirectoryError):
+        known = dict(read_run(Path(model))["config"]["data"]["columns"])
+    except FileNotFoundError:
         pass  # a model.onnx alone
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
     given = {key: value for key, value in given.items() if value is not None}
     return parse(ColumnsConfig, {**known, **given}, where=str(path))

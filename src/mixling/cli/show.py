@@ -34,14 +34,15 @@ def describe(model: str) -> dict[str, Any]:
     Raises:
         ModelFileError: there is no sound model, or a file beside it is damaged.
     """
-    from mixling.runtime.session import FILE_NAME, open_model
+    from mixling.runs.artifact import ONNX_FILE, kind_of_model
+    from mixling.runtime.session import open_model
 
-    kind = kind_of(model)
+    kind = kind_of_model(model)
     if kind in _DESCRIBED:
         return _DESCRIBED[kind](Path(model))
     opened = open_model(model)
     metadata = opened.metadata
-    file = Path(model) / FILE_NAME if Path(model).is_dir() else Path(model)
+    file = Path(model) / ONNX_FILE if Path(model).is_dir() else Path(model)
     facts: dict[str, Any] = {
         "file": str(file),
         "file_bytes": file.stat().st_size,
@@ -61,25 +62,20 @@ def describe(model: str) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def kind_of(model: str) -> str | None:
-    """The kind of finished run that a folder is of, where it holds no file that predicts; None of all else."""
-    folder = Path(model)
-    if not (folder / "config.json").is_file() or (folder / "model.onnx").exists():
-        return None
-    kind = _read(folder / "config.json", lambda saved: None).get("kind")
-    return None if kind is None else str(kind)
-
-
 def is_pretraining(model: str) -> bool:
     """Whether it is the folder of a finished `mixling pretrain`, which holds no file that predicts."""
-    return kind_of(model) == "pretraining"
+    from mixling.runs.artifact import PRETRAINING, kind_of_model
+
+    return kind_of_model(model) == PRETRAINING
 
 
 def reads_text(model: str) -> bool:
     """Whether it is the folder of a finished `mixling pretrain`, of any objective, whose model has no task yet."""
+    from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_model, read_config
+
     if is_pretraining(model):
         return True
-    return kind_of(model) == "text to text" and not _read(Path(model) / "config.json", lambda saved: None)["tasks"]
+    return kind_of_model(model) == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")
 
 
 def _describe_pretraining(folder: Path) -> dict[str, Any]:
@@ -121,15 +117,17 @@ _DESCRIBED: dict[str | None, Callable[[Path], dict[str, Any]]] = {
 
 def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
     """The file's values, nothing where there is none; `use` does with them what is done later."""
+    from mixling.storage import read_json
+
     try:
-        saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        saved = read_json(path)
         use(saved)
         return saved
     except FileNotFoundError:
         return {}
     except KeyError as error:
         raise ModelFileError(f"{path}: is damaged: {error} is missing") from None
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
 
 

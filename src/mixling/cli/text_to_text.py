@@ -34,11 +34,11 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
     from mixling.config import read_overrides, read_toml
     from mixling.data.tables import OnBadRow, read_rows
     from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
-    from mixling.runs.config import TASKS, kind_of_record
-    from mixling.runs.pair_config import KIND
+    from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
+    from mixling.runs.config import TASKS
 
     if params["resume"]:
-        return kind_of_record(params["out"]) == KIND
+        return kind_of_run(params["out"]) == TEXT_TO_TEXT
     toml = read_toml(params["config"]) if params["config"] else {}
     task = params["task"] or read_overrides(params["overrides"] or ()).get("task") or toml.get("task")
     if task is not None:
@@ -61,10 +61,9 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
 
 def writes_text(folder: str) -> bool:
     """Whether it is the folder of a finished run whose model writes text."""
-    from mixling.cli.show import kind_of
-    from mixling.runs.pair_config import KIND
+    from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_model
 
-    return kind_of(folder) == KIND
+    return kind_of_model(folder) == TEXT_TO_TEXT
 
 
 def measure_written(
@@ -137,7 +136,8 @@ def training_values(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
-    from mixling.runs.pair_config import KIND, PairRunConfig
+    from mixling.runs.artifact import TEXT_TO_TEXT
+    from mixling.runs.pair_config import PairRunConfig
     from mixling.runs.text_to_text import fit_pairs
 
     params = context.params
@@ -155,7 +155,7 @@ def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
     run = run_folder(
         context,
         schema=PairRunConfig,
-        kind=KIND,
+        kind=TEXT_TO_TEXT,
         settle=settle,
         run=functools.partial(fit_pairs, command=command),
     )

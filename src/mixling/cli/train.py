@@ -108,7 +108,7 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
     from mixling import runs
     from mixling.cli.progress import TrainingProgress
     from mixling.training.distributed import processes
-    from mixling.training.loop import CHECKPOINT
+    from mixling.training.files import CHECKPOINT
 
     out, overrides = context.params["out"], context.params["overrides"] or ()
     config, vocabulary = context.params["config"], context.params["vocabulary"]

@@ -20,8 +20,8 @@ from mixling.data.examples import Target
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.runs import TASKS, Run, RunConfig, fit
-from mixling.runs.config import ONNX_FILE
-from mixling.runs.fit import label_set
+from mixling.runs.artifact import ONNX_FILE
+from mixling.runs.training import label_set
 from mixling.runtime.predictor import Predictor
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
@@ -134,7 +134,7 @@ def train_all(
     """Train the models, the reference baseline and the others, in the order of the table.
 
     Raises:
-        UserError: of the kind that fits; see `entrants`, `fit_tfidf` and `mixling.runs.fit`.
+        UserError: of the kind that fits; see `entrants`, `fit_tfidf` and `mixling.runs.training`.
     """
     begin = time.perf_counter()
     chosen = own_choice(config, train, dev)

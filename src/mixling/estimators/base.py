@@ -19,8 +19,8 @@ from mixling.models.presets import DEFAULT_PRESET, model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit
 from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 from mixling.runs.teacher import DistillConfig
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
-from mixling.runtime.session import FILE_NAME
 from mixling.storage import write_atomic
 from mixling.tasks.base import TaskName
 from mixling.teachers.base import FunctionTeacher, Teacher
@@ -123,7 +123,7 @@ class Estimator(BaseEstimator, ABC):
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted yet; call fit, or {name}.load(folder)")
         if self._predictor_ is None:
-            self._predictor_ = Predictor.from_bytes(self.files_[FILE_NAME])
+            self._predictor_ = Predictor.from_bytes(self.files_[ONNX_FILE])
         return self._predictor_
 
     def save(self, folder: str | Path) -> None:
@@ -149,7 +149,7 @@ class Estimator(BaseEstimator, ABC):
             if folder.is_dir():
                 out.files_ = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
             else:
-                out.files_ = {FILE_NAME: folder.read_bytes()}
+                out.files_ = {ONNX_FILE: folder.read_bytes()}
         except OSError as error:
             raise ModelFileError(f"{folder}: cannot be read: {error.strerror}") from None
         out._loaded(folder)

@@ -1,10 +1,34 @@
-"""A run: from a configuration and data to a folder that holds the model, its measures and its record."""
+"""A run: from a configuration and data to a folder that holds the model, its measures and its record.
 
-from mixling.data.examples import DataConfig
-from mixling.runs.choice import Choice, choose_model
-from mixling.runs.config import RUN_FILE, TASKS, RunConfig, resumed_config
-from mixling.runs.fit import fit, read_data
-from mixling.runs.folder import Run, load_model
+Names are loaded when they are first used: what reads a folder (`mixling.runs.artifact`) needs no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mixling.data.examples import DataConfig
+    from mixling.runs.artifact import RUN_FILE
+    from mixling.runs.choice import Choice, choose_model
+    from mixling.runs.config import TASKS, RunConfig, resumed_config
+    from mixling.runs.folder import Run, load_model
+    from mixling.runs.training import fit, read_data
+
+_HOMES = {
+    "RUN_FILE": "runs.artifact",
+    "TASKS": "runs.config",
+    "Choice": "runs.choice",
+    "DataConfig": "data.examples",
+    "Run": "runs.folder",
+    "RunConfig": "runs.config",
+    "choose_model": "runs.choice",
+    "fit": "runs.training",
+    "load_model": "runs.folder",
+    "read_data": "runs.training",
+    "resumed_config": "runs.config",
+}
 
 __all__ = [
     "RUN_FILE",
@@ -19,3 +43,9 @@ __all__ = [
     "read_data",
     "resumed_config",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mixling.runs' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"mixling.{_HOMES[name]}"), name)

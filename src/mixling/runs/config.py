@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -12,9 +11,10 @@ from pydantic import Field, model_validator
 
 from mixling.config import Config, parse
 from mixling.data.examples import DataConfig
-from mixling.errors import ModelFileError, TrainingError
+from mixling.errors import TrainingError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
+from mixling.runs.artifact import FORMAT_VERSION, PRETRAINING, RUN_FILE, TRAINING, read_run
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks.base import Task, TaskName
 from mixling.tasks.classification import Classification, MultiLabel
@@ -26,10 +26,6 @@ from mixling.training.recipe import Start, TrainConfig
 from mixling.version import __version__
 
 C = TypeVar("C", bound=Config)
-
-FORMAT_VERSION = 1
-TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and the answers
-RUN_FILE, CONFIG_FILE, WEIGHTS_FILE, ONNX_FILE = "run.json", "config.json", "model.safetensors", "model.onnx"
 
 TASKS: dict[TaskName, tuple[type[Task], LabelKind]] = {
     "classification": (Classification, "single"),
@@ -98,56 +94,33 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def is_finished(folder: Path) -> bool:
-    """Whether the run in a folder, of any kind, came to its end.
-
-    Raises:
-        ModelFileError: its record is damaged.
-    """
-    path = folder / RUN_FILE
-    try:
-        return bool(json.loads(path.read_text("utf-8"))["finished"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path}: is damaged: {error}") from None
-
-
 def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
     """As `read_record`, of a run of `mixling train`."""
-    return read_record(folder, RunConfig, kind="training")
-
-
-def kind_of_record(folder: Path) -> str | None:
-    """What kind of run is in a folder; None where none is, or its record is damaged."""
-    try:
-        return str(json.loads((folder / RUN_FILE).read_text("utf-8")).get("kind", "training"))
-    except (OSError, ValueError, AttributeError):
-        return None
+    return read_record(folder, RunConfig, kind=TRAINING)
 
 
 def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
     """The configuration of the run in a folder, and whether the run is finished.
 
     Args:
-        kind: "training", "pretraining" or "text to text".
+        kind: one of `mixling.runs.artifact`.
 
     Raises:
         TrainingError: there is no run in the folder, or one of another kind.
         ModelFileError: its record is damaged.
     """
     path = folder / RUN_FILE
-    commands = {"pretraining": "mixling pretrain"}
+    commands = {PRETRAINING: "mixling pretrain"}
     try:
-        saved = json.loads(path.read_text("utf-8"))
-        found = saved.get("kind", "training")
-        if found != kind:
-            raise TrainingError(
-                f"{folder}: holds a run of {found}, not of {kind}; give another folder, or use "
-                f"{commands.get(found, 'mixling train')}"
-            )
-        return parse(schema, saved["config"], where=str(path)), bool(saved["finished"])
+        saved = read_run(folder)
     except FileNotFoundError:
         raise TrainingError(
             f"{path}: there is no run to resume; start one with: {commands.get(kind, 'mixling train')} FILE -o {folder}"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path}: is damaged: {error}") from None
+    found = saved.get("kind", TRAINING)
+    if found != kind:
+        raise TrainingError(
+            f"{folder}: holds a run of {found}, not of {kind}; give another folder, or use "
+            f"{commands.get(str(found), 'mixling train')}"
+        )
+    return parse(schema, saved["config"], where=str(path)), saved["finished"]

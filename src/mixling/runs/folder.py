@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,37 +20,28 @@ from mixling.export.onnx import export_onnx
 from mixling.export.quantize import Gate, check_gate
 from mixling.inspect.plots import confusion_matrix, training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
-from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, ONNX_FILE, RUN_FILE, TASKS, WEIGHTS_FILE, RunConfig
+from mixling.runs.artifact import (
+    CARD_FILE,
+    CONFIG_FILE,
+    CONFUSION_FILE,
+    CURVES_FILE,
+    DESCRIPTIONS,
+    FORMAT_VERSION,
+    METRICS_FILE,
+    ONNX_FILE,
+    WEIGHTS_FILE,
+    read_config,
+)
+from mixling.runs.config import TASKS, RunConfig
 from mixling.runs.dev import Dev, Said
-from mixling.runs.pictures import CONFUSION_FILE, CURVES_FILE, if_possible
+from mixling.runs.pictures import if_possible
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic, write_json
 from mixling.tasks.base import TaskName
 from mixling.tasks.metrics import ClassificationMetrics, Metrics
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import LabelSet
-from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.loop import CHECKPOINT, HISTORY
-
-METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
-_FILES = {
-    ONNX_FILE: "the model, its configuration, vocabulary and labels: this file alone predicts",
-    WEIGHTS_FILE: "the float weights, for torch",
-    CONFIG_FILE: "the configuration of the model, and its labels",
-    RUN_FILE: "the complete configuration of the run",
-    METRICS_FILE: "measures on the dev split",
-    HISTORY: "measures of every evaluation",
-}
-# Beside run.json all that a run may write; of an older run they go before the new one begins.
-WRITTEN = (
-    *(name for name in _FILES if name != RUN_FILE),
-    *VOCABULARY_FILES,
-    CHECKPOINT,
-    CONFUSION_FILE,
-    CURVES_FILE,
-    CARD_FILE,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +130,9 @@ def write_folder(
     drawn = if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
     if drawn and isinstance(metrics, ClassificationMetrics):
         confusion_matrix(np.array(metrics.confusion), labels.names, folder / CONFUSION_FILE)
-    write_atomic(folder / CARD_FILE, model_card(config.to_dict(), report, labels, folder_files=_FILES, pairs=pairs))
+    write_atomic(
+        folder / CARD_FILE, model_card(config.to_dict(), report, labels, folder_files=DESCRIPTIONS, pairs=pairs)
+    )
     return Run(
         folder=folder, labels=labels, metrics=metrics, history=history,
         parameters=parameters, precision=precision, gate=gate,
@@ -155,11 +147,7 @@ def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, TaskNa
     """
     folder = Path(folder)
     try:
-        saved = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
-        if saved["format_version"] != FORMAT_VERSION:
-            raise ModelFileError(
-                f"{folder / CONFIG_FILE}: format {saved['format_version']!r}; this version reads {FORMAT_VERSION}"
-            )
+        saved = read_config(folder)
         config = parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
         labels, task = LabelSet.from_dict(saved["labels"]), saved["task"]
         name = str(saved["vocabulary"])

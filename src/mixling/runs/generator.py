@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,8 @@ from mixling.data.pair_batches import Pieces, pad_sources
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.generation import GenerationConfig, generate
-from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
-from mixling.runs.pair_config import KIND, PairTaskConfig
+from mixling.runs.artifact import CONFIG_FILE, TEXT_TO_TEXT, WEIGHTS_FILE, read_config
+from mixling.runs.pair_config import PairTaskConfig
 from mixling.text.pieces import FILE, PieceCoder
 
 _WINDOW = 1024  # texts that are sorted by length together
@@ -175,19 +174,13 @@ def read_saved(folder: Path) -> dict[str, Any]:
         ConfigError: there is no such run.
         ModelFileError: the file is damaged, or of another format.
     """
-    path = folder / CONFIG_FILE
     try:
-        saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        if saved["format_version"] != FORMAT_VERSION:
-            raise ModelFileError(f"{path}: format {saved['format_version']!r}; this version reads {FORMAT_VERSION}")
-        kind = saved.get("kind", "labels")
-    except (FileNotFoundError, NotADirectoryError):
+        saved = read_config(folder)
+    except FileNotFoundError:
         raise ConfigError(
             f"{folder}: is no folder of a finished run; `mixling train --task text2text` makes a model that writes"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path}: is damaged: {error}") from None
-    if kind != KIND:
+    if saved.get("kind") != TEXT_TO_TEXT:
         raise ConfigError(f"{folder}: its model does not write text; mixling show {folder} tells what it is")
     return saved
 

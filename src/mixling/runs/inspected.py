@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,11 +12,9 @@ from mixling.data.batches import Batch, collate
 from mixling.data.pair_batches import pad_sources
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.inspect.weights import Inspected, of_encoder_decoder, of_model
-from mixling.runs.config import CONFIG_FILE
+from mixling.runs.artifact import CONFIG_FILE, PRETRAINING, TEXT_TO_TEXT, TRAINING, read_config
 from mixling.runs.folder import load_model
 from mixling.runs.generator import TextGenerator
-from mixling.runs.pair_config import KIND as TEXT_TO_TEXT
-from mixling.runs.pretrained import KIND as PRETRAINING
 from mixling.runs.pretrained import load_pretraining
 from mixling.text.encoder import Text, TextEncoder
 
@@ -67,24 +64,23 @@ def _writing(folder: Path, texts: Sequence[Text]) -> Inspected:
 
 # A folder's kind, as its config.json says it, decides here and nowhere else.
 _LOADERS: dict[str, Callable[[Path, Sequence[Text]], Inspected]] = {
-    "training": _trained,
+    TRAINING: _trained,
     PRETRAINING: _pretrained,
     TEXT_TO_TEXT: _writing,
 }
 
 
 def _kind(folder: Path) -> str:
-    path = folder / CONFIG_FILE
     try:
-        kind = json.loads(path.read_text("utf-8")).get("kind", "training")
-    except (FileNotFoundError, NotADirectoryError):
+        kind = read_config(folder).get("kind", TRAINING)
+    except FileNotFoundError:
         raise ConfigError(
             f"{folder}: is no folder of a finished run; give one that `mixling train` or `mixling pretrain` wrote"
         ) from None
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise ModelFileError(f"{path}: is damaged: {error}") from None
     if kind not in _LOADERS:
-        raise ModelFileError(f"{path}: got kind {kind!r}; this version can look into {', '.join(_LOADERS)}")
+        raise ModelFileError(
+            f"{folder / CONFIG_FILE}: got kind {kind!r}; this version can look into {', '.join(_LOADERS)}"
+        )
     return str(kind)
 
 

@@ -19,7 +19,6 @@ from mixling.tasks.base import UNSMOOTHED
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig, UnitTraining
 
-KIND = "text to text"  # of a run, as its files say it
 DEFAULT_MODEL = "t5-2m"
 SPANS = "spans"  # the name of span corruption among tasks
 

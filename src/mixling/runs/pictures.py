@@ -9,10 +9,9 @@ from pathlib import Path
 
 from mixling.errors import MissingPackage
 from mixling.inspect.plots import training_curves
-from mixling.training.loop import HISTORY
+from mixling.runs.artifact import CURVES_FILE
+from mixling.training.files import HISTORY
 from mixling.training.observers import Observer
-
-CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
 
 
 def if_possible(draw: Callable[[], None], say: Callable[[str], None]) -> bool:

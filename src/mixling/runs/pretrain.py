@@ -24,10 +24,16 @@ from mixling.export.card import pretraining_card
 from mixling.inspect.plots import training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
-from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
-from mixling.runs.folder import CARD_FILE, METRICS_FILE
-from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
-from mixling.runs.pretrained import KIND
+from mixling.runs.artifact import (
+    CARD_FILE,
+    CONFIG_FILE,
+    CURVES_FILE,
+    FORMAT_VERSION,
+    METRICS_FILE,
+    PRETRAINING,
+    WEIGHTS_FILE,
+)
+from mixling.runs.pictures import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
 from mixling.storage import remove_leftovers, write_atomic, write_json
 from mixling.tasks.base import UNSMOOTHED
@@ -40,7 +46,8 @@ from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, unit_targets, word_targets
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.files import CHECKPOINT
+from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig, UnitTraining
@@ -128,7 +135,7 @@ def pretrain(
             model.frontend.load_embeddings(config.model.frontend.embeddings)
         processes.barrier()  # the others have read what is moved now
     if processes.is_main and not resume:
-        begin_run(folder, given, kind=KIND, place=place)
+        begin_run(folder, given, kind=PRETRAINING, place=place)
     kept = count_parameters(model.frontend) + count_parameters(model.encoder)
     say(f"{len(encoder.vocabulary):,} units, {kept:,} parameters, {count_parameters(model.head):,} for the time being")
     trainer = Trainer(
@@ -144,7 +151,7 @@ def pretrain(
         return None
     model.cpu()
     done = _write_folder(config, model, data, history, folder, say)
-    finish_run(folder, config, kind=KIND, corpus=config.corpus)
+    finish_run(folder, config, kind=PRETRAINING, corpus=config.corpus)
     return done
 
 
@@ -163,7 +170,7 @@ def _write_folder(
     saved: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
         "parameters": parameters,
-        "kind": KIND,
+        "kind": PRETRAINING,
         "model": config.model.to_dict(),
         "vocabulary": data.encoder.vocabulary.serialise()[0],
         "num_outputs": len(model.head.bias),  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -18,13 +17,11 @@ from mixling.data.documents import WordReader
 from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
+from mixling.runs.artifact import CONFIG_FILE, WEIGHTS_FILE, read_config
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, measure_masked, named_targets, unit_targets
-
-KIND = "pretraining"  # of a run, as its files say it
 
 # Of a run that begins with a pretrained model. The rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for
 # gMLP of width 128 (experiments/pretraining.py); wide models want a lower one.
@@ -163,16 +160,13 @@ def _load(folder: Path) -> tuple[dict[str, Any], Model, ModelConfig, Vocabulary]
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG_FILE
     try:
-        saved = json.loads(path.read_text("utf-8"))
-        if saved["format_version"] != FORMAT_VERSION:
-            raise ModelFileError(f"{path}: format {saved['format_version']!r}; this version reads {FORMAT_VERSION}")
+        saved = read_config(folder)
         saved["model"], saved["vocabulary"]
         return saved
     except FileNotFoundError:
         raise ConfigError(
             f"{folder}: is no folder of a finished run; --from takes what `mixling pretrain` or `mixling train` wrote"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path}: is damaged: {error}") from None
+    except KeyError as error:
+        raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: {error} is missing") from None

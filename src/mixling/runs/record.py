@@ -12,13 +12,12 @@ from mixling.config import Config
 from mixling.data.documents import DocumentReader
 from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
 from mixling.errors import StorageError
-from mixling.runs.config import RUN_FILE, provenance
-from mixling.runs.folder import WRITTEN
+from mixling.runs.artifact import CORPUS_FOLDER, RUN_FILE, WRITTEN
+from mixling.runs.config import provenance
 from mixling.storage import remove, write_json
-from mixling.training.loop import CHECKPOINT
-from mixling.training.tracking import TENSORBOARD_FOLDER, remove_curves
+from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
+from mixling.training.tracking import remove_curves
 
-CORPUS_FOLDER = "corpus"  # of unlabelled text, encoded
 _BEGINNING = ".beginning"
 
 

@@ -16,7 +16,7 @@ from mixling.data.examples import ColumnsConfig, DataConfig, Task
 from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import Pieces, read_unlabelled
 from mixling.errors import ConfigError
-from mixling.runtime.session import FILE_NAME
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import write_json
 from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
@@ -86,7 +86,7 @@ def check_distill(config: DistillConfig, *, task: Task, data: DataConfig, world:
 
 
 def _kind(path: Path) -> Literal["saved", "file", "none"]:
-    if (path / FILE_NAME).is_file() or (path.suffix == ".onnx" and path.is_file()):
+    if (path / ONNX_FILE).is_file() or (path.suffix == ".onnx" and path.is_file()):
         return "saved"
     return "file" if path.is_file() else "none"
 
@@ -165,7 +165,7 @@ def _ensemble(
         place = folder / f"self-{number}"
         own_seed = (seed + 1_000 * number) % 2**32
         with _once(folder / f"self-{number}.json", [train_member.record, own_seed], train, dev) as made:
-            if not made or not (place / FILE_NAME).is_file():
+            if not made or not (place / ONNX_FILE).is_file():
                 say(f"teacher: model {number} of {config.members} is trained")
                 train_member(own_seed, place)
         members.append(SavedTeacher(place))

@@ -20,12 +20,19 @@ from mixling.export.card import text_to_text_card
 from mixling.inspect.plots import training_curves
 from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.model import count_parameters
-from mixling.runs.config import CONFIG_FILE, FORMAT_VERSION, WEIGHTS_FILE
-from mixling.runs.folder import CARD_FILE, METRICS_FILE
+from mixling.runs.artifact import (
+    CARD_FILE,
+    CONFIG_FILE,
+    CURVES_FILE,
+    FORMAT_VERSION,
+    METRICS_FILE,
+    TEXT_TO_TEXT,
+    WEIGHTS_FILE,
+)
 from mixling.runs.generator import TextGenerator, read_pieces, read_saved, saved_pieces
-from mixling.runs.pair_config import KIND, SPANS, PairRunConfig
+from mixling.runs.pair_config import SPANS, PairRunConfig
 from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
-from mixling.runs.pictures import CURVES_FILE, Curves, if_possible
+from mixling.runs.pictures import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
 from mixling.runs.written import measure_task
 from mixling.storage import remove_leftovers, write_atomic, write_json
@@ -34,7 +41,8 @@ from mixling.tasks.text_to_text import TextToText
 from mixling.text.pieces import FILE as PIECES_FILE
 from mixling.text.pieces import PieceCoder
 from mixling.training.distributed import Processes
-from mixling.training.loop import CHECKPOINT, Trainer
+from mixling.training.files import CHECKPOINT
+from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.pairs import PairData, PairPart, Part
 from mixling.training.spans import SpanPart
@@ -110,7 +118,7 @@ def fit_pairs(
             load_weights(model, Path(config.start))
         processes.barrier()  # the others have read what is moved now
     if processes.is_main and not resume:
-        begin_run(folder, config, kind=KIND, place=place)
+        begin_run(folder, config, kind=TEXT_TO_TEXT, place=place)
     say(f"{len(coder):,} pieces, {count_parameters(model):,} parameters")
     only_spans = not config.tasks
     trainer = Trainer(
@@ -133,7 +141,7 @@ def fit_pairs(
         return None
     model.cpu()
     run = _write_folder(config, model, coder, rows, history, folder, say)
-    finish_run(folder, config, kind=KIND, corpus=config.corpus)
+    finish_run(folder, config, kind=TEXT_TO_TEXT, corpus=config.corpus)
     return run
 
 
@@ -230,7 +238,7 @@ def _write_folder(
         "generation": config.generation.to_dict(),
         "tasks": tasks,
     }
-    head = {"format_version": FORMAT_VERSION, "parameters": parameters, "kind": KIND, **saved_pieces(folder)}
+    head = {"format_version": FORMAT_VERSION, "parameters": parameters, "kind": TEXT_TO_TEXT, **saved_pieces(folder)}
     write_json(folder / CONFIG_FILE, {**head, **saved})
     state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
     write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))

@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+ONNX_FILE = "model.onnx"  # in a folder
+
 _KEY = b"mixling_sha256"
 # ModelProto.metadata_props (field 14) of 82 bytes: key (field 1) of 14, value (field 2) of 64.
 _SEAL = bytes([14 << 3 | 2, 82, 1 << 3 | 2, len(_KEY)]) + _KEY + bytes([2 << 3 | 2, 64])

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, ModelFileError
-from mixling.runtime.onnx_file import read_metadata
+from mixling.runtime.onnx_file import ONNX_FILE, read_metadata
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
@@ -27,7 +27,6 @@ from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_LENGTH, ReadingConfig
 
 FORMAT_VERSION = 1
-FILE_NAME = "model.onnx"
 MAX_BYTES = 2**31
 MAX_ROW = 2**16
 
@@ -116,15 +115,15 @@ def open_model(path: str | Path | bytes, *, num_threads: int = 1) -> OpenModel:
 def _read(path: Path) -> tuple[bytes, str]:
     try:
         if path.is_dir():
-            path = path / FILE_NAME
+            path = path / ONNX_FILE
             if not path.exists():
-                raise ModelFileError(f"{path.parent}: the folder holds no {FILE_NAME}; a saved model's folder does")
+                raise ModelFileError(f"{path.parent}: the folder holds no {ONNX_FILE}; a saved model's folder does")
         if not path.exists():
             raise ModelFileError(
-                f"{path}: there is no such file or folder; give a saved model's folder or its {FILE_NAME}"
+                f"{path}: there is no such file or folder; give a saved model's folder or its {ONNX_FILE}"
             )
         if not path.is_file():
-            raise ModelFileError(f"{path}: is not a regular file; give a saved model's folder or its {FILE_NAME}")
+            raise ModelFileError(f"{path}: is not a regular file; give a saved model's folder or its {ONNX_FILE}")
         size = path.stat().st_size
         if not size:
             raise ModelFileError(f"{path}: is empty")

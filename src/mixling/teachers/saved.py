@@ -13,8 +13,8 @@ import numpy as np
 from mixling.data.rows import OnBadRow
 from mixling.data.tables import read_rows
 from mixling.errors import DataError, near_miss
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
-from mixling.runtime.session import FILE_NAME
 from mixling.teachers.base import Answer, Teacher, columns_of, read_answer
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
@@ -26,7 +26,7 @@ class SavedTeacher(Teacher):
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
         self.path, self.predictor = path, Predictor(path)
-        self.key = hashlib.sha256((path / FILE_NAME if path.is_dir() else path).read_bytes()).hexdigest()
+        self.key = hashlib.sha256((path / ONNX_FILE if path.is_dir() else path).read_bytes()).hexdigest()
 
     def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
         if self.predictor.labels.kind != labels.kind:

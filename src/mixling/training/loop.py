@@ -24,15 +24,13 @@ from mixling.storage import append, write_atomic
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.data import TrainingData
 from mixling.training.distributed import Processes
+from mixling.training.files import CHECKPOINT, HISTORY, TENSORBOARD_FOLDER
 from mixling.training.interrupts import Interrupts
 from mixling.training.observers import Observer, Observers, Step
 from mixling.training.optim import build_optimizer, learning_rate
 from mixling.training.recipe import TrainConfig
 from mixling.training.state import State, load_weights, pack, unpack, weights_of, whole
-from mixling.training.tracking import TENSORBOARD_FOLDER, TensorBoard
-
-CHECKPOINT = "checkpoint.safetensors"
-HISTORY = "metrics.jsonl"
+from mixling.training.tracking import TensorBoard
 
 
 class Trainer:

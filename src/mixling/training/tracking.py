@@ -9,8 +9,6 @@ from mixling.errors import MissingPackage, StorageError
 from mixling.storage import remove
 from mixling.training.observers import Observer, Step
 
-TENSORBOARD_FOLDER = "tensorboard"
-
 
 def remove_curves(folder: Path) -> None:
     """Remove what another run wrote there.

@@ -16,7 +16,8 @@ from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
 from mixling.models.model import build_model, count_parameters
-from mixling.runs.config import TASKS, TEACHER_FOLDER, RunConfig
+from mixling.runs.artifact import TEACHER_FOLDER
+from mixling.runs.config import TASKS, RunConfig
 from mixling.runs.dev import Dev, LabelledDev, QuestionDev
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import Run, write_folder

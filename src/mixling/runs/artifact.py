@@ -1,0 +1,106 @@
+"""The folder of a run: the names of its files, and what its JSON files say; without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mixling.errors import ModelFileError
+from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.storage import read_json
+from mixling.text.vocabulary import FILES as VOCABULARY_FILES
+from mixling.training.files import CHECKPOINT, HISTORY
+
+__all__ = ["ONNX_FILE"]
+
+FORMAT_VERSION = 1  # of run.json and config.json
+RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
+METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
+CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
+TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and its answers
+CORPUS_FOLDER = "corpus"  # of unlabelled text, encoded
+
+# The kind of a run, as run.json and config.json have it; training on labelled rows has none there.
+TRAINING, PRETRAINING, TEXT_TO_TEXT = "training", "pretraining", "text to text"
+
+DESCRIPTIONS = {
+    ONNX_FILE: "the model, its configuration, vocabulary and labels: this file alone predicts",
+    WEIGHTS_FILE: "the float weights, for torch",
+    CONFIG_FILE: "the configuration of the model, and its labels",
+    RUN_FILE: "the complete configuration of the run",
+    METRICS_FILE: "measures on the dev split",
+    HISTORY: "measures of every evaluation",
+}
+# Beside run.json all that a run may write; of an older run they go before the new one begins.
+WRITTEN = (
+    *(name for name in DESCRIPTIONS if name != RUN_FILE),
+    *VOCABULARY_FILES,
+    CHECKPOINT,
+    CONFUSION_FILE,
+    CURVES_FILE,
+    CARD_FILE,
+)
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return the record of the run in a folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ModelFileError: it is damaged.
+    """
+    record = read_json(folder / RUN_FILE)
+    for key, kind in (("config", dict), ("finished", bool)):
+        if not isinstance(record.get(key), kind):
+            raise ModelFileError(f"{folder / RUN_FILE}: is damaged: {key!r} is missing or of the wrong type")
+    return record
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether the run in a folder, of any kind, is finished.
+
+    Raises:
+        ModelFileError: its record is missing or damaged.
+    """
+    try:
+        return bool(read_run(folder)["finished"])
+    except FileNotFoundError:
+        raise ModelFileError(f"{folder / RUN_FILE}: is missing") from None
+
+
+def kind_of_run(folder: Path) -> str | None:
+    """Return what kind of run is in a folder; None where there is none, or its record is damaged."""
+    try:
+        return str(read_run(folder).get("kind", TRAINING))
+    except (FileNotFoundError, ModelFileError):
+        return None
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return what config.json says of the model in a folder; its `kind` is missing where it gives texts labels.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ModelFileError: it is damaged, or of another format.
+    """
+    saved = read_json(folder / CONFIG_FILE)
+    if saved.get("format_version") != FORMAT_VERSION:
+        version = saved.get("format_version")
+        raise ModelFileError(f"{folder / CONFIG_FILE}: format {version!r}; this version reads {FORMAT_VERSION}")
+    return saved
+
+
+def kind_of_model(path: str | Path) -> str | None:
+    """Return the kind of the finished run in a folder that holds no file which predicts; None of all else.
+
+    Raises:
+        ModelFileError: its config.json is damaged.
+    """
+    folder = Path(path)
+    if (folder / ONNX_FILE).exists():
+        return None
+    try:
+        kind = read_config(folder).get("kind")
+    except FileNotFoundError:
+        return None
+    return None if kind is None else str(kind)
