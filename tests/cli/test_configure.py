@@ -99,7 +99,7 @@ def test_bad_time_budgets(text: str) -> None:
 def test_columns_given_known_and_usual(tmp_path: Path) -> None:
     assert columns_for(str(tmp_path), {}).text == "text"
     assert columns_for(str(tmp_path / "model.onnx"), {"text": "t"}).text == "t"
-    saved = {"config": {"data": {"columns": {"text": "review", "label": "stars"}}}}
+    saved = {"config": {"data": {"columns": {"text": "review", "label": "stars"}}}, "finished": True}
     (tmp_path / "run.json").write_text(json.dumps(saved))
     columns = columns_for(str(tmp_path), {"text": None, "label": "grade"})
     assert (columns.text, columns.label) == ("review", "grade")

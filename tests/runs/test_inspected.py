@@ -85,10 +85,14 @@ def test_maps_are_of_the_texts_as_the_model_reads_them(kind: str, request: pytes
 def test_a_folder_that_is_none_or_damaged_or_of_another_kind_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no folder of a finished run"):
         load_inspected(tmp_path)
-    for content, told in (("{", "is damaged"), ("[]", "is damaged"), ('{"kind": "x"}', "got kind 'x'; this version")):
+    for content, told in (
+        ("{", "is damaged"),
+        ("[]", "is damaged"),
+        ('{"format_version": 1, "kind": "x"}', "got kind 'x'; this version"),
+    ):
         (tmp_path / "config.json").write_text(content)
         with pytest.raises(ModelFileError, match=told):
             load_inspected(tmp_path)
-    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "config.json").write_text('{"format_version": 1}')
     with pytest.raises(ModelFileError, match="is not a complete run folder"):
         load_inspected(tmp_path)

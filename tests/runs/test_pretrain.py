@@ -18,8 +18,8 @@ from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, Interrupted, ModelFileError, StorageError, UserError
 from mixling.models.model import ModelConfig, build_model
 from mixling.runs import RunConfig, fit, load_model
-from mixling.runs.artifact import is_finished
-from mixling.runs.pretrain import KIND, PretrainConfig, pretrain
+from mixling.runs.artifact import PRETRAINING, is_finished
+from mixling.runs.pretrain import PretrainConfig, pretrain
 from mixling.runs.pretrained import FINE_TUNING, load_pretrained, pretrained_config
 from mixling.training.files import CHECKPOINT
 from mixling.training.observers import Observer
@@ -232,7 +232,7 @@ def test_a_model_of_another_shape_or_a_damaged_folder_is_refused(text: Path, tmp
 def test_the_record_says_what_it_was(text: Path, tmp_path: Path) -> None:
     pretrain(config("hashes", text), folder=tmp_path / "pre")
     record = json.loads((tmp_path / "pre" / "run.json").read_text())
-    assert (record["kind"], record["finished"]) == (KIND, True)
+    assert (record["kind"], record["finished"]) == (PRETRAINING, True)
     saved = json.loads((tmp_path / "pre" / "config.json").read_text())
     assert len(saved["words"]) == saved["num_outputs"]
     assert parse(ModelConfig, saved["model"], where="test").text.max_len == 12

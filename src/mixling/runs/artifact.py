@@ -84,8 +84,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         ModelFileError: it is damaged, or of another format.
     """
     saved = read_json(folder / CONFIG_FILE)
-    if saved.get("format_version") != FORMAT_VERSION:
-        version = saved.get("format_version")
+    version = saved.get("format_version")
+    if not isinstance(version, int):
+        raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: 'format_version' is missing or no number")
+    if version != FORMAT_VERSION:
         raise ModelFileError(f"{folder / CONFIG_FILE}: format {version!r}; this version reads {FORMAT_VERSION}")
     return saved
 
