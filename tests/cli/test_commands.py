@@ -433,7 +433,7 @@ def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_p
     assert done.err == f"error: {expected}\n"
     done = call("train", "--resume", "-o", folder)
     assert done.code == 0, done.err
-    assert "going on at step" in done.err
+    assert "resuming at step" in done.err
     assert json.loads((folder / "run.json").read_text())["finished"] is True
 
 

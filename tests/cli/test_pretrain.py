@@ -124,7 +124,7 @@ def test_a_signal_saves_and_resume_needs_no_file(call: Call, text: Path, tmp_pat
     assert record["finished"] is False
     done = call("pretrain", "--resume", "-o", run)
     assert done.code == 0, done.err
-    assert "going on at step" in done.err
+    assert "resuming at step" in done.err
     assert json.loads((run / "run.json").read_text())["finished"] is True
 
 

@@ -35,7 +35,9 @@ class TrainingProgress(Observer):
             )
             self._bar = Progress(*columns, TextColumn("{task.description}"), console=self._console, transient=True)
         self._dev = ""
-        self._total_steps, self._tokens, self._begun, self._seconds = 0, 0, 0.0, 0.0
+        self._total_steps, self._resumed = 0, False
+        self._total_epochs: int | None = None  # 0: the lines count steps; None: not known yet
+        self._tokens, self._begun, self._seconds = 0, 0.0, 0.0
 
     def say(self, message: str) -> None:
         """Write one line."""
@@ -43,13 +45,13 @@ class TrainingProgress(Observer):
             self._console.print(message, markup=False, soft_wrap=True)
 
     def started(self, step: int, total_steps: int) -> None:
-        self._total_steps = total_steps
+        self._total_steps, self._total_epochs, self._resumed = total_steps, None, step > 0
         self._tokens, self._begun = 0, time.monotonic()
         if self._bar is not None:
             self._bar.add_task("", total=total_steps, completed=step)
             self._bar.start()
         elif step:
-            self.say(f"going on at step {step} of {total_steps}")
+            self.say(f"resuming at step {step} of {total_steps}")
 
     def stepped(self, step: Step) -> None:
         self._tokens += step.tokens
@@ -62,15 +64,24 @@ class TrainingProgress(Observer):
         self._dev = f"  dev {self.metric.replace('_', ' ')} {_shown(record[f'dev_{self.metric}'])}"
         best = "  (best so far)" if record["best"] else ""
         losses = f"train loss {record['train_loss']:.4f}  dev loss {record['dev_loss']:.4f}"
-        epochs = record["epoch"] * self._total_steps / record["step"]
-        # Of a run that sees much data less than once no epoch ends.
-        place = f"epoch {record['epoch']:<5g}" if epochs >= 1 else f"step {record['step']:<7,}"
-        self.say(f"{place}  {losses}{self._dev}  {self._speed()}{best}")
+        self.say(f"{self._position(record)}  {losses}{self._dev}  {self._speed():>16}{best}")
         self._tokens, self._begun = 0, time.monotonic()  # of the steps, without the evaluation
 
     def finished(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def _position(self, record: dict[str, Any]) -> str:
+        """How far the training is, in one unit for all lines of a run: epochs where each evaluation ends one."""
+        step, epoch = record["step"], float(record["epoch"])
+        if self._total_epochs is None:
+            epochs, rest = divmod(self._total_steps * epoch, step)
+            # The first evaluation of a resumed run may end an epoch by chance.
+            by_epochs = epoch.is_integer() and rest == 0 and not self._resumed
+            self._total_epochs = int(epochs) if by_epochs else 0
+        if self._total_epochs:
+            return f"epoch {round(epoch):>{len(str(self._total_epochs))}}/{self._total_epochs}"
+        return f"step {step:>{len(str(self._total_steps))}}/{self._total_steps}"
 
     def _speed(self) -> str:
         return f"{self._tokens / max(self._seconds, 1e-9):,.0f} tokens/s"
