@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss, roc_auc_score
+from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as span_scores
+from sklearn.metrics import confusion_matrix, log_loss, precision_recall_fscore_support, roc_auc_score
 
-from mixling.errors import DataError, UserError
+from mixling.errors import DataError
 from mixling.tasks.metrics import ClassificationMetrics, Metrics, format_table
 from mixling.tasks.reports import classification_report, multilabel_report, tagging_report
 from mixling.text.labels import LabelSet
@@ -278,13 +278,27 @@ def test_predictions_of_another_length_are_a_fault() -> None:
         classification_report(THREE, np.array([0]), np.ones((1, 2)))
 
 
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
-    with pytest.raises(UserError, match=r"scikit-learn.*mixling\[train\]"):
-        classification_report(TWO, np.array([0]), np.array([[1.0, 0.0]]))
-    monkeypatch.setitem(sys.modules, "seqeval.metrics.sequence_labeling", None)
-    with pytest.raises(UserError, match=r"seqeval.*mixling\[train\]"):
-        tagging_report(IOB, [np.array([0])], [np.array([0])])
+@pytest.mark.parametrize("seed", range(3))
+def test_class_scores_are_those_of_scikit_learn(seed: int) -> None:
+    targets, probabilities = random_case(3, 60, seed)
+    predictions = probabilities.argmax(1)
+    metrics = classification_report(THREE, targets, probabilities)
+    expected = precision_recall_fscore_support(targets, predictions, labels=[0, 1, 2], zero_division=0)
+    got = [(row.precision, row.recall, row.f1, row.support) for row in metrics.per_class]
+    np.testing.assert_allclose(np.array(got).T, np.array(expected), rtol=1e-12)
+    np.testing.assert_array_equal(metrics.confusion, confusion_matrix(targets, predictions, labels=[0, 1, 2]))
+
+
+def test_span_scores_are_those_of_seqeval() -> None:
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(1, 9, 50)
+    targets, predictions = ([rng.integers(0, 5, n) for n in lengths] for _ in range(2))
+    metrics = tagging_report(IOB, targets, predictions)
+    tags = [[[IOB.names[i] for i in sentence] for sentence in side] for side in (targets, predictions)]
+    expected = span_scores(*tags, average="micro", zero_division=0)[:3]
+    assert (metrics.span_precision, metrics.span_recall, metrics.span_f1) == pytest.approx(expected)
+    got = [(row.precision, row.recall, row.f1, row.support) for row in metrics.per_class]
+    np.testing.assert_allclose(np.array(got).T, np.array(span_scores(*tags, average=None, zero_division=0)))
 
 
 def every_report() -> list[Metrics]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
+import os
 import sys
+from collections.abc import Sequence
 
 import typer
 
@@ -28,10 +32,14 @@ COMMANDS = (
     "compare",
 )
 
+# The extra of each package that a base install lacks.
 EXTRAS = {
     "torch": "train",
+    "jaxtyping": "train",
     "onnx": "train",
     "onnxscript": "train",
+    "pyarrow": "train",
+    "sacrebleu": "train",
     "sklearn": "train",
     "scipy": "train",
     "threadpoolctl": "train",
@@ -39,8 +47,8 @@ EXTRAS = {
 }
 
 
-def build_app() -> typer.Typer:
-    """The application with its commands."""
+def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Return the application with these commands."""
     app = typer.Typer(
         help="Small, fast text models: train on labelled rows, predict without torch.",
         no_args_is_help=True,
@@ -50,7 +58,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name in COMMANDS:
+    for name in commands:
         app.command(name)(getattr(importlib.import_module(f"mixling.cli.{name}"), name))
     return app
 
@@ -58,10 +66,16 @@ def build_app() -> typer.Typer:
 def run() -> None:
     """The entry point: a user's mistake is one line and exit code 2, a signal 128 and its number, else a traceback."""
     open_closed_streams()
+    atexit.register(gc.freeze)  # or the interpreter looks for garbage among all modules before it ends
+    # Looking for plugins would read the metadata of every installed package at each start.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
+    asked = tuple(name for name in sys.argv[1:2] if name in COMMANDS)  # building the others takes as long as an answer
     try:
         try:
-            build_app()(prog_name="mixling")
+            gc.disable()  # until a command begins: what importing leaves is no garbage
+            build_app(asked or COMMANDS)(prog_name="mixling")
         finally:
+            gc.enable()
             with standard_output():
                 sys.stdout.flush()
     except UserError as error:
@@ -96,3 +110,4 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
     """Small, fast text models: train on labelled rows, predict without torch."""
+    gc.enable()

@@ -24,6 +24,7 @@ from mixling.cli.options import (
     ThreadsOption,
     TokensOption,
 )
+from mixling.cli.output import no_collections
 from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -58,12 +59,13 @@ def predict(
     standard input are answered as they arrive.
     Torch is not needed.
     """
-    from mixling.cli.answers import open_out, writer_for
-    from mixling.cli.rows import columns_for, file_items, stream_items
-    from mixling.cli.show import is_pretraining
-    from mixling.cli.text_to_text import writes_text
-    from mixling.data.rows import OnBadRow
-    from mixling.runtime.predictor import Predictor
+    with no_collections():
+        from mixling.cli.answers import open_out, writer_for
+        from mixling.cli.rows import columns_for, file_items, stream_items
+        from mixling.cli.show import is_pretraining
+        from mixling.cli.text_to_text import writes_text
+        from mixling.data.rows import OnBadRow
+        from mixling.runtime.predictor import Predictor
 
     skip = OnBadRow(cast(Any, on_bad_row)).mode == "skip"
     asked = _asked(inputs, question, context)

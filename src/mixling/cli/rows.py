@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-from mixling.config import parse
-from mixling.data.corpora import is_plain
-from mixling.data.examples import ColumnsConfig, Task, read_examples
 from mixling.data.rows import MAX_LINE, OnBadRow, open_file, read_lines
 from mixling.errors import DataError, ModelFileError
 from mixling.runs.artifact import RUN_FILE, read_run
 from mixling.text.encoder import Text
+
+if TYPE_CHECKING:  # loaded by what reads files: a text on the command line is answered without
+    from mixling.data.examples import ColumnsConfig, Task
 
 WINDOW = 4096  # rows of a file that are held at a time
 _CHUNK = 1 << 16
@@ -39,6 +39,9 @@ def columns_for(model: str, given: Mapping[str, str | None]) -> ColumnsConfig:
     Raises:
         ModelFileError: the folder's run.json is damaged.
     """
+    from mixling.config import parse
+    from mixling.data.examples import ColumnsConfig
+
     path = Path(model) / RUN_FILE
     known = {}
     try:
@@ -60,6 +63,8 @@ def file_items(sources: Sequence[str], *, task: Task, columns: ColumnsConfig, sk
     Raises:
         DataError: a file that cannot be read; a bad row, unless `skip`. The rows before it came first.
     """
+    from mixling.data.corpora import is_plain
+
     items = itertools.chain.from_iterable(
         text_lines(source, skip) if is_plain(source) else _rows(source, task, columns, skip) for source in sources
     )
@@ -99,6 +104,8 @@ def text_lines(source: str, skip: bool) -> Iterator[Item]:
 
 
 def _rows(source: str, task: Task, columns: ColumnsConfig, skip: bool) -> Iterator[Item]:
+    from mixling.data.examples import read_examples
+
     bad = OnBadRow("skip" if skip else "error", keep=2**63)
     examples = read_examples([source], task=task, columns=columns, on_bad_row=bad, labelled=False)
     for example in examples:

@@ -1,16 +1,17 @@
-"""From predictions to metrics; scikit-learn and seqeval, which do part of the computing, are imported for a report.
+"""From predictions to metrics, by NumPy alone: a saved model is evaluated where nothing was installed for training.
 
-B is the number of texts, C of labels.
+The numbers are those of scikit-learn and seqeval, which the tests compare them with. B is the number of texts, C of
+labels.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from mixling.errors import DataError, UserError
+from mixling.errors import DataError
 from mixling.tasks.metrics import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
 from mixling.text.labels import LabelSet, iob_spans
 
@@ -27,33 +28,35 @@ def classification_report(
 
     Raises:
         DataError: there is no text.
-        UserError: scikit-learn is not installed.
     """
     _require(len(targets))
-    sklearn = _sklearn()
     classes = np.arange(len(labels))
     assert labels.kind == "single", labels.kind
     assert probabilities.shape == (len(targets), len(labels)), probabilities.shape
     probabilities = probabilities.astype(np.float64)
     probabilities /= probabilities.sum(1, keepdims=True)  # half precision adds up to 1 less well than log_loss demands
     predictions = probabilities.argmax(1)
-    scores = np.stack(
-        sklearn.precision_recall_fscore_support(targets, predictions, labels=classes, zero_division=0), axis=1
-    )
-    confusion = sklearn.confusion_matrix(targets, predictions, labels=classes).tolist() if tables else ()
-    met = np.isin(classes, targets) | np.isin(classes, predictions)
-    hits = targets[:, None] == classes
+    right = targets == predictions
+    hits, predicted, true = (np.bincount(ids, minlength=len(labels)) for ids in (targets[right], predictions, targets))
+    scores = _scores(hits, predicted, true)
+    confusion = np.zeros((len(labels), len(labels)), np.int64) if tables else np.zeros((0, 0), np.int64)
+    if tables:
+        np.add.at(confusion, (targets, predictions), 1)
+    met = predicted + true > 0
+    is_class = targets[:, None] == classes
     given = probabilities[np.arange(len(targets)), targets]
     least = np.finfo(np.float64).eps  # as scikit-learn's, so that one wrong certainty does not make it infinite
     return ClassificationMetrics(
         n=len(targets),
-        accuracy=float(sklearn.accuracy_score(targets, predictions)),
+        accuracy=float(right.mean()),
         macro_f1=float(scores[met, 2].mean()),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
-        roc_auc=_roc_auc(hits[:, 1:], probabilities[:, 1:]) if len(labels) == 2 else _roc_auc(hits, probabilities),
-        calibration_error=_calibration_error(targets == predictions, probabilities.max(1)),
+        roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])
+        if len(labels) == 2
+        else _roc_auc(is_class, probabilities),
+        calibration_error=_calibration_error(right, probabilities.max(1)),
         per_class=_class_scores(labels.names, scores) if tables else (),
-        confusion=tuple(tuple(row) for row in confusion),
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
 
 
@@ -78,14 +81,13 @@ def multilabel_report(
     assert probabilities.shape == targets.shape == (len(targets), len(labels)), targets.shape
     truth, predictions = targets.astype(bool), probabilities >= threshold
     hits, predicted, true = (truth & predictions).sum(0), predictions.sum(0), truth.sum(0)
-    f1 = _ratio(2 * hits, predicted + true)
+    scores = _scores(hits, predicted, true)
     met = predicted + true > 0
-    scores = np.stack([_ratio(hits, predicted), _ratio(hits, true), f1, true], axis=1)
     return MultiLabelMetrics(
         n=len(truth),
         subset_accuracy=float((truth == predictions).all(1).mean()),
         micro_f1=float(_ratio(2 * hits.sum(), predicted.sum() + true.sum())),
-        macro_f1=float(f1[met].mean()) if met.any() else 0.0,
+        macro_f1=float(scores[met, 2].mean()) if met.any() else 0.0,
         roc_auc=_roc_auc(truth, probabilities),
         per_class=_class_scores(labels.names, scores) if tables else (),
     )
@@ -101,29 +103,22 @@ def tagging_report(
 
     Raises:
         DataError: there is no word.
-        UserError: seqeval is not installed.
     """
     assert labels.kind == "iob", labels.kind
     assert [len(tags) for tags in targets] == [len(tags) for tags in predictions], "one prediction for each word"
     n_words = sum(len(tags) for tags in targets)
     _require(n_words)
-    try:
-        from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
-    except ImportError:
-        raise UserError('metrics need seqeval; install it by pip install "mixling[train]"') from None
     true_tags = [[labels.names[tag] for tag in sentence.tolist()] for sentence in targets]
     predicted_tags = [[labels.names[tag] for tag in sentence.tolist()] for sentence in predictions]
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        true_tags, predicted_tags, average="micro", zero_division=0
-    )
-    by_type: dict[str, np.ndarray] = {}
-    types: list[str] = []
-    if tables:
-        # seqeval names no types: its rows are the types found, sorted; a type found nowhere has a row of zeros.
-        found = sorted({kind for tags in true_tags + predicted_tags for kind, _, _ in iob_spans(tags)})
-        rows = precision_recall_fscore_support(true_tags, predicted_tags, average=None, zero_division=0)
-        by_type = dict(zip(found, np.stack(rows, axis=1), strict=True))
-        types = sorted({name[2:] for name in labels.names[1:]})
+    hits, predicted, true = Counter[str](), Counter[str](), Counter[str]()
+    for gold, got in zip(true_tags, predicted_tags, strict=True):
+        gold_spans, got_spans = iob_spans(gold), iob_spans(got)
+        true.update(kind for kind, _, _ in gold_spans)
+        predicted.update(kind for kind, _, _ in got_spans)
+        hits.update(kind for kind, _, _ in set(gold_spans) & set(got_spans))
+    types = sorted({name[2:] for name in labels.names[1:]})
+    counts = np.array([[counter[kind] for kind in types] for counter in (hits, predicted, true)])
+    precision, recall, f1, _ = _scores(*counts.sum(1, keepdims=True))[0].tolist()
     right = np.concatenate([true == predicted for true, predicted in zip(targets, predictions, strict=True)])
     inside = np.concatenate(targets) != 0  # the id of O
     return TaggingMetrics(
@@ -131,20 +126,12 @@ def tagging_report(
         n_words=n_words,
         word_accuracy=float(right.mean()),
         word_accuracy_without_o=float(right[inside].mean()) if inside.any() else None,
-        span_precision=float(precision),
-        span_recall=float(recall),
-        span_f1=float(f1),
+        span_precision=precision,
+        span_recall=recall,
+        span_f1=f1,
         sentence_accuracy=float(np.mean([true == got for true, got in zip(true_tags, predicted_tags, strict=True)])),
-        per_class=_class_scores(types, np.array([by_type.get(kind, np.zeros(4)) for kind in types])),
+        per_class=_class_scores(types, _scores(*counts)) if tables else (),
     )
-
-
-def _sklearn() -> Any:
-    try:
-        import sklearn.metrics
-    except ImportError:
-        raise UserError('metrics need scikit-learn; install it by pip install "mixling[train]"') from None
-    return sklearn.metrics
 
 
 def _require(n: int) -> None:
@@ -164,6 +151,12 @@ def _roc_auc(hits: np.ndarray, scores: np.ndarray) -> float | None:
         pairs = np.searchsorted(misses, among, "left") + np.searchsorted(misses, among, "right")
         areas.append(pairs.sum() / (2 * len(among) * len(misses)))
     return float(np.mean(areas)) if areas else None
+
+
+def _scores(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Precision, recall, F1 and support (C, 4) of counts (C,)."""
+    f1 = _ratio(2 * hits, predicted + true)
+    return np.stack([_ratio(hits, predicted), _ratio(hits, true), f1, true], axis=1)
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

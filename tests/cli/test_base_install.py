@@ -1,0 +1,113 @@
+"""What needs no training, on the command line; CI also runs this file where only the base packages are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from mixling.cli.main import COMMANDS, EXTRAS
+
+from .conftest import Call
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
+ROWS = "text,label\na film,good\nwhat a,bad\nun film,good\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run folder whose rows had the column `review`."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.onnx").write_bytes(GOLDEN.read_bytes())
+    record = {"finished": True, "config": {"data": {"columns": {"text": "review"}}}}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    return tmp_path / "run"
+
+
+def test_texts_files_and_lines_are_answered(call: Call, folder: Path, tmp_path: Path) -> None:
+    for model in (GOLDEN, folder):
+        done = call("predict", model, "what a film")
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["label"] in ("bad", "good", "über")
+        assert call("predict", model, "-", stdin=b"what a film\n").out == done.out
+    (tmp_path / "rows.csv").write_text("review\nwhat a film\n")
+    (tmp_path / "lines.txt").write_text("what a film\n")
+    assert call("predict", folder, tmp_path / "rows.csv").out == done.out
+    assert call("predict", folder, tmp_path / "lines.txt").out == done.out
+    assert call("predict", GOLDEN, tmp_path / "rows.csv", "--text", "review", "-o", tmp_path / "a.csv").code == 0
+    assert (tmp_path / "a.csv").read_text().startswith("label,probability\n")
+
+
+def test_a_model_is_measured_shown_and_exported(call: Call, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(ROWS)
+    done = call("evaluate", GOLDEN, tmp_path / "rows.csv", "-o", tmp_path / "metrics.json")
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "metrics.json").read_text())["n"] == 3
+    (tmp_path / "rows.jsonl").write_text('{"review": "a film", "label": "good"}\n')
+    assert call("evaluate", folder, tmp_path / "rows.jsonl").out.startswith("accuracy ")
+    for model in (GOLDEN, folder):
+        assert json.loads(call("show", model, "--json").out)["labels"] == ["bad", "good", "über"]
+        assert call("export", model, "-o", tmp_path / "copy.onnx").code == 0
+        assert (tmp_path / "copy.onnx").read_bytes() == GOLDEN.read_bytes()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, call: Call) -> None:
+    done = call(command, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"Usage: mixling {command}")
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="of an environment without torch")
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["train", "rows.csv", "-o", "out"],
+        ["train", "rows.csv", "-o", "out", "--time-budget", "3m"],
+        ["train", "--resume", "-o", "out"],
+        ["distill", "rows.csv", "-o", "out", "--teacher", "self"],
+        ["compare", "rows.csv"],
+        ["pretrain", "lines.txt", "-o", "out"],
+        ["pretrain", "lines.txt", "--objective", "span-corruption", "-o", "out"],
+        ["vectors", "lines.txt", "-o", "out"],
+        ["generate", "run", "a text"],
+        ["inspect", "run", "--filters", "-o", "out.png"],
+        ["export", "run", "--precision", "float32", "-o", "out.onnx"],
+        ["models"],
+        ["cost", "gmlp-tiny"],
+        ["demo"],
+    ],
+    ids=lambda args: " ".join(args[:3]),
+)
+def test_what_trains_names_the_package_and_the_command_that_installs_it(
+    args: list[str], call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    Path("rows.csv").write_text(ROWS)
+    Path("lines.txt").write_text("a text\n" * 50)
+    done = call(*args)
+    assert done.code == 2
+    error = done.err.splitlines()[-1]
+    assert error.startswith("error: ")
+    assert 'pip install "mixling[train]"' in error
+    assert not Path("out").exists()
+
+
+def test_an_answer_loads_nothing_that_trains() -> None:
+    code = "import sys\nfrom mixling.cli.main import run\ntry:\n    run()\nfinally:\n    print('MODULES', *sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(GOLDEN), "a text"], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = done.stdout.partition("MODULES ")[2].split()
+    assert "mixling.runtime.predictor" in loaded
+    packages = {name.partition(".")[0] for name in loaded}
+    assert packages & {*EXTRAS, "pandas", "transformers", "datasets", "rich"} == set()
+    # Neither the other commands nor the readers of files.
+    assert [name for name in loaded if name.startswith(("mixling.cli.train", "mixling.data.tables"))] == []
