@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from mixling.export.onnx import export_onnx
-from mixling.export.quantize import Gate, check_gate, measure_gate, quantize, quantize_weights
+from mixling.export.quantize import quantize, quantize_weights
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
@@ -247,33 +247,3 @@ def test_quantised_values_are_within_half_a_scale(axis: int) -> None:
     assert set(largest.tolist()) <= {0, 127}  # the whole range is used, and -128 is not
     assert quantize_weights(values)[1].shape == (1, 30)  # columns of very different size: scales by column
     assert quantize_weights(values.T.copy())[1].shape == (30, 1)
-
-
-def test_gate_counts_decisions() -> None:
-    exact = np.eye(4, dtype=np.float32)[np.arange(1000) % 4]
-    moved = exact.copy()
-    moved[:8] = exact[1:9]  # 8 of 1,000 decisions are others
-    targets = np.arange(1000) % 4
-    gate = measure_gate(exact, moved, targets, kind="single")
-    assert gate == Gate(agreement=pytest.approx(0.992), accuracy_drop=pytest.approx(0.8))
-    assert "0.80 points" in (check_gate(gate) or "")
-    # The same changes where the float model was wrong already cost no accuracy.
-    wrong = np.where(np.arange(1000) < 8, (targets + 2) % 4, targets)
-    assert check_gate(measure_gate(exact, moved, wrong, kind="single")) is None
-    gate = measure_gate(exact - 0.5, moved - 0.5, exact.astype(bool), kind="multi")
-    assert gate == Gate(agreement=pytest.approx(0.996), accuracy_drop=pytest.approx(0.4))
-
-
-@pytest.mark.parametrize(
-    ("gate", "refused"),
-    [
-        (Gate(0.99, 0.5), None),
-        (Gate(1.0, -3.0), None),
-        (Gate(0.9899, 0.0), "98.99%"),
-        (Gate(1.0, 0.51), "0.51 points"),
-        (Gate(float("nan"), 0.0), "refused"),
-    ],
-)
-def test_gate_bounds(gate: Gate, refused: str | None) -> None:
-    reason = check_gate(gate)
-    assert reason is None if refused is None else refused in (reason or "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.store import ExampleStore
-from mixling.export.quantize import Gate, measure_gate
+from mixling.export.quantize import Gate, gate_of, measure_gate
 from mixling.models.model import Model
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.evaluation import evaluate
@@ -78,7 +77,8 @@ class LabelledDev(Dev):
         targets, kind = self._data.dev_targets, self._labels.kind
         if kind == "iob":
             gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
-            return measure_gate(np.concatenate(before), np.concatenate(after), gold, kind=kind)
+            lengths = [len(row) for row in before]
+            return measure_gate(np.concatenate(before), np.concatenate(after), gold, kind=kind, lengths=lengths)
         return measure_gate(np.stack(before), np.stack(after), np.asarray(targets), kind=kind)
 
     def metrics(self, said: Said) -> Metrics:
@@ -104,11 +104,11 @@ class QuestionDev(Dev):
     def gate(self, before: Said, after: Said) -> Gate:
         """Agreement is of whole answers, accuracy is exact match."""
         changed = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
-        lost = math.fsum(self._exact(i, before[i]) - self._exact(i, after[i]) for i in changed)
-        return Gate(agreement=1 - len(changed) / len(before), accuracy_drop=100 * lost / len(before))
+        lost = np.array([self._exact(i, before[i]) - self._exact(i, after[i]) for i in changed], np.int64)
+        return gate_of(lost, changed=len(changed), decisions=len(before))
 
     def metrics(self, said: Said) -> Metrics:
         return answer_report(said, [self._questions.answers(i) for i in range(len(self._questions))])
 
-    def _exact(self, index: int, text: str) -> float:
-        return score_answer(text, self._questions.answers(index))[0]
+    def _exact(self, index: int, text: str) -> int:
+        return int(score_answer(text, self._questions.answers(index))[0])
