@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mixling.cli.options import read_seconds
+from mixling.cli.output import format_seconds
 from mixling.cli.predict import kind_of
 from mixling.cli.rows import columns_for, stream_items
 from mixling.cli.train import configure, infer_task
@@ -85,7 +86,7 @@ def test_the_task_is_seen_from_the_rows(name: str, content: str, columns: dict, 
     assert infer_task({"train": [str(tmp_path / name)], "columns": columns})[0] == task
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("3m", 180), ("1.5h", 5400), ("45", 45)])
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("3m", 180), ("1.5h", 5400)])
 def test_time_budgets(text: str, seconds: float) -> None:
     assert read_seconds(text) == seconds
 
@@ -94,6 +95,18 @@ def test_time_budgets(text: str, seconds: float) -> None:
 def test_bad_time_budgets(text: str) -> None:
     with pytest.raises(ConfigError, match="90s"):
         read_seconds(text)
+
+
+def test_a_time_budget_has_a_unit() -> None:
+    with pytest.raises(ConfigError, match=r"got '5' without a unit; give 5s or 5m or 5h"):
+        read_seconds("5")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 m 00 s"), (185, "3 m 05 s"), (7260, "2 h 01 m")]
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert format_seconds(seconds) == shown
 
 
 def test_columns_given_known_and_usual(tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ MISTAKES = [
     (["train", "no-such.csv", "-o", "out"], ["error: no-such.csv: no such file"]),
     (["train", "no-such.csv", "-o", "out", "--task", "classification"], ["error: no-such.csv: no such file"]),
     (["train", "x.csv", "-o", "out", "--time-budget", "soon"], ["--time-budget", "90s"]),
+    (["train", "x.csv", "-o", "out", "--time-budget", "5"], ["got '5' without a unit", "5s"]),
     (["train", "x.csv", "-o", "out", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
     (["train", "x.csv", "-o", "out", "--task", "clasification"], ["task", "'classification'"]),
     (["train", "x.csv", "-o", "out", "--set", "train.epohcs=3"], ["'train.epohcs'", "did you mean 'epochs'"]),
@@ -181,6 +182,40 @@ def test_a_missing_library_names_the_extra(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "torch" in done.stderr
     assert 'pip install "mixling[train]"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["train", "x.csv", "-o", "out"],
+        ["train", "x.csv", "-o", "out", "--task", "text2text"],
+        ["distill", "x.csv", "-o", "out"],
+        ["compare", "x.csv"],
+        ["pretrain", "x.txt", "-o", "out"],
+        ["pretrain", "x.txt", "-o", "out", "--objective", "span-corruption"],
+    ],
+    ids=lambda args: " ".join([args[0], *args[4:]]),
+)
+def test_something_is_seen_before_what_takes_long_is_imported(args: list[str], tmp_path: Path) -> None:
+    """Where importing torch fails, the line stands before the error."""
+    code = "import sys; sys.modules['torch'] = sys.modules['scipy'] = None; from mixling.cli.main import run; run()"
+    begin = time.perf_counter()
+    done = python("-c", code, *args, cwd=tmp_path)
+    assert done.returncode == 2
+    first, *_, last = done.stderr.splitlines()
+    assert first == f"mixling {args[0]}: loading PyTorch"
+    assert last.startswith("error: ")
+    assert time.perf_counter() - begin < 10  # 0.3 s on an idle machine; loose, for a busy one
+
+
+def test_of_several_processes_the_first_announces_itself(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    (tmp_path / "file").touch()
+    done = call("train", "x.csv", "-o", tmp_path / "file")
+    assert done.code == 2
+    assert "loading" not in done.err
 
 
 def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mixling.cli.options import LabelOption, SlotsOption, TextOption, TextPairOption, TokensOption, run_values
-from mixling.cli.output import put
+from mixling.cli.output import announce, put, total_time
 from mixling.errors import ConfigError, Interrupted
 
 
@@ -79,6 +79,7 @@ def compare(
     The model that `mixling train` chooses, pNLP-Mixer X-SMALL and --model, beside a Transformer of the same size,
     TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
     """
+    announce(context)
     from mixling.cli.options import present
     from mixling.cli.progress import TrainingProgress
     from mixling.cli.train import configure
@@ -124,6 +125,7 @@ def compare(
         except Interrupted as error:
             kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"
             raise Interrupted(f"interrupted{kept}", signum=error.exit_code - 128) from None
+    terminal.say(total_time(context))
     put(as_text(found) + "\n")
     if out is not None:
         write_json(out, to_dict(found, origin))

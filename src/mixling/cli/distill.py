@@ -30,6 +30,7 @@ from mixling.cli.options import (
     VocabularyOption,
     run_values,
 )
+from mixling.cli.output import announce
 
 
 def distill(
@@ -88,6 +89,7 @@ def distill(
     """
     from mixling.cli.train import run_training
 
+    announce(context)
     values = run_values(context.params)
     values["start"]["texts"] = None  # the student begins with the text that is labelled, see `mixling.runs.start`
     values["distill"] = {

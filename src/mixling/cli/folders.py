@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from mixling.cli.output import time_budget_line
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def run_folder(
             if ranks.is_main and not overwrite:
                 refuse_old_run(out)
             settled = settle(terminal)
+        if settled.train.time_budget is not None:
+            terminal.say(time_budget_line(settled.train.time_budget))
         try:
             done = run(settled, folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say)
         except KeyboardInterrupt:  # before or after the steps, which see to it themselves

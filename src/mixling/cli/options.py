@@ -81,7 +81,8 @@ FromOption = Annotated[
 ]
 EpochsOption = Annotated[int | None, typer.Option("--epochs", help="By default from the number of rows.")]
 TimeBudgetOption = Annotated[
-    str | None, typer.Option("--time-budget", metavar="90s|3m|1h", help="Fewer epochs where they would take longer.")
+    str | None,
+    typer.Option("--time-budget", metavar="90s|3m|1h", help="Train for fewer epochs where they would take longer."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Of all that is random [0].")]
 OnBadRowOption = Annotated[
@@ -171,7 +172,7 @@ def present(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_seconds(text: str) -> float:
-    """Seconds of "90s", "3m", "1h" or "180".
+    """Return the seconds of "90s", "3m" or "1h".
 
     Raises:
         ConfigError: the text is none of these.
@@ -179,4 +180,7 @@ def read_seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
     if match is None or float(match[1]) <= 0:
         raise ConfigError(f"--time-budget: got {text!r}; a number with s, m or h is allowed, such as 90s or 3m")
-    return float(match[1]) * _SECONDS[match[2] or "s"]
+    if not match[2]:
+        choices = " or ".join(f"{match[1]}{unit}" for unit in _SECONDS)
+        raise ConfigError(f"--time-budget: got {text!r} without a unit; give {choices}")
+    return float(match[1]) * _SECONDS[match[2]]

@@ -6,7 +6,10 @@ import contextlib
 import gc
 import os
 import sys
+import time
 from collections.abc import Iterator
+
+import typer
 
 from mixling.errors import StorageError
 
@@ -53,3 +56,34 @@ def no_collections() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+_BEGUN = "mixling.begun"  # of a command's `meta`
+
+
+def announce(context: typer.Context) -> None:
+    """Write a line to standard error before a command imports what takes seconds; `total_time` counts from here.
+
+    Of several processes of torchrun the first writes.
+    """
+    context.meta[_BEGUN] = time.monotonic()
+    if os.environ.get("RANK", "0") == "0":
+        print(f"mixling {context.info_name}: loading PyTorch", file=sys.stderr, flush=True)
+
+
+def total_time(context: typer.Context) -> str:
+    """Return how long a command has taken since it announced itself, for people."""
+    return f"total time {format_seconds(time.monotonic() - context.meta[_BEGUN])}"
+
+
+def time_budget_line(seconds: float) -> str:
+    """Return what a time budget is of, since the whole command takes longer."""
+    return f"time budget: {format_seconds(seconds)} for training; reading the data and the export come on top"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration for people: 8 s, 3 m 05 s, 2 h 00 m."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} m {whole % 60:02} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02} m"

@@ -22,7 +22,7 @@ from mixling.cli.options import (
     layered,
     present,
 )
-from mixling.cli.output import put
+from mixling.cli.output import announce, put, total_time
 from mixling.cli.text_to_text import pretrain_spans, training_values
 from mixling.errors import ConfigError
 
@@ -70,6 +70,7 @@ def pretrain(
     Tokens are hidden, and told from those around them. `mixling train ROWS --from DIR` then begins with what it knows.
     `mixling pretrain --resume -o DIR` goes on with a run that was interrupted; it needs no file but those of DIR.
     """
+    announce(context)
     from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_run
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.pretrain import pretrain as run
@@ -92,6 +93,7 @@ def pretrain(
     found = run_folder(context, schema=PretrainConfig, kind=PRETRAINING, settle=settle, run=run)
     if found is not None:
         done, terminal = found
+        terminal.say(total_time(context))
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
         terminal.say(f"{out}: {done.parameters:,} parameters\nnext:  mixling train ROWS --from {out} -o DIR")
 

@@ -11,7 +11,7 @@ import typer
 
 from mixling.cli.folders import run_folder
 from mixling.cli.options import layered, present, read_seconds
-from mixling.cli.output import put
+from mixling.cli.output import put, total_time
 from mixling.errors import ConfigError, DataError, near_miss
 
 if TYPE_CHECKING:
@@ -162,6 +162,7 @@ def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
     if run is None:
         return
     done, terminal = run
+    terminal.say(total_time(context))
     for name, metrics in done.metrics.items():
         put(f"dev: {f'{name}: ' if len(done.metrics) > 1 else ''}{metrics.summary()}\n")
     if not done.metrics:

@@ -43,7 +43,7 @@ from mixling.cli.options import (
     present,
     run_values,
 )
-from mixling.cli.output import put
+from mixling.cli.output import announce, put, time_budget_line, total_time
 from mixling.cli.text_to_text import is_text_to_text, train_pairs
 from mixling.errors import ConfigError
 
@@ -91,6 +91,7 @@ def train(
 
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """
+    announce(context)
     refuse_file(out)
     if is_text_to_text(context.params):
         train_pairs(context)
@@ -142,6 +143,8 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
                 )
         elif not resume and not (out / runs.RUN_FILE).exists():
             raise ConfigError(f"no input; name at least one file: mixling {context.info_name} FILE -o DIR")
+        if settled.train.time_budget is not None:
+            terminal.say(time_budget_line(settled.train.time_budget))
         terminal.metric = runs.TASKS[settled.task][0].metric
         # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
         disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
@@ -164,6 +167,7 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
         except KeyboardInterrupt:  # before or after the steps, which see to it themselves
             raise interrupted("mixling train", out) from None
     if run is not None:
+        terminal.say(total_time(context))
         _tell(run, settled, terminal)
 
 
