@@ -145,6 +145,7 @@ class Study:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
+        self.provenance = provenance(seed=options.seeds[0], device=options.device)
         self.out: Path = options.out
         self.weights: Path = options.weights
         self.weights.mkdir(parents=True, exist_ok=True)
@@ -205,7 +206,7 @@ class Study:
                 for name, sizes in self.curves().items()
             },
             "runs": self.runs,
-            "provenance": provenance(seed=self.options.seeds[0], device=self.options.device),
+            "provenance": self.provenance,
         }
         write_json(self.results, report)
 

@@ -164,6 +164,21 @@ def test_results_say_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> No
     assert made["commit"] is None or len(made["commit"]) == 40
 
 
+def test_changed_code_is_dirty_and_changed_results_are_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, result = tmp_path / "src" / "provenance.py", tmp_path / "benchmarks" / "results" / "a.json"
+    for path in (code, result):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *arguments], check=True)
+    monkeypatch.setattr("mixling.cost.provenance.__file__", str(code))
+    result.write_text("another")
+    assert provenance()["dirty"] is False
+    code.write_text("another")
+    assert provenance()["dirty"] is True
+
+
 def test_the_commit_of_an_unrelated_checkout_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # as where the library lies in the environment of somebody's project
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = ("mixling", "torch", "numpy")
+_CODE = (":/", ":(top,exclude)benchmarks/results", ":(top,exclude)experiments/results")
 
 
 def provenance(*, seed: int | None = None, device: str = "cpu", packages: Sequence[str] = ()) -> dict[str, Any]:
     """Command, commit, seed, date, hardware and versions of this run, as JSON values: to be asked where it begins.
 
-    `commit` is None where the library runs from no git checkout, `dirty` says whether files were changed since.
+    `commit` is None where the library runs from no git checkout. `dirty` is true where tracked files differ from it;
+    results of earlier runs are left out, as they decide nothing.
     """
     tracked = _git("ls-files", "--error-unmatch", Path(__file__).name) is not None
     affinity = getattr(os, "sched_getaffinity", None)
@@ -32,7 +34,7 @@ def provenance(*, seed: int | None = None, device: str = "cpu", packages: Sequen
     return {
         "command": shlex.join([Path(sys.executable).name, *sys.argv]),
         "commit": _git("rev-parse", "--verify", "HEAD") if tracked else None,
-        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")) if tracked else None,
+        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)) if tracked else None,
         "seed": seed,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "hardware": hardware,
