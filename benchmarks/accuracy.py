@@ -114,6 +114,18 @@ def scores(metrics: Metrics) -> dict[str, Any]:
     return {key: round(v, 5) for key, v in metrics.to_dict().items() if isinstance(v, int | float)}
 
 
+def over_seeds(lines: list[dict[str, Any]], name: str) -> dict[str, tuple[float, float, int]]:
+    """Return mean and standard deviation over seeds, and their number, of each test metric of a run."""
+    found = [line["test"] for line in lines if line["run"] == name]
+    out = {}
+    for metric in ("accuracy", "word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy"):
+        values = [item[metric] for item in found if metric in item]
+        if values:
+            deviation = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+            out[metric] = float(np.mean(values)), deviation, len(values)
+    return out
+
+
 def main() -> None:
     """Run the lines that are named and add them to the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -134,11 +146,8 @@ def main() -> None:
             options.out.parent.mkdir(exist_ok=True)
             options.out.write_text(json.dumps(lines, indent=1) + "\n")
     for name in options.runs:
-        found = [line["test"] for line in lines if line["run"] == name]
-        for key in ("accuracy", "word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy"):
-            values = [item[key] for item in found if key in item]
-            if values:
-                print(f"{name} test {key}: mean {np.mean(values):.4f} of {len(values)} seeds, {values}")
+        for metric, (mean, deviation, seeds) in over_seeds(lines, name).items():
+            print(f"{name} test {metric}: {mean:.4f}, standard deviation {deviation:.4f}, {seeds} seeds")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 No paper: what a user gets who names no model. Each set is trained on train, every choice is made on dev, and test is
 read once by the models of all seeds. GLUE's test labels are not public: there the dev split is the test, and a tenth of
 train is dev. `sst2` has the whole sentences among GLUE's phrases (a phrase that stands in no longer one), as the
-original task has them; `sst2_glue` has all phrases. The paper's figures: MTOP slots X-LARGE 83.4, IMDB 82.9.
+original task has them; `sst2_glue` has all phrases.
 
     mixling vectors ../shared/data/imdb_unsup_lm/train.txt.gz -o runs/vectors --set dim=128 --set contractions=true
     python experiments/own_models.py --data ../shared/data --vectors runs/vectors  # all sets, about 1.5 hours of a core
@@ -230,32 +230,45 @@ def answers(logits: list[np.ndarray], labels: LabelSet, targets: list[Any]) -> l
     ]
 
 
-def table(lines: list[dict[str, Any]]) -> str:
-    """The results as markdown, in the order of SETS."""
-    out = [
-        "| set | model | start | teacher | test, mean (seeds) | TF-IDF + LR | difference, 95% | MB | s | 8 bits agree |"
-    ]
-    out.append("|---|---|---|---|---|---|---|---|---|---|")
+def tables(lines: list[dict[str, Any]]) -> str:
+    """Return the results of texts and of taggers as two markdown tables, each in the order of SETS."""
+    texts = [["set", "model", "start", "teacher", "test, mean ± sd (seeds)", "TF-IDF + LR", "difference, 95%"]]
+    slots = [["set", "model", "word accuracy", "span F1", "sentence accuracy"]]
+    costs = ["MB", "s", "8 bits agree"]
+    texts[0] += costs
+    slots[0] += costs
     for line in sorted(lines, key=lambda line: (list(SETS).index(line["set"]), line["teacher"] or "")):
         seeds = line["seeds"]
-        each = ", ".join(f"{100 * one['test'][line['measure']]:.1f}" for one in seeds)
-        beside, apart = line.get("tfidf"), line.get("difference")
-        cells = [
-            line["set"],
-            line["model"].removeprefix("mixling-") + "".join(f", {change}" for change in line["changes"]),
-            "reviews" if line["start"] or line["teacher"] else "rows",
-            line["teacher"] or "",
-            f"{100 * line['test']:.1f} ({each})",
-            "" if beside is None else f"{100 * beside['test']:.1f}",
-            ""
-            if apart is None
-            else f"{100 * apart['mean']:+.1f} [{100 * apart['low']:+.1f}, {100 * apart['high']:+.1f}]",
+        name = [line["set"], line["model"].removeprefix("mixling-") + "".join(f", {item}" for item in line["changes"])]
+        costs = [
             f"{max(one['bytes'] for one in seeds) / 1e6:.2f}",
             f"{statistics.median(one['seconds'] for one in seeds):.0f}",
             f"{100 * min(one['agreement'] for one in seeds):.1f}",
         ]
-        out.append(f"| {' | '.join(cells)} |")
-    return "\n".join(out)
+        if line["measure"] == "word_accuracy":
+            metrics = ("word_accuracy", "span_f1", "sentence_accuracy")
+            slots.append([*name, *(mean_and_deviation(seeds, metric) for metric in metrics), *costs])
+            continue
+        start = "reviews" if line["start"] or line["teacher"] else "rows"
+        each = ", ".join(f"{100 * one['test']['accuracy']:.1f}" for one in seeds)
+        found = f"{mean_and_deviation(seeds, 'accuracy')} ({each})"
+        apart = {key: 100 * value for key, value in line["difference"].items()}
+        ahead = f"{apart['mean']:+.1f} [{apart['low']:+.1f}, {apart['high']:+.1f}]"
+        texts.append([*name, start, line["teacher"] or "", found, f"{100 * line['tfidf']['test']:.1f}", ahead, *costs])
+    return "\n\n".join(_markdown(rows) for rows in (texts, slots) if len(rows) > 1)
+
+
+def mean_and_deviation(seeds: list[dict[str, Any]], metric: str) -> str:
+    """Return mean and standard deviation of a metric on test over the seeds, in percent; of one seed its value."""
+    values = [100 * one["test"][metric] for one in seeds]
+    if len(values) == 1:
+        return f"{values[0]:.1f}"
+    return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
+
+
+def _markdown(rows: list[list[str]]) -> str:
+    head, *body = rows
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body])
 
 
 def main() -> None:
@@ -275,7 +288,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print what is in the results, and do nothing else")
     options = parser.parse_args()
     if options.table:
-        print(table(json.loads(options.out.read_text())))
+        print(tables(json.loads(options.out.read_text())))
         return
     if unknown := set(options.sets) - set(SETS):
         parser.error(f"unknown sets {sorted(unknown)}; allowed: {', '.join(SETS)}")

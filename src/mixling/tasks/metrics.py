@@ -107,10 +107,11 @@ class TaggingMetrics(Metrics):
 
     Attributes:
         n_words: words.
-        word_accuracy: over all words, those tagged O included (the "exact match" of the pNLP-Mixer paper).
+        word_accuracy: over all words, those tagged O included.
         word_accuracy_without_o: over the words whose true tag is not O; None where there is none.
         span_precision, span_recall, span_f1: of whole spans, type and both ends right, all types together (conlleval).
-        sentence_accuracy: the part of the sentences without a wrong tag.
+        sentence_accuracy: fraction of the sentences without a wrong tag. The "exact match" that the pNLP-Mixer paper
+            reports is compared with this: its text names the accuracy over words, but its figures rule that out.
     """
 
     n_words: int
