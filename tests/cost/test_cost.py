@@ -153,6 +153,26 @@ def test_parameters_over_the_papers_vocabulary(name: str) -> None:
     assert count(preset.config, vocabulary=preset.vocabulary).parameters > 32_000 * preset.config.dim
 
 
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("bert-large", 341.2),
+        ("gmlp-base", 158.0),
+        ("gmlp-large", 430.1),
+        ("gmlp-x-large", 1091.3),
+        ("amlp-base", 128.9),
+        ("amlp-large", 370.3),
+    ],
+)
+def test_flops_of_gmlp_table_5_have_a_dense_matrix_and_the_output(
+    name: str, printed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mixling.mixers.spatial_gating.FFT_FROM", 513)
+    config = model_config(name)
+    output = 2 * round(0.15 * 512) * config.dim * 32_000  # the tied table, of the hidden tokens alone
+    assert (count(config, length=512).flops + output) / 1e9 == pytest.approx(printed, rel=0.006)
+
+
 def test_results_say_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["a script.py", "--seed", "3"])
     made = provenance(seed=3, packages=["pydantic"])
