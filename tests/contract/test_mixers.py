@@ -75,8 +75,32 @@ def counted(mixer: Mixer, *inputs: Tensor) -> int:
 
 def test_the_mixers_are_the_files_of_the_package() -> None:
     files = {path.stem for path in Path(mixling.mixers.__path__[0]).glob("*.py")}
-    assert set(mixer_types()) == files - {"__init__", "base", "dropout", "hypernetwork", "positions"}
+    assert set(mixer_types()) == files - {"__init__", "base", "dropout", "hypernetwork", "masks", "positions"}
     assert {"identity", "token_mlp"} <= files
+
+
+@every_type
+def test_mixer_and_configuration_can_be_imported_from_the_package(name: str) -> None:
+    for item in (type(built(name)), config_class(name)):
+        assert getattr(mixling.mixers, item.__name__) is item
+        assert item.__name__ in dir(mixling.mixers)
+
+
+def test_the_package_has_no_other_names() -> None:
+    for name in ("HyperMixin", "Hypermixing", "MixerConfig", "Literal", "hyper_mixing", "Config", ""):
+        with pytest.raises(AttributeError, match=f"'mixling.mixers' has no attribute '{name}'"):
+            getattr(mixling.mixers, name)
+    assert "Literal" not in dir(mixling.mixers)
+
+
+@every_type
+def test_every_option_is_described(name: str) -> None:
+    given = config_class(name)
+    documented = inspect.getdoc(given) or ""
+    for key, field in given.model_fields.items():
+        if key != "type":
+            assert field.description, f"{key}: give it a Field(description=...)"
+            assert f"\n    {key}: {field.description}\n" in f"{documented}\n"
 
 
 @every_type
@@ -121,6 +145,81 @@ def test_the_shape_is_kept_and_everything_is_finite(name: str, width: int) -> No
     assert y.shape == x.shape
     assert y.dtype == x.dtype
     assert y.isfinite().all()  # in padding too: the next layer multiplies it by zero
+
+
+@every_mixer
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32, torch.float64, torch.bfloat16])
+def test_masks_may_be_of_numbers(name: str, dtype: torch.dtype) -> None:
+    for causal in {False, config(name).supports_causal}:
+        mixer = built(name, causal=causal)
+        x, mask = batch(LENGTHS, 10)
+        torch.testing.assert_close(mixer(x, mask.to(dtype)), mixer(x, mask), rtol=0.0, atol=0.0)
+        for key, matrix in mixer.weights(x, mask.to(dtype)).items():
+            torch.testing.assert_close(matrix, mixer.weights(x, mask)[key], rtol=0.0, atol=0.0)
+    if config(name).supports_cross:
+        mixer = built(name)
+        context, context_mask = batch([4, 9, 2], seed=2)
+        y = mixer(x, mask.to(dtype), context, context_mask.to(dtype))
+        torch.testing.assert_close(y, mixer(x, mask, context, context_mask), rtol=0.0, atol=0.0)
+        state = mixer.start(x[:, 0], context, context_mask.to(dtype))
+        for key, value in mixer.start(x[:, 0], context, context_mask).items():
+            torch.testing.assert_close(state[key], value, rtol=0.0, atol=0.0)
+
+
+@every_mixer
+def test_without_a_mask_all_tokens_are_real(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch([7, 7])
+    torch.testing.assert_close(mixer(x), mixer(x, mask), rtol=0.0, atol=0.0)
+    for key, matrix in mixer.weights(x).items():
+        torch.testing.assert_close(matrix, mixer.weights(x, mask)[key], rtol=0.0, atol=0.0)
+    norm = torch.nn.LayerNorm(DIM, dtype=x.dtype)
+    torch.testing.assert_close(torch.nn.Sequential(norm, mixer)(x), mixer(norm(x), mask), rtol=0.0, atol=0.0)
+
+
+@every_mixer
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_what_is_no_batch_of_tokens_is_refused(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch([5, 5])
+    for wrong, got in (
+        (x[..., 1:], r"\(2, 5, 7\) of torch.float64"),
+        (x[0], r"\(5, 8\) of torch.float64"),
+        (x[None], r"\(1, 2, 5, 8\) of torch.float64"),
+        (x.long(), r"\(2, 5, 8\) of torch.int64"),
+        (x.tolist(), "list, not a tensor"),
+    ):
+        with pytest.raises(ConfigError, match=rf"^x: got {got}; allowed: \(batch, tokens, 8\) of floats$"):
+            mixer(wrong, mask)
+    if config(name).supports_cross:
+        with pytest.raises(ConfigError, match=r"^context: got \(2, 5, 7\) of torch.float64; allowed: "):
+            mixer(x, mask, x[..., 1:])
+
+
+@every_mixer
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_what_is_no_mask_is_refused(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch([5, 5])
+    allowed = r"allowed: None \(all tokens are real\), or \(2, 5\), 1 or True at real tokens, 0 in padding$"
+    for wrong, got in (
+        (mask[:, 1:], r"the shape \(2, 4\)"),
+        (mask[:1], r"the shape \(1, 5\)"),
+        (mask.mT, r"the shape \(5, 2\)"),
+        (mask[:, None, None], r"the shape \(2, 1, 1, 5\)"),
+        (mask[..., None], r"the shape \(2, 5, 1\)"),
+        ((1 - mask.float()) - 1e4, "the value -10000"),
+        (mask * 2, "the value 2"),
+        (torch.full((2, 5), torch.nan), "the value nan"),
+        (mask.tolist(), "list, not a tensor"),
+    ):
+        with pytest.raises(ConfigError, match=f"^mask: got {got}; {allowed}"):
+            mixer(x, wrong)
+    if config(name).supports_cross:
+        with pytest.raises(ConfigError, match=r"^context_mask: got the shape \(2, 4\); "):
+            mixer(x, mask, x, mask[:, 1:])
+        with pytest.raises(ConfigError, match=r"^context_mask: got the shape \(2, 4\); "):
+            mixer.start(x[:, 0], x, mask[:, 1:])
 
 
 @every_mixer
@@ -412,6 +511,21 @@ def test_flops_are_those_that_are_counted(name: str, size: int, length: int) -> 
         mixer = built(name, causal=causal)
         x, mask = batch([length] * size)
         assert mixer.flops(size, length) == counted(mixer, x, mask)
+
+
+@every_type
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_compiling_and_exporting_work_without_a_mask_and_with_numbers(name: str) -> None:
+    mixer = built(name)
+    x, mask = batch([6, 4])
+    for given, real in (((x,), torch.ones_like(mask)), ((x, mask.long()), mask)):
+        torch.compiler.reset()  # there is a limit to how often a function is compiled
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's own, of nn.LSTM
+            exported = torch.export.export(mixer, given, strict=False).module()
+        whole = name != "recurrent"  # torch does not trace nn.LSTM
+        for made in (torch.compile(mixer, backend="eager", fullgraph=whole), exported):
+            torch.testing.assert_close(made(*given)[real], mixer(*given)[real], rtol=0.0, atol=1e-9)
 
 
 @every_mixer

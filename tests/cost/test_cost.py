@@ -12,11 +12,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling.cost import timing
-from mixling.cost.flops import count, count_encoder_decoder, sized
+from mixling.cost.flops import count, count_encoder_decoder
 from mixling.cost.provenance import provenance
 from mixling.models.encoder_decoder import build_encoder_decoder
 from mixling.models.image import IMAGE_PRESETS, build_image_model
-from mixling.models.model import build_model, count_parameters
+from mixling.models.model import build_model, count_parameters, sized
 from mixling.models.presets import PRESETS, model_config
 from mixling.models.seq2seq_presets import seq2seq_config
 

@@ -8,10 +8,7 @@ import torch
 
 from mixling.models.encoder_decoder import EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.image import ImageModelConfig, build_image_model
-from mixling.models.model import ModelConfig, build_model, count_parameters
-from mixling.text.fingerprint import Units
-
-DEFAULT_VOCABULARY = 30_522
+from mixling.models.model import ModelConfig, build_model, count_parameters, sized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +23,6 @@ class Counts:
     body: int
     length: int
     flops: int
-
-
-def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | None = None) -> ModelConfig:
-    """The configuration with an embedding table of `vocabulary` units where it has one, and for longer texts."""
-    text = config.text
-    if isinstance(text.projection, Units) and text.projection.num_features is None:
-        text = text.model_copy(update={"projection": Units(num_features=vocabulary or DEFAULT_VOCABULARY)})
-    if max_len is not None:
-        text = text.model_copy(update={"max_len": max_len})
-    return config.model_copy(update={"text": text})
 
 
 def count(

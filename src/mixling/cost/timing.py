@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mixling.cost.flops import count, sized
-from mixling.models.model import Model, ModelConfig, build_model
+from mixling.cost.flops import count
+from mixling.models.model import Model, ModelConfig, build_model, sized
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, appended, real
 from mixling.mixers.dropout import dropout
+from mixling.mixers.masks import as_mask
 from mixling.mixers.positions import RelativeBias, RelativePositions, shared_positions
 
 
@@ -62,7 +63,7 @@ class Attention(Mixer):
             self.relative = RelativeBias(positions, num_heads=num_heads, max_len=max_len, causal=causal)
             self.max_len = max_len if positions.num_buckets is None else None
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -71,7 +72,7 @@ class Attention(Mixer):
     ) -> Float[Tensor, "B N D"]:
         return self._merged(self._attend(*self._read(x, mask, context, context_mask)))
 
-    def weights(
+    def mixing_weights(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -90,15 +91,14 @@ class Attention(Mixer):
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> State:
         if context is None:
             assert self.causal, "steps are of causal mixing, or of cross mixing"
             empty = like.new_zeros(like.shape[0], self.num_heads, 0, self.head_dim)
             return dict.fromkeys(("keys", "values", "new_keys", "new_values"), empty)
         assert self.relative is None, "cross mixing knows no distances"
-        if context_mask is None:
-            context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
+        context_mask = as_mask(context_mask, context, name="context_mask")
         keys, values = self._keys_and_values(real(context, context_mask))
         return {"keys": keys, "values": values, "added": _hidden(context_mask[:, None, None], keys.new_zeros(()))}
 
@@ -184,12 +184,12 @@ class AttentionConfig(MixerConfig):
     """Multi-head softmax attention; absolute positions are the front end's."""
 
     type: Literal["attention"] = "attention"
-    num_heads: int = Field(4, ge=1)
-    head_dim: int | None = Field(None, ge=1, description="default: the width divided by num_heads")
-    bias: bool = Field(True, description="of the four projections")
-    scale: bool = Field(True, description="scores divided by sqrt(head_dim); T5 does not")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the probabilities")
-    positions: RelativePositions | None = None
+    num_heads: int = Field(4, ge=1, description="must divide the width, unless head_dim is set")
+    head_dim: int | None = Field(None, ge=1, description="width of a head; None: the width divided by num_heads")
+    bias: bool = Field(True, description="whether the four projections have biases")
+    scale: bool = Field(True, description="divide scores by sqrt(head_dim), which T5 does not")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the attention probabilities, in training")
+    positions: RelativePositions | None = Field(None, description="biases by distance; None: none")
 
     supports_causal = True
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, near_miss
+from mixling.mixers import mixer_types
+from mixling.mixers.masks import as_mask, check_tokens
 from mixling.mixers.positions import RelativeBias, Size
 
 # What step-by-step mixing remembers; the first axis of every tensor is the batch, so that a beam search can pick rows.
 State = dict[str, Tensor]
-
-_NOT_MIXERS = ("base", "dropout", "hypernetwork", "positions")
 
 # Steps hold their last positions apart from the earlier ones, so that not all are copied at each: at least `_NEW`, and
 # more where they have fewer than `_NEW_NUMBERS` numbers, which are copied in no time.
@@ -53,18 +53,38 @@ class Mixer(nn.Module, ABC):
     `forward` gives. Matrices between positions that it multiplies the tokens by are what `weights` and `filters` give.
     """
 
+    dim: int  # D, of those that a configuration built
     max_len: int | None = None  # where the parameters fix the longest input
     relative: RelativeBias | None  # of mixers that have biases by distance
 
-    @abstractmethod
     def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Shaped[Tensor, "B N"] | None = None,
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        """Mix the tokens `x`.
+
+        Args:
+            mask: boolean, or integers or floats: 1 at real tokens, 0 in padding; None: all tokens are real.
+            context: where cross mixing reads its keys and values from.
+            context_mask: of the context, as `mask`.
+
+        Raises:
+            ConfigError: tokens or a mask of another shape or kind, or more tokens than the parameters allow.
+        """
+        return self.mix(*self._checked(x, mask, context, context_mask))
+
+    @abstractmethod
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
-        """Mix the tokens `x`; `mask` is True at real ones. Cross mixing reads its keys and values from `context`."""
+        """Do the work of `forward`, whose arguments have been checked and whose masks are booleans."""
 
     @abstractmethod
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
@@ -73,15 +93,25 @@ class Mixer(nn.Module, ABC):
     def weights(
         self,
         x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
+        mask: Shaped[Tensor, "B N"] | None = None,
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> dict[str, Float[Tensor, "B K N M"]]:
         """By name, the matrices between tokens that it makes of these, one for each of K heads; none by default.
 
         They are those that `forward` multiplies values by, without dropout: keys in padding weigh nothing, and later
         ones in the causal form; what stands in the rows of padded queries is not defined.
         """
+        return self.mixing_weights(*self._checked(x, mask, context, context_mask))
+
+    def mixing_weights(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
+    ) -> dict[str, Float[Tensor, "B K N M"]]:
+        """Do the work of `weights`, as `mix` does that of `forward`."""
         return {}
 
     def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "K N N"]]:
@@ -101,7 +131,7 @@ class Mixer(nn.Module, ABC):
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> State:
         """The state before the first token, of causal mixing, or of cross mixing from `context`.
 
@@ -124,6 +154,18 @@ class Mixer(nn.Module, ABC):
         assert first.relative is not None, "there are no positions to share"
         del self.relative
         object.__setattr__(self, "relative", first.relative)  # not registered: it stays the first's, once
+
+    def _checked(
+        self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """The arguments of `forward`, masks as booleans; that of a context stays absent."""
+        dim = getattr(self, "dim", None)
+        check_tokens(x, dim)
+        if context is not None:
+            check_tokens(context, dim, name="context")
+            if context_mask is not None:
+                context_mask = as_mask(context_mask, context, name="context_mask")
+        return x, as_mask(mask, x), context, context_mask
 
     @property
     def borrowed(self) -> nn.Module | None:
@@ -157,12 +199,22 @@ def position_of(state: State) -> int:
 
 
 class MixerConfig(Config, ABC):
-    """The configuration of one mixer; `type` is the name of the file that holds it."""
+    """The configuration of one mixer; `type` is the name of the file that holds it.
+
+    The docstring of each ends in its options, as their fields describe them.
+    """
 
     type: str
     # What a mixer cannot do is refused where it is built, not where it runs.
     supports_causal: ClassVar[bool] = False
     supports_cross: ClassVar[bool] = False
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        options = {name: field.description for name, field in cls.model_fields.items() if name != "type"}
+        if options:
+            lines = "".join(f"\n    {name}: {description}" for name, description in options.items())
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:{lines}\n"
 
     @property
     def shared_positions(self) -> dict[str, Any] | None:
@@ -185,13 +237,9 @@ class MixerConfig(Config, ABC):
             raise ConfigError(f"mixer {self.type!r} has no causal form")
         if cross and not self.supports_cross:
             raise ConfigError(f"mixer {self.type!r} has no form that reads a context (with these options)")
-        return self._build(dim, max_len, causal)
-
-
-def mixer_types() -> list[str]:
-    """The names of all mixers: the files of this package."""
-    package = importlib.import_module("mixling.mixers")
-    return sorted(info.name for info in pkgutil.iter_modules(package.__path__) if info.name not in _NOT_MIXERS)
+        mixer = self._build(dim, max_len, causal)
+        mixer.dim = dim
+        return mixer
 
 
 def mixer_config(values: Any) -> MixerConfig:

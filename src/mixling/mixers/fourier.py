@@ -29,7 +29,7 @@ class Fourier(Mixer):
         super().__init__()
         self.per_length = per_length
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -78,7 +78,7 @@ class FourierConfig(MixerConfig):
     """The mixer of FNet."""
 
     type: Literal["fourier"] = "fourier"
-    per_length: bool = Field(True, description="each text over its own length; false: padding included, as the paper")
+    per_length: bool = Field(True, description="each text over its own length; False: padding included, as the paper")
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Fourier:
         return Fourier(per_length=self.per_length)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, position_of, real, wide
 from mixling.mixers.hypernetwork import Generated, Hypernetwork, gelu_inplace
+from mixling.mixers.masks import as_mask
 from mixling.mixers.positions import PositionKind, Positions, Size
 
 # On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; those
@@ -66,7 +67,7 @@ class HyperMixing(Mixer):
         self.queries = None if tied else Hypernetwork(dim=dim, hidden_dim=hidden_dim, num_heads=num_heads, bias=bias)
         self.norm = nn.LayerNorm(dim) if norm else None
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -93,24 +94,26 @@ class HyperMixing(Mixer):
             parts = [mix(*part) for part in zip(*batches, strict=True)]
             return self._merge(parts[0] if len(parts) == 1 else torch.cat(parts, 1), x.dtype)
 
-    def accumulate(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"], state: State | None = None) -> State:
+    def accumulate(
+        self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None, state: State | None = None
+    ) -> State:
         """First pass over a long input: the state after its next part. It is as large as one hidden layer."""
         state = self._nothing(x) if state is None else state
         before = position_of(state)
         self.check_length(before + x.shape[1])
-        x = real(x, mask)
+        x = real(x, as_mask(mask, x))
         w1 = self._generate(self.keys, x, start=before)
         with _ranged(w1):
             added = w1.gather(self._split(x))
         return {"sum": state["sum"] + added.transpose(0, 1), "position": state["position"] + x.shape[1]}
 
     def read(
-        self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"], state: State, start: int = 0
+        self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None, state: State, start: int = 0
     ) -> Float[Tensor, "B N D"]:
         """Second pass: the output of the part that begins at position `start`, from the state after the first pass."""
         self.check_length(start + x.shape[1])
         hidden = state["hidden"] if "hidden" in state else F.gelu(state["sum"])
-        w2 = self._generate(self.queries or self.keys, real(x, mask), start=start)
+        w2 = self._generate(self.queries or self.keys, real(x, as_mask(mask, x)), start=start)
         with _ranged(w2):
             return self._merge(w2.scatter(hidden.to(w2.features.dtype).transpose(0, 1)), x.dtype)
 
@@ -118,21 +121,20 @@ class HyperMixing(Mixer):
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> State:
         state = self._nothing(like)
         if context is None:
             assert self.causal, "steps are of causal mixing, or of cross mixing"
             return state
-        if context_mask is None:
-            context_mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device)
+        context_mask = as_mask(context_mask, context, name="context_mask")
         return {"hidden": F.gelu(self.accumulate(context, context_mask, state)["sum"]), "position": state["position"]}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
-        token, mask = x[:, None], x.new_ones(x.shape[0], 1, dtype=torch.bool)
+        token = x[:, None]
         before = state["position"]
-        state = {**state, "position": before + 1} if "hidden" in state else self.accumulate(token, mask, state)
-        return self.read(token, mask, state, start=position_of({"position": before}))[:, 0], state
+        state = {**state, "position": before + 1} if "hidden" in state else self.accumulate(token, None, state)
+        return self.read(token, None, state, start=position_of({"position": before}))[:, 0], state
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """Of the cheaper way for each generated matrix; the running sums of the causal form are counted."""
@@ -234,11 +236,13 @@ class HyperMixingConfig(MixerConfig):
     """The mixer of HyperMixer. Tied with hidden_dim = 3 D, or untied with D, it is as large as attention."""
 
     type: Literal["hypermixing"] = "hypermixing"
-    hidden_dim: int = Field(512, ge=1, description="generated hidden units, of all heads together")
+    hidden_dim: int = Field(
+        512, ge=1, description="generated hidden units, of all heads together; a multiple of num_heads"
+    )
     tied: bool = Field(True, description="one hypernetwork generates both layers")
-    positions: PositionKind = Field("sinusoidal", description="of the hypernetworks' input")
-    bias: bool = Field(True, description="of the hypernetworks")
-    num_heads: int = Field(1, ge=1)
+    positions: PositionKind = Field("sinusoidal", description="positions added to the input of the hypernetworks")
+    bias: bool = Field(True, description="whether the hypernetworks have biases")
+    num_heads: int = Field(1, ge=1, description="must divide the width and hidden_dim")
     norm: bool = Field(True, description="LayerNorm of the output")
 
     supports_causal = True

@@ -13,7 +13,7 @@ from mixling.mixers.base import Mixer, MixerConfig, State
 class Identity(Mixer):
     """Y = X. Cost is nothing. Source: the "None" row of HyperMixer's Figure 5."""
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, real, wide
+from mixling.mixers.masks import as_mask
 from mixling.mixers.positions import Size
 
 MIN_CHUNK = 32  # tokens of the causal form that are mixed by their scores; shorter ones leave the processor idle
@@ -44,7 +45,7 @@ class LinearAttention(Mixer):
             if bias:
                 nn.init.zeros_(linear.bias)
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -60,7 +61,7 @@ class LinearAttention(Mixer):
             return self._divide(_causal(query, keys, values, self._chunk(x.shape[1])))
         return self._read(query, _sum(keys, values))
 
-    def weights(
+    def mixing_weights(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -90,7 +91,7 @@ class LinearAttention(Mixer):
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> State:
         if context is None:
             assert self.causal, "steps are of causal mixing, or of cross mixing"
@@ -101,8 +102,7 @@ class LinearAttention(Mixer):
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
         x = x[:, None]
         if "own" in state:
-            real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-            state = {"own": state["own"] + _sum(*self._keys_and_values(x, real))}
+            state = {"own": state["own"] + _sum(*self._keys_and_values(x, as_mask(None, x)))}
         (total,) = state.values()
         return self._read(self._queries(x), total)[:, 0], state
 
@@ -134,10 +134,10 @@ class LinearAttention(Mixer):
 
 
 def _source(
-    context: Float[Tensor, "B M D"], mask: Bool[Tensor, "B M"] | None
+    context: Float[Tensor, "B M D"], mask: Shaped[Tensor, "B M"] | None
 ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
     """The context, zero in padding, and which of it is real."""
-    mask = torch.ones(context.shape[:2], dtype=torch.bool, device=context.device) if mask is None else mask
+    mask = as_mask(mask, context, name="context_mask")
     return real(context, mask), mask
 
 
@@ -165,7 +165,7 @@ class LinearAttentionConfig(MixerConfig):
 
     type: Literal["linear_attention"] = "linear_attention"
     num_heads: int = Field(4, ge=1, description="must divide the width")
-    bias: bool = Field(True, description="of the four projections")
+    bias: bool = Field(True, description="whether the four projections have biases")
     eps: float = Field(1e-6, gt=0, description="added to the normaliser")
 
     supports_causal = True

@@ -6,6 +6,7 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
+from pydantic import Field
 from torch import Tensor
 
 from mixling.mixers.base import Mixer, MixerConfig, State, wide
@@ -25,7 +26,7 @@ class Pooling(Mixer):
         super().__init__()
         self.pooling, self.causal = pooling, causal
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -68,7 +69,7 @@ class PoolingConfig(MixerConfig):
     """The bag of words."""
 
     type: Literal["pooling"] = "pooling"
-    pooling: PoolingKind = "mean"
+    pooling: PoolingKind = Field("mean", description="the summary of all tokens, by channel")
 
     supports_causal = True
 

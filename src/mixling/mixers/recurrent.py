@@ -157,7 +157,7 @@ class Recurrent(Mixer):
         self.backwards = nn.ModuleList(cell(width) for width in widths if bidirectional)
         self.project = None if self.width == dim else nn.Linear(self.width, dim)
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -210,11 +210,13 @@ class RecurrentConfig(MixerConfig):
     """The LSTM or QRNN; the causal form reads in one direction, so that it wants `bidirectional` false."""
 
     type: Literal["recurrent"] = "recurrent"
-    cell: Literal["lstm", "qrnn"] = "lstm"
-    hidden_dim: int | None = Field(None, ge=1, description="of each direction; default: the width")
-    num_layers: int = Field(1, ge=1)
-    bidirectional: bool = True
-    window: int | None = Field(None, ge=1, description="tokens that a gate of the QRNN sees [2]; the LSTM has none")
+    cell: Literal["lstm", "qrnn"] = Field("lstm", description="the recurrent layer")
+    hidden_dim: int | None = Field(None, ge=1, description="units of each direction; None: the width")
+    num_layers: int = Field(1, ge=1, description="recurrent layers, one on another")
+    bidirectional: bool = Field(True, description="read each text backwards too; False in the causal form")
+    window: int | None = Field(
+        None, ge=1, description="tokens that a gate of the QRNN sees, 2 by default; the LSTM has none"
+    )
 
     @model_validator(mode="after")
     def _window_has_a_use(self) -> RecurrentConfig:

@@ -70,7 +70,7 @@ class Remixing(Mixer):
         else:
             self.alpha = float(alpha)
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -143,23 +143,23 @@ class Remixing(Mixer):
 
 
 class RemixingConfig(MixerConfig):
-    """The Remixer's block.
-
-    Args:
-        inner_dim: None is the paper's equation, as wide as the tokens and with the inner residual; a number is the
-            width in T5.1.1's proportions, without the residual.
-        alpha: the share of the product against the difference: learned as one number, one a channel or from the input,
-            or fixed by a number from 0 to 1.
-        compositional: False takes the mixed tokens alone, and no alpha.
-        dropout: of the entries of softmax(H), in training.
-    """
+    """The Remixer's block."""
 
     type: Literal["remixing"] = "remixing"
     supports_causal = True
-    inner_dim: int | None = Field(None, ge=1)
-    alpha: LearnedAlpha | float = "scalar"
-    compositional: bool = True
-    dropout: float = Field(0.0, ge=0, lt=1)
+    inner_dim: int | None = Field(
+        None,
+        ge=1,
+        description="E; None: the paper's equation, as wide as the tokens and with the inner residual; a number: the "
+        "width in T5.1.1's proportions, without the residual",
+    )
+    alpha: LearnedAlpha | float = Field(
+        "scalar",
+        description="weight of the product against the difference: learned as one number (scalar), one a channel "
+        "(vector) or from the input (gated), or fixed by a number from 0 to 1",
+    )
+    compositional: bool = Field(True, description="False: the mixed tokens alone, without alpha")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the entries of softmax(H), in training")
 
     @field_validator("alpha", mode="before")
     @classmethod

@@ -94,7 +94,7 @@ class SpatialGating(Mixer):
             self.attention = TinyAttention(dim=dim, inner_dim=tiny_attention_dim, out_dim=self.gate_dim)
         self.contract = nn.Linear(self.gate_dim, dim)  # V
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -113,7 +113,7 @@ class SpatialGating(Mixer):
             gate = gate + self.attention(*self.attention.qkv(x).chunk(3, dim=-1), self._seen(mask))
         return self._combine(z, gate)
 
-    def weights(
+    def mixing_weights(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -230,23 +230,19 @@ class SpatialGating(Mixer):
 
 
 class SpatialGatingConfig(MixerConfig):
-    """gMLP's unit between its channel projections; a block of gMLP is this mixer alone, without a feed-forward.
-
-    Args:
-        ffn_dim: channels after U.
-        form: Table 3 of the paper: what is done with f(Z).
-        weights: between tokens, one for each distance or one for each pair.
-        tiny_attention_dim: the paper's aMLP has 64 or 128.
-        mask_padding: False is the paper's: what is in padding reaches real tokens.
-    """
+    """gMLP's unit between its channel projections; a block of gMLP is this mixer alone, without a feed-forward."""
 
     type: Literal["spatial_gating"] = "spatial_gating"
     supports_causal = True
-    ffn_dim: int = Field(3072, ge=1)
-    form: Form = "split"
-    weights: Literal["toeplitz", "dense"] = "toeplitz"
-    tiny_attention_dim: int | None = Field(None, ge=1)
-    mask_padding: bool = True
+    ffn_dim: int = Field(3072, ge=1, description="channels after U; even in the form split")
+    form: Form = Field("split", description="what is done with f(Z), as in Table 3 of the paper")
+    weights: Literal["toeplitz", "dense"] = Field(
+        "toeplitz", description="between tokens: one for each distance, or one for each pair of positions"
+    )
+    tiny_attention_dim: int | None = Field(
+        None, ge=1, description="width of aMLP's attention, in the paper 64 or 128; None: gMLP, without attention"
+    )
+    mask_padding: bool = Field(True, description="False: what is in padding reaches real tokens, as in the paper")
 
     @model_validator(mode="after")
     def _halves_are_whole(self) -> SpatialGatingConfig:

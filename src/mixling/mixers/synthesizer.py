@@ -48,7 +48,7 @@ class Synthesizer(Mixer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -105,9 +105,9 @@ class SynthesizerConfig(MixerConfig):
     """Position scores only."""
 
     type: Literal["synthesizer"] = "synthesizer"
-    num_heads: int = Field(4, ge=1)
-    positions: RelativePositions = RelativePositions()
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the probabilities")
+    num_heads: int = Field(4, ge=1, description="must divide the width")
+    positions: RelativePositions = Field(RelativePositions(), description="the biases by distance")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the probabilities, in training")
 
     supports_causal = True
 

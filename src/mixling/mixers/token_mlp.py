@@ -42,7 +42,7 @@ class TokenMLP(Mixer):
         self.expand = nn.Linear(max_len, hidden_dim)
         self.contract = nn.Linear(hidden_dim, max_len)
 
-    def forward(
+    def mix(
         self,
         x: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"],
@@ -105,16 +105,14 @@ class TokenMLP(Mixer):
 
 
 class TokenMLPConfig(MixerConfig):
-    """The mixer of MLP-Mixer and pNLP-Mixer.
-
-    Args:
-        window: how far back each of the two layers looks, in the causal form; None is all the way.
-    """
+    """The mixer of MLP-Mixer and pNLP-Mixer."""
 
     type: Literal["token_mlp"] = "token_mlp"
     supports_causal = True
-    hidden_dim: int = Field(256, ge=1)
-    window: int | None = Field(None, ge=1)
+    hidden_dim: int = Field(256, ge=1, description="H; in the causal form at least max_len")
+    window: int | None = Field(
+        None, ge=1, description="how far back each of the two layers looks, in the causal form; None: all the way"
+    )
 
     def _build(self, dim: int, max_len: int, causal: bool) -> TokenMLP:
         if self.window is not None and not causal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Shaped
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -14,6 +14,7 @@ from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer, MixerConfig, State, mixer_config
 from mixling.mixers.dropout import dropout
+from mixling.mixers.masks import as_mask
 from mixling.models.norms import NormType, build_norm
 
 
@@ -151,10 +152,11 @@ class Block(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
+        mask: Shaped[Tensor, "B N"] | None = None,
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
+        mask = as_mask(mask, x)
         for mixer, norm in self._mixing():
             given = (context, context_mask) if mixer is self.cross else ()
             y = mixer(norm(x) if self.pre else x, mask, *given)
@@ -165,7 +167,7 @@ class Block(nn.Module):
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> BlockState:
         """The states of the block's mixers before the first token, as `Mixer.start`."""
         own = tuple(cast(Mixer, mixer).start(like) for mixer in self.mixers)

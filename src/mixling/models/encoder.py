@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Shaped
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.mixers.base import Mixer
+from mixling.mixers.masks import as_mask, check_tokens
 from mixling.models.block import Block, BlockConfig, BlockState
 from mixling.models.norms import build_norm
 
@@ -70,6 +71,7 @@ class Encoder(nn.Module):
         context_len: int | None = None,
     ) -> None:
         super().__init__()
+        self.dim = dim
         self.layers = nn.ModuleList()
         for number, config in enumerate(layers):
             try:
@@ -82,10 +84,14 @@ class Encoder(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
+        mask: Shaped[Tensor, "B N"] | None = None,
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
+        check_tokens(x, self.dim)
+        mask = as_mask(mask, x)
+        if context is not None and context_mask is not None:
+            context_mask = as_mask(context_mask, context, name="context_mask")
         for layer in self.layers:
             x = layer(x, mask, context, context_mask)
         return x if self.norm is None else self.norm(x)
@@ -94,7 +100,7 @@ class Encoder(nn.Module):
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> StackState:
         """The state before the first token, as `Mixer.start`."""
         return tuple(cast(Block, layer).start(like, context, context_mask) for layer in self.layers)

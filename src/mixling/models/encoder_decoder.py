@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int, Shaped
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -88,12 +88,12 @@ class EncoderDecoder(nn.Module):
         self.max_target_len = _longest(self.decoder)
 
     def forward(
-        self, source: Int[Tensor, "B N"], source_mask: Bool[Tensor, "B N"], target: Int[Tensor, "B T"]
+        self, source: Int[Tensor, "B N"], source_mask: Shaped[Tensor, "B N"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """The scores of the units after each of `target`, whose first is the start and not of the answer."""
         return self.decode(self.encode(source, source_mask), source_mask, target)
 
-    def encode(self, source: Int[Tensor, "B N"], source_mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    def encode(self, source: Int[Tensor, "B N"], source_mask: Shaped[Tensor, "B N"] | None) -> Float[Tensor, "B N D"]:
         """The vectors that the decoder reads.
 
         Raises:
@@ -104,7 +104,7 @@ class EncoderDecoder(nn.Module):
         return self._dropped(self.encoder(x, source_mask))
 
     def decode(
-        self, encoded: Float[Tensor, "B N D"], source_mask: Bool[Tensor, "B N"], target: Int[Tensor, "B T"]
+        self, encoded: Float[Tensor, "B N D"], source_mask: Shaped[Tensor, "B N"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """As `forward`, from what `encode` gave.
 
@@ -112,10 +112,9 @@ class EncoderDecoder(nn.Module):
             ConfigError: the target is longer than the mixers' parameters allow.
         """
         _check_length("target", target.shape[1], self.max_target_len)
-        mask = torch.ones_like(target, dtype=torch.bool)
-        return self._logits(self.decoder(self._vectors(target), mask, encoded, source_mask))
+        return self._logits(self.decoder(self._vectors(target), None, encoded, source_mask))
 
-    def start(self, source: Int[Tensor, "B N"], source_mask: Bool[Tensor, "B N"]) -> StackState:
+    def start(self, source: Int[Tensor, "B N"], source_mask: Shaped[Tensor, "B N"] | None) -> StackState:
         """The state before the first unit of the target; what is the same for all steps is done here."""
         encoded = self.encode(source, source_mask)
         return self.decoder.start(encoded.new_zeros(encoded.shape[0], encoded.shape[2]), encoded, source_mask)

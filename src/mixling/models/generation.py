@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int, Shaped
 from pydantic import Field
 from torch import Tensor
 
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 def generate(
     model: EncoderDecoder,
     source: Int[Tensor, "B N"],
-    source_mask: Bool[Tensor, "B N"],
+    source_mask: Shaped[Tensor, "B N"] | None,
     config: GenerationConfig,
     *,
     start: int,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Shaped
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.mixers.dropout import dropout
+from mixling.mixers.masks import as_mask
 
 
 class HeadConfig(Config):
@@ -36,8 +37,9 @@ class PoolingHead(nn.Module):
         self.score = nn.Linear(dim, 1) if config.pooling in ("attention", "all") else None
         self.output = nn.Linear(3 * dim if config.pooling == "all" else dim, num_outputs)
 
-    def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B C"]:
-        real = mask[..., None]
+    def forward(self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None) -> Float[Tensor, "B C"]:
+        """`mask` is as mixers take it."""
+        real = as_mask(mask, x)[..., None]
         pools = []
         if self.score is not None:
             scores = self.score(x)
@@ -83,5 +85,5 @@ class TokenHead(nn.Module):
         self.dropout = config.dropout
         self.output = nn.Linear(dim, num_outputs)
 
-    def forward(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N C"]:
+    def forward(self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None) -> Float[Tensor, "B N C"]:
         return self.output(dropout(x, self.dropout, self.training))

@@ -83,8 +83,7 @@ class ImageModel(nn.Module):
         x = self.patches(images)
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(x.shape[0], 1, -1), x], dim=1)
-        mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)  # images have no padding
-        x = self.encoder(x, mask)
+        x = self.encoder(x)  # images have no padding
         answer = x.mean(1) if self.class_token is None else x[:, 0]
         if self.pre_logits is not None:
             answer = self.pre_logits(answer).tanh()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
+from mixling.mixers.masks import as_mask
 from mixling.models.encoder import Encoder, EncoderConfig
 from mixling.models.frontend import FrontendConfig, ProjectionFrontend
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead, UnitHead
@@ -15,6 +16,9 @@ from mixling.text.config import TextConfig
 from mixling.text.fingerprint import AveragedEmbedding, Units
 
 Output = Literal["text", "tokens", "units"]
+
+
+_BERT_UNITS = 30_522
 
 
 class ModelConfig(EncoderConfig):
@@ -53,12 +57,13 @@ class Model(nn.Module):
         positions: Int[Tensor, "U P"],
         weights: Float[Tensor, "U P"] | None,
         index: Int[Tensor, "B N"],
-        mask: Bool[Tensor, "B N"],
+        mask: Shaped[Tensor, "B N"] | None = None,
         starts: Int[Tensor, "B W"] | None = None,
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
         """Logits of a batch: the bags of its U distinct words, and for each token 1 + the number of its word.
 
         Args:
+            mask: as mixers take it; None: what has a word is real, as in an exported model.
             starts: answer for these tokens only: the first one of each word, or those that were masked.
         """
         return self.from_rows(self.frontend.word_rows(positions, weights), index, mask, starts)
@@ -67,10 +72,11 @@ class Model(nn.Module):
         self,
         rows: Float[Tensor, "K R"],
         index: Int[Tensor, "B N"],
-        mask: Bool[Tensor, "B N"],
+        mask: Shaped[Tensor, "B N"] | None = None,
         starts: Int[Tensor, "B W"] | None = None,
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
         """Logits from the summed rows of words, which may come from a cache."""
+        mask = index != 0 if mask is None else as_mask(mask, index)
         x = self.encoder(self.frontend(rows, index, mask), mask)
         if starts is not None:
             x, mask = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2])), mask.gather(1, starts)
@@ -79,13 +85,33 @@ class Model(nn.Module):
         return self.head(x, mask)
 
 
-def build_model(config: ModelConfig, *, num_outputs: int, output: Output, seed: int | None = None) -> Model:
+def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | None = None) -> ModelConfig:
+    """Return the configuration with the number of units that it leaves to a vocabulary, and for longer texts.
+
+    Args:
+        vocabulary: rows of the embedding table of a configuration without a number of them; None: BERT's 30,522.
+        max_len: the longest text, in tokens; None: as it is.
+    """
+    text = config.text
+    if isinstance(text.projection, Units) and text.projection.num_features is None:
+        text = text.model_copy(update={"projection": Units(num_features=vocabulary or _BERT_UNITS)})
+    if max_len is not None:
+        text = text.model_copy(update={"max_len": max_len})
+    return config.model_copy(update={"text": text})
+
+
+def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text", seed: int | None = None) -> Model:
     """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
 
     Args:
+        config: where it leaves the number of units to a vocabulary, there are 30,522, as in BERT's.
         num_outputs: C, number of labels.
         output: "text" for one row of logits a text, "tokens" for one a word, "units" for one a masked token.
+
+    Raises:
+        ConfigError: parts of the configuration do not fit together.
     """
+    config = sized(config)
     if seed is None:
         return Model(config, num_outputs=num_outputs, output=output)
     with torch.random.fork_rng(devices=[]):

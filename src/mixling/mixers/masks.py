@@ -1,0 +1,52 @@
+"""Masks as they come from elsewhere, and the checks of what a model is given. Not a mixer."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Shaped
+from torch import Tensor
+
+from mixling.errors import ConfigError
+
+
+def as_mask(
+    mask: Shaped[Tensor, "B N"] | None, tokens: Shaped[Tensor, "B N ..."], *, name: str = "mask"
+) -> Bool[Tensor, "B N"]:
+    """Return a mask as booleans, True at real tokens; without a mask all tokens are real.
+
+    Args:
+        mask: (B, N), boolean, or integers or floats that are 1 at real tokens and 0 in padding.
+        tokens: (B, N, ...), those that the mask is of.
+        name: what an error calls the mask.
+
+    Raises:
+        ConfigError: the mask is no tensor, or has another shape, other values, or complex ones.
+    """
+    if mask is None:
+        return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+    allowed = (
+        f"allowed: None (all tokens are real), or {tuple(tokens.shape[:2])}, 1 or True at real tokens, 0 in padding"
+    )
+    if not isinstance(mask, Tensor):
+        raise ConfigError(f"{name}: got {type(mask).__name__}, not a tensor; {allowed}")
+    if mask.dtype != torch.bool and not torch.compiler.is_compiling() and not ((mask == 0) | (mask == 1)).all():
+        other = mask[(mask != 0) & (mask != 1)][0].item()
+        raise ConfigError(f"{name}: got the value {other:g}; {allowed}")
+    if not torch.compiler.is_compiling() and mask.shape != tokens.shape[:2]:  # it would fix the sizes of a graph
+        raise ConfigError(f"{name}: got the shape {tuple(mask.shape)}; {allowed}")
+    return mask if mask.dtype == torch.bool else mask != 0
+
+
+def check_tokens(tokens: Tensor, dim: int | None, *, name: str = "x") -> None:
+    """Refuse what is no batch of token vectors of width `dim`; any width is right where it is None.
+
+    Raises:
+        ConfigError: no tensor of floats, or another number of axes or width.
+    """
+    if torch.compiler.is_compiling():
+        return
+    allowed = f"(batch, tokens, {'width' if dim is None else dim}) of floats"
+    if not isinstance(tokens, Tensor):
+        raise ConfigError(f"{name}: got {type(tokens).__name__}, not a tensor; allowed: {allowed}")
+    if tokens.ndim != 3 or tokens.shape[2] != (dim or tokens.shape[2]) or not tokens.is_floating_point():
+        raise ConfigError(f"{name}: got {tuple(tokens.shape)} of {tokens.dtype}; allowed: {allowed}")
