@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import subprocess
@@ -16,7 +17,16 @@ import pytest
 
 from mixling import storage
 from mixling.errors import ModelFileError, StorageError
-from mixling.storage import append, read_json, remove, remove_leftovers, write_atomic, write_json
+from mixling.storage import (
+    append,
+    check_sha256,
+    read_json,
+    remove,
+    remove_leftovers,
+    write_atomic,
+    write_json,
+    write_sealed,
+)
 
 DISK_FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -236,7 +246,49 @@ def test_json_is_read_from_regular_files_of_a_bounded_size_only(
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFileError, match="regular"):
         read_json(tmp_path / "pipe")
-    write_json(tmp_path / "large.json", {"a": "b" * 100})
+    write_sealed(tmp_path / "large.json", {"a": "b" * 100})
     monkeypatch.setattr(storage, "MAX_JSON", 100)
     with pytest.raises(ModelFileError, match="allowed: up to 100"):
         read_json(tmp_path / "large.json")
+
+
+def test_a_sealed_file_reads_as_what_was_written_and_refuses_every_flip(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    value = {"accuracy": 1e-05, "labels": ["é", "\x1f", "a\\"], "sha256": "a" * 64, "empty": {}}
+    write_sealed(path, {key: value[key] for key in value if key != "sha256"})
+    assert read_json(path) == {"format_version": 2, **{key: value[key] for key in value if key != "sha256"}}
+    sealed = path.read_bytes()
+    rest, _, seal = sealed.rpartition(b',\n  "sha256": "')
+    assert seal == hashlib.sha256(rest).hexdigest().encode() + b'"\n}\n'
+    for place in range(8 * len(sealed)):
+        path.write_bytes(sealed[: place // 8] + bytes([sealed[place // 8] ^ 1 << place % 8]) + sealed[place // 8 + 1 :])
+        with pytest.raises(ModelFileError, match=r"run\.json: (is damaged|does not match|format)"):
+            read_json(path)
+
+
+def test_an_edited_file_is_refused_and_one_of_format_1_has_no_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_sealed(path, {"finished": False})
+    path.write_text(path.read_text().replace("false", "true"))
+    with pytest.raises(ModelFileError, match="is damaged, or was edited"):
+        read_json(path)
+    for old in ({"format_version": 1, "a": 2}, {"a": 2}):
+        write_json(path, old)
+        assert read_json(path) == old
+    write_json(path, {"format_version": 3})
+    with pytest.raises(ModelFileError, match="format '3'; this version reads 2"):
+        read_json(path)
+
+
+def test_a_file_is_what_was_recorded_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"abc")
+    check_sha256(path, hashlib.sha256(b"abc").hexdigest())
+    check_sha256(path, None)
+    with pytest.raises(ModelFileError, match="does not match its checksum"):
+        check_sha256(path, hashlib.sha256(b"abd").hexdigest())
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="not a regular file"):
+        check_sha256(tmp_path / "pipe", None)
+    with pytest.raises(ModelFileError, match="No such file"):
+        check_sha256(tmp_path / "missing", None)

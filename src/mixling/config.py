@@ -6,19 +6,32 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from mixling.errors import ConfigError, near_miss
+from mixling.errors import ConfigError, near_miss, shown
 
 C = TypeVar("C", bound="Config")
+
+_LIMIT = 1 << 40
 
 
 class Config(BaseModel):
     """The base of every configuration: keyword-only, frozen, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        """Refuse integers of no meaning, such as a width of 1e30, before something is computed with them."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, int) and abs(value) >= _LIMIT:
+                raise ValueError(
+                    f"{name}: got {shown(value)}; an integer below 2**{_LIMIT.bit_length() - 1} is allowed"
+                )
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """A dictionary of JSON values, complete: defaults included."""
@@ -126,18 +139,18 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
             if close and close[0] not in allowed:
                 places = dict.fromkeys(repr(".".join([*keys, *place])) for place in deeper if place[-1] == close[0])
                 hint = f"did you mean {' or '.join(places)}? {near_miss('', allowed)}"
-            lines.append(f"unknown key {'.'.join([*keys, str(key)])!r}; {hint}")
+            lines.append(f"unknown key {shown('.'.join([*keys, str(key)]))}; {hint}")
             continue
         dotted = ".".join(_follow(kind, item["loc"])[0])
         if item["type"] == "union_tag_invalid":
             got = str(item.get("ctx", {}).get("tag"))
             tags = str(item.get("ctx", {}).get("expected_tags", "")).replace("'", "").split(", ")
-            lines.append(f"{dotted}: unknown type {got!r}; {near_miss(got, tags)}")
+            lines.append(f"{dotted}: unknown type {shown(got)}; {near_miss(got, tags)}")
         elif item["type"] == "value_error":
             lines.append(f"{dotted + ': ' if dotted else ''}{item['ctx']['error']}")
         else:
             message = _PYTHON_WORDS.get(item["type"], item["msg"][:1].lower() + item["msg"][1:])
-            lines.append(f"{dotted}: got {item['input']!r}; {message}")
+            lines.append(f"{dotted}: got {shown(item['input'])}; {message}")
     return lines
 
 

@@ -63,6 +63,27 @@ class NotFittedError(UserError, ValueError, AttributeError):
 
 
 _SHOWN = 20  # choices that a message lists
+_CHARACTERS = 80  # of a value that a message quotes
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """Return a text without what could steer a terminal, such as escape sequences.
+
+    Args:
+        keep: control characters that stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or sign in keep else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def shown(value: object) -> str:
+    """Return a value as a message quotes it: in Python's form, and cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "an integer of thousands of digits"
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}... ({len(text):,} characters)"
 
 
 def near_miss(word: str, allowed: Iterable[str]) -> str:

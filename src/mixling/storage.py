@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from mixling.errors import ModelFileError, StorageError
 
 MAX_JSON = 64 << 20  # bytes; labels are the most of it
+FORMAT_VERSION = 2  # of sealed JSON files; those of format 1 have no checksum
+_SEAL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n}\n\Z')
 _SUFFIX = ".part"  # what `remove_leftovers` may take for its own
 
 
@@ -88,16 +92,24 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write JSON, indented, in UTF-8, atomically."""
+    """Write JSON for others to read, indented, in UTF-8, atomically."""
     write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def write_sealed(path: str | Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object for `read_json`: its format first, and last the SHA-256 of all that comes before."""
+    rest = json.dumps({"format_version": FORMAT_VERSION, **value}, indent=2, ensure_ascii=False, allow_nan=False)
+    rest = rest.removesuffix("\n}")
+    write_atomic(path, f'{rest},\n  "sha256": "{hashlib.sha256(rest.encode()).hexdigest()}"\n}}\n')
+
+
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Return the object of a JSON file of ours.
+    """Return the object of a JSON file that `write_sealed` wrote, without its checksum.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ModelFileError: it is no regular file, too large, not UTF-8, not JSON, nested too deeply, or not an object.
+        ModelFileError: it is no regular file, too large, not UTF-8, not JSON, nested too deeply, or not an object; or
+            it is of another format, or its content does not match its checksum.
     """
     path = Path(path)
     try:
@@ -105,7 +117,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
             raise ModelFileError(f"{path}: is not a regular file")
         if (size := os.stat(path).st_size) > MAX_JSON:
             raise ModelFileError(f"{path}: has {size:,} bytes; allowed: up to {MAX_JSON:,}")
-        value = json.loads(path.read_bytes())
+        content = path.read_bytes()
+        value = json.loads(content)
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(str(path)) from None
     except OSError as error:
@@ -116,7 +129,40 @@ def read_json(path: str | Path) -> dict[str, Any]:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
     if not isinstance(value, dict):
         raise ModelFileError(f"{path}: is damaged: it holds no JSON object")
+    version = value.get("format_version", 1)
+    if version not in (1, FORMAT_VERSION):
+        raise ModelFileError(f"{path}: format {str(version)[:40]!r}; this version reads {FORMAT_VERSION}")
+    if version == FORMAT_VERSION or "sha256" in value:
+        seal = _SEAL.search(content, max(0, len(content) - 100))
+        if seal is None or hashlib.sha256(content[: seal.start()]).hexdigest() != seal[1].decode():
+            raise ModelFileError(f"{path}: does not match its checksum: it is damaged, or was edited; restore it")
+        del value["sha256"]
     return value
+
+
+def sha256_of(path: str | Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_sha256(path: str | Path, wanted: object) -> None:
+    """Refuse a file whose content is not what was recorded of it.
+
+    Args:
+        wanted: the recorded SHA-256; None where format 1 recorded none.
+
+    Raises:
+        ModelFileError: the content is another, or the file is missing or no regular one.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ModelFileError(f"{path}: is not a regular file")
+        if wanted is None or sha256_of(path) == wanted:
+            return
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    raise ModelFileError(f"{path}: does not match its checksum: it is damaged, or of another model; restore it")
 
 
 def append(path: str | Path, text: str) -> None:

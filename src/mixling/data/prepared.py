@@ -6,7 +6,6 @@ What a token is decides the `DocumentReader`: rows of an encoder's word table, o
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,10 +19,9 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.data.corpora import read_texts
 from mixling.data.documents import Document, DocumentReader
-from mixling.errors import ConfigError, DataError, StorageError
-from mixling.storage import write_json
+from mixling.errors import ConfigError, DataError, ModelFileError, StorageError
+from mixling.storage import check_sha256, read_json, sha256_of, write_sealed
 
-FORMAT_VERSION = 1
 _META = "corpus.json"
 _TYPES = {"rows": "<u4", "starts": "?"}  # of the columns' files
 _SAMPLE_BYTES = 64 << 20  # text that a vocabulary is trained on
@@ -122,8 +120,9 @@ def prepare(config: CorpusConfig, reader: DocumentReader, folder: Path, say: Cal
     if cut:
         say(f"{cut} documents are cut at {reader.max_words:,} words")
     digest = hashlib.sha256(train.digest.digest() + dev.digest.digest()).hexdigest()
-    meta = {"format_version": FORMAT_VERSION, "reading": reader.reading, "digest": digest}
-    write_json(folder / _META, {**meta, "words": reader.words()})
+    files = {path.name: sha256_of(path) for writer in (train, dev) for path in writer.paths}
+    meta = {"reading": reader.reading, "digest": digest, "files": files}
+    write_sealed(folder / _META, {**meta, "words": reader.words()})
     say(
         f"{train.documents:,} documents, {train.count:,} tokens, of {len(reader):,} kinds; "
         f"{dev.documents:,} documents, {dev.count:,} tokens held out"
@@ -139,7 +138,9 @@ def open_prepared(folder: Path, reader: DocumentReader) -> Prepared:
         DataError: the folder is damaged.
     """
     try:
-        meta = json.loads((folder / _META).read_text("utf-8"))
+        meta = read_json(folder / _META)
+        for name, digest in meta["files"].items():
+            check_sha256(folder / Path(name).name, digest)
         if meta["reading"] != reader.reading:
             raise ConfigError(f"{folder}: the text was read as {meta['reading']}; this model needs {reader.reading}")
         reader.learn(meta["words"])
@@ -153,7 +154,7 @@ def open_prepared(folder: Path, reader: DocumentReader) -> Prepared:
             and part.rows[-1] == reader.separator
             for part in parts
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ModelFileError) as error:
         raise DataError(
             f"the prepared text is damaged: {error}; remove it, and it is made again", path=folder
         ) from None
@@ -172,12 +173,12 @@ class _Writer:
 
     def __init__(self, folder: Path, name: str, columns: Sequence[str]) -> None:
         self._columns = columns
-        self._paths = [folder / f"{name}.{column}" for column in columns]
+        self.paths = [folder / f"{name}.{column}" for column in columns]
         self.digest = hashlib.sha256()
         self.count = self.documents = 0
 
     def __enter__(self) -> _Writer:
-        self._files = [path.open("wb") for path in self._paths]
+        self._files = [path.open("wb") for path in self.paths]
         return self
 
     def __exit__(self, *exc: object) -> None:

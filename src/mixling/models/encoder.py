@@ -23,8 +23,8 @@ StackState = tuple[BlockState, ...]
 class StackConfig(Config):
     """Blocks one after another."""
 
-    layers: tuple[BlockConfig, ...] = ()
-    num_layers: int | None = Field(None, ge=0, description="repeat the one layer that `layers` gives")
+    layers: tuple[BlockConfig, ...] = Field((), max_length=1_000)
+    num_layers: int | None = Field(None, ge=0, le=1_000, description="repeat the one layer that `layers` gives")
     final_norm: bool = Field(False, description="a norm after the last block, of its kind")
 
     @model_validator(mode="after")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mixling.errors import ModelFileError
 from mixling.runtime.onnx_file import ONNX_FILE
-from mixling.storage import read_json
+from mixling.storage import check_sha256, read_json
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.training.files import CHECKPOINT, HISTORY
 
 __all__ = ["ONNX_FILE"]
 
-FORMAT_VERSION = 1  # of run.json and config.json
 RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
 METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
 CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
@@ -77,19 +77,33 @@ def kind_of_run(folder: Path) -> str | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return what config.json says of the model in a folder; its `kind` is missing where it gives texts labels.
+    """Return what config.json records of the model in a folder; its `kind` is missing where it gives texts labels.
 
     Raises:
         FileNotFoundError: there is none.
         ModelFileError: it is damaged, or of another format.
     """
     saved = read_json(folder / CONFIG_FILE)
-    version = saved.get("format_version")
-    if not isinstance(version, int):
+    if not isinstance(saved.get("format_version"), int):
         raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: 'format_version' is missing or no number")
-    if version != FORMAT_VERSION:
-        raise ModelFileError(f"{folder / CONFIG_FILE}: format {version!r}; this version reads {FORMAT_VERSION}")
     return saved
+
+
+def vocabulary_file(folder: Path, saved: Mapping[str, Any]) -> Path:
+    """Return the path of the vocabulary in a folder, which is the one that the model was trained with.
+
+    Args:
+        saved: the content of config.json.
+
+    Raises:
+        ModelFileError: it is missing, or another.
+    """
+    name = saved.get("vocabulary")
+    if not isinstance(name, str) or not Path(name).name:
+        raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: it names no vocabulary")
+    path = folder / Path(name).name
+    check_sha256(path, saved.get("vocabulary_sha256"))
+    return path
 
 
 def kind_of_model(path: str | Path) -> str | None:

@@ -14,7 +14,7 @@ from mixling.data.examples import DataConfig
 from mixling.errors import TrainingError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
-from mixling.runs.artifact import FORMAT_VERSION, PRETRAINING, RUN_FILE, TRAINING, read_run
+from mixling.runs.artifact import PRETRAINING, RUN_FILE, TRAINING, read_run
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks.base import Task, TaskName
 from mixling.tasks.classification import Classification, MultiLabel
@@ -86,7 +86,6 @@ class RunConfig(Config):
 def provenance() -> dict[str, Any]:
     """What run.json says of the software."""
     return {
-        "format_version": FORMAT_VERSION,
         "mixling": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),

@@ -19,7 +19,7 @@ from mixling.data.examples import DataConfig, Example, Task
 from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import choose_texts, read_unlabelled
 from mixling.runs.teacher import DistillConfig, Say, TrainMember, open_teacher
-from mixling.storage import write_json
+from mixling.storage import write_sealed
 from mixling.tasks.evaluation import evaluate
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import Answer, Teacher
@@ -111,7 +111,7 @@ def make_lessons(
     softened = [soften(answers[i], config.temperature, labels) for i in learnt]
     if folder is not None:
         record = {"teacher": config.teacher, "dev": quality, "unlabelled": len(learnt), "left_out": left_out}
-        write_json(folder / "teacher.json", record)
+        write_sealed(folder / "teacher.json", record)
     return Lessons(
         texts=store.subset(order),
         targets=[of_rows[i] for i in rows] + [item for item in softened if item is not None],

@@ -10,11 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 
 from mixling.config import parse
-from mixling.errors import ModelFileError
+from mixling.errors import ConfigError, ModelFileError
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
 from mixling.export.quantize import Gate, check_gate
@@ -26,17 +24,17 @@ from mixling.runs.artifact import (
     CONFUSION_FILE,
     CURVES_FILE,
     DESCRIPTIONS,
-    FORMAT_VERSION,
     METRICS_FILE,
     ONNX_FILE,
-    WEIGHTS_FILE,
     read_config,
+    vocabulary_file,
 )
 from mixling.runs.config import TASKS, RunConfig
 from mixling.runs.dev import Dev, Said
 from mixling.runs.pictures import if_possible
+from mixling.runs.weights import read_model, write_model
 from mixling.runtime.predictor import Predictor
-from mixling.storage import write_atomic, write_json
+from mixling.storage import write_atomic, write_sealed
 from mixling.tasks.base import TaskName
 from mixling.tasks.metrics import ClassificationMetrics, Metrics
 from mixling.text.encoder import TextEncoder
@@ -87,9 +85,7 @@ def write_folder(
     write_atomic(folder / name, content)
     parameters = count_parameters(model)
     saved = {"task": config.task, "model": config.model.to_dict(), "labels": labels.to_dict(), "vocabulary": name}
-    write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, "parameters": parameters, **saved})
-    state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
-    write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
+    write_model(folder, model, {"parameters": parameters, **saved})
 
     def export(precision: Literal["int8", "float32"]) -> Said:
         """Write model.onnx and ask it about dev."""
@@ -126,7 +122,7 @@ def write_folder(
         "parameters": parameters,
         "file_bytes": (folder / ONNX_FILE).stat().st_size,
     }
-    write_json(folder / METRICS_FILE, report)
+    write_sealed(folder / METRICS_FILE, report)
     drawn = if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
     if drawn and isinstance(metrics, ClassificationMetrics):
         confusion_matrix(np.array(metrics.confusion), labels.names, folder / CONFUSION_FILE)
@@ -150,11 +146,10 @@ def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, TaskNa
         saved = read_config(folder)
         config = parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
         labels, task = LabelSet.from_dict(saved["labels"]), saved["task"]
-        name = str(saved["vocabulary"])
-        vocabulary = Vocabulary.parse(name, (folder / Path(name).name).read_text("utf-8"))
-        model = build_model(config, num_outputs=len(labels), output=TASKS[task][0].output)
-        model.load_state_dict(load_file(folder / WEIGHTS_FILE))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, ValidationError) as error:
+        vocabulary = Vocabulary.load(str(vocabulary_file(folder, saved)))
+        output = TASKS[task][0].output
+        model = read_model(folder, saved, lambda: build_model(config, num_outputs=len(labels), output=output))
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, ValidationError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None
     return model.eval(), TextEncoder(config.text, vocabulary), labels, task

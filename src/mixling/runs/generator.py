@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from mixling.config import parse
 from mixling.data.batches import length_batches
@@ -21,9 +19,11 @@ from mixling.data.pair_batches import Pieces, pad_sources
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.generation import GenerationConfig, generate
-from mixling.runs.artifact import CONFIG_FILE, TEXT_TO_TEXT, WEIGHTS_FILE, read_config
+from mixling.runs.artifact import CONFIG_FILE, TEXT_TO_TEXT, read_config, vocabulary_file
 from mixling.runs.pair_config import PairTaskConfig
-from mixling.text.pieces import FILE, PieceCoder
+from mixling.runs.weights import read_model
+from mixling.text.labels import not_finite
+from mixling.text.pieces import PieceCoder
 
 _WINDOW = 1024  # texts that are sorted by length together
 
@@ -62,10 +62,11 @@ class TextGenerator:
                 str(values["name"]): parse(PairTaskConfig, values, where=where) for values in self.saved["tasks"]
             }
             self.coder = read_pieces(Path(folder))
-            weights = load_file(Path(folder) / WEIGHTS_FILE)
-            self.model: EncoderDecoder = build_encoder_decoder(self.config, num_units=len(self.coder))
-            self.model.load_state_dict(weights)
-        except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError, ValidationError) as error:
+            units = len(self.coder)
+            self.model: EncoderDecoder = read_model(
+                Path(folder), self.saved, lambda: build_encoder_decoder(self.config, num_units=units)
+            )
+        except (OSError, KeyError, TypeError, ValueError, RuntimeError, ValidationError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None
         self.device = torch.device(device)
@@ -117,6 +118,7 @@ class TextGenerator:
         Raises:
             DataError: a text is empty, or longer than the model reads: see `fault`.
             ConfigError: longer answers are asked for than the model writes.
+            ModelFileError: a score is not finite.
         """
         out: list[Written] = []
         for first in range(0, len(texts), _WINDOW):
@@ -163,6 +165,8 @@ class TextGenerator:
                 stop=self.coder.eos_id,
             )
             for index, answer in zip(indices, found, strict=True):
+                if not math.isfinite(answer.score):
+                    raise not_finite()
                 out[int(index)] = Written(self.coder.decode(answer.units), answer.score, answer.stopped)
         return [out[number] for number in range(len(sources))]
 
@@ -185,11 +189,6 @@ def read_saved(folder: Path) -> dict[str, Any]:
     return saved
 
 
-def saved_pieces(folder: Path) -> dict[str, str]:
-    """What config.json says of the pieces in a run folder: the file, and what identifies its content."""
-    return {"vocabulary": FILE, "vocabulary_sha256": hashlib.sha256((folder / FILE).read_bytes()).hexdigest()}
-
-
 def read_pieces(folder: Path) -> PieceCoder:
     """The pieces of a finished run.
 
@@ -197,11 +196,4 @@ def read_pieces(folder: Path) -> PieceCoder:
         ConfigError: there is no such run.
         ModelFileError: the file is damaged, or not the one that the model was trained with.
     """
-    wanted = read_saved(folder)
-    try:
-        known = saved_pieces(folder)
-    except OSError as error:
-        raise ModelFileError(f"{folder / FILE}: cannot be read: {error.strerror or error}") from None
-    if any(wanted.get(key) != value for key, value in known.items()):
-        raise ModelFileError(f"{folder / FILE}: is not the file that the model was trained with; put back that one")
-    return PieceCoder.load(str(folder / FILE))
+    return PieceCoder.load(str(vocabulary_file(folder, read_saved(folder))))

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save
-
 from mixling.config import Config
 from mixling.data.documents import WordReader
 from mixling.data.prepared import (
@@ -26,16 +24,14 @@ from mixling.models.model import Model, ModelConfig, build_model, count_paramete
 from mixling.models.presets import PRESETS
 from mixling.runs.artifact import (
     CARD_FILE,
-    CONFIG_FILE,
     CURVES_FILE,
-    FORMAT_VERSION,
     METRICS_FILE,
     PRETRAINING,
-    WEIGHTS_FILE,
 )
 from mixling.runs.pictures import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
-from mixling.storage import remove_leftovers, write_atomic, write_json
+from mixling.runs.weights import write_model
+from mixling.storage import remove_leftovers, write_atomic, write_sealed
 from mixling.tasks.base import UNSMOOTHED
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.config import TextConfig
@@ -168,7 +164,6 @@ def _write_folder(
     metrics = {key: best[f"dev_{key}"] for key in ("perplexity", "accuracy", "loss")}
     parameters = count_parameters(model.frontend) + count_parameters(model.encoder)
     saved: dict[str, Any] = {
-        "format_version": FORMAT_VERSION,
         "parameters": parameters,
         "kind": PRETRAINING,
         "model": config.model.to_dict(),
@@ -180,12 +175,10 @@ def _write_folder(
         words = data.encoder.table_words()
         order = sorted((int(target), row) for row, target in enumerate(data.targets) if target >= 0)
         saved["words"] = [words[row - FIRST] for _, row in order]
-    write_json(folder / CONFIG_FILE, saved)
-    state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
-    write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
+    write_model(folder, model, saved)
     at = {key: best[key] for key in ("epoch", "step", "train_loss")}
     report = {"dev": metrics, "best": at, "parameters": parameters}
-    write_json(folder / METRICS_FILE, report)
+    write_sealed(folder / METRICS_FILE, report)
     if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
     write_atomic(folder / CARD_FILE, pretraining_card(config.to_dict(), report))
     return Pretrained(folder=folder, metrics=metrics, history=history, parameters=parameters)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from mixling.config import parse
@@ -17,7 +15,8 @@ from mixling.data.documents import WordReader
 from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import CONFIG_FILE, WEIGHTS_FILE, read_config
+from mixling.runs.artifact import CONFIG_FILE, read_config, vocabulary_file
+from mixling.runs.weights import read_model, read_weights
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vocabulary import Vocabulary
@@ -41,7 +40,7 @@ def pretrained_config(folder: str) -> dict[str, Any]:
     """
     saved = _read(Path(folder))
     config = parse(ModelConfig, saved["model"], where=str(Path(folder) / CONFIG_FILE))
-    text = config.text.model_copy(update={"vocabulary": str(Path(folder) / Path(str(saved["vocabulary"])).name)})
+    text = config.text.model_copy(update={"vocabulary": str(vocabulary_file(Path(folder), saved))})
     return config.model_copy(update={"text": text}).to_dict()
 
 
@@ -57,7 +56,8 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
         ModelFileError: the folder is not complete, or damaged.
     """
     path = Path(folder)
-    saved = parse(ModelConfig, _read(path)["model"], where=str(path / CONFIG_FILE))
+    record = _read(path)
+    saved = parse(ModelConfig, record["model"], where=str(path / CONFIG_FILE))
     for name in ("dim", "blocks", "final_norm"):
         if getattr(saved, name) != getattr(config, name):
             raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
@@ -67,10 +67,7 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
             f"model.text.max_len = {wanted}, but {folder} read {longest} tokens at a time; take that, or allow longer "
             "texts with --set start.resize=true"
         )
-    try:
-        weights = {name: value for name, value in load_file(path / WEIGHTS_FILE).items() if name.startswith(_PARTS)}
-    except (OSError, SafetensorError) as error:
-        raise ModelFileError(f"{path / WEIGHTS_FILE}: is damaged, or not there: {error}") from None
+    weights = {name: value for name, value in read_weights(path, record).items() if name.startswith(_PARTS)}
     if wanted > longest:
         weights = _for_longer_texts(saved, model, weights, wanted)
     own = {name: value for name, value in model.state_dict().items() if name.startswith(_PARTS)}
@@ -151,10 +148,10 @@ def _load(folder: Path) -> tuple[dict[str, Any], Model, ModelConfig, Vocabulary]
     saved = _read(folder)
     try:
         config = parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
-        model = build_model(config, num_outputs=int(saved["num_outputs"]), output="units")
-        model.load_state_dict(load_file(folder / WEIGHTS_FILE))
-        vocabulary = Vocabulary.load(str(folder / Path(str(saved["vocabulary"])).name))
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        num_outputs = int(saved["num_outputs"])
+        model = read_model(folder, saved, lambda: build_model(config, num_outputs=num_outputs, output="units"))
+        vocabulary = Vocabulary.load(str(vocabulary_file(folder, saved)))
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelFileError(f"{folder}: is not complete: {str(error).splitlines()[0]}") from None
     return saved, model.eval(), config, vocabulary
 

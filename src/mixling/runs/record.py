@@ -14,7 +14,7 @@ from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prep
 from mixling.errors import StorageError
 from mixling.runs.artifact import CORPUS_FOLDER, RUN_FILE, WRITTEN
 from mixling.runs.config import provenance
-from mixling.storage import remove, write_json
+from mixling.storage import remove, write_sealed
 from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
 from mixling.training.tracking import remove_curves
 
@@ -93,4 +93,4 @@ def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, say: 
 
 def _record(folder: Path, config: Config, kind: str | None, *, finished: bool) -> None:
     own = {} if kind is None else {"kind": kind}
-    write_json(folder / RUN_FILE, {**provenance(), **own, "config": config.to_dict(), "finished": finished})
+    write_sealed(folder / RUN_FILE, {**provenance(), **own, "config": config.to_dict(), "finished": finished})

@@ -15,9 +15,9 @@ from mixling.config import Config
 from mixling.data.examples import ColumnsConfig, DataConfig, Task
 from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import Pieces, read_unlabelled
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.onnx_file import ONNX_FILE
-from mixling.storage import write_json
+from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
 from mixling.teachers.saved import FileTeacher, SavedTeacher
@@ -140,8 +140,8 @@ def _tuned(
     """The folder of the fine-tuned teacher, which is made if it is not there yet."""
     model = folder / "model"
     content = [_content(base), config.tuning.to_dict(), labels.to_dict(), seed]
-    with _once(folder / "fine-tuned.json", content, train, dev) as made:
-        if made and model.is_dir():
+    with _once(folder / "fine-tuned.json", content, train, dev, result=model) as made:
+        if made:
             say(f"teacher: {model} was fine-tuned before")
         else:
             say(f"teacher: {base} is fine-tuned on {len(train):,} rows")
@@ -164,8 +164,8 @@ def _ensemble(
     for number in range(1, config.members + 1):
         place = folder / f"self-{number}"
         own_seed = (seed + 1_000 * number) % 2**32
-        with _once(folder / f"self-{number}.json", [train_member.record, own_seed], train, dev) as made:
-            if not made or not (place / ONNX_FILE).is_file():
+        with _once(folder / f"self-{number}.json", [train_member.record, own_seed], train, dev, result=place) as made:
+            if not made:
                 say(f"teacher: model {number} of {config.members} is trained")
                 train_member(own_seed, place)
         members.append(SavedTeacher(place))
@@ -177,20 +177,29 @@ def _content(base: str) -> list[str]:
     if not Path(base).is_dir():
         return [base]
     files = sorted(path for path in Path(base).iterdir() if path.is_file())
-    return [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
+    return [f"{path.name} {sha256_of(path)}" for path in files]
 
 
 @contextmanager
-def _once(path: Path, content: Any, train: ExampleStore, dev: ExampleStore) -> Iterator[bool]:
-    """A block whose work is done if its record, of this content and these rows, is there; afterwards it is."""
+def _once(path: Path, content: Any, train: ExampleStore, dev: ExampleStore, *, result: Path) -> Iterator[bool]:
+    """A block whose work is done if its record, of this content and these rows, is there; afterwards it is.
+
+    Args:
+        result: the folder that the work fills; a file of it that has changed since undoes the work.
+    """
     found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for store in (train, dev):
         found.update(store.text_hashes().tobytes())
         found.update(json.dumps([store.target(i) for i in range(len(store))]).encode())
-    values = {"of": found.hexdigest()}
-    done = path.exists() and json.loads(path.read_text("utf-8")) == values
+    try:
+        record = read_json(path)
+    except (FileNotFoundError, ModelFileError):
+        record = {}
+    done = record.get("of") == found.hexdigest() and record.get("files") == _content(str(result))
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not done:
+    if done:
+        yield True
+    else:
         path.unlink(missing_ok=True)
-    yield done
-    write_json(path, values)
+        yield False
+        write_sealed(path, {"of": found.hexdigest(), "files": _content(str(result))})

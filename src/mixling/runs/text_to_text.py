@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
-
 from mixling.data.documents import PieceReader
 from mixling.data.mixing import draws
 from mixling.data.prepared import Prepared, sample_documents
@@ -22,20 +19,18 @@ from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.model import count_parameters
 from mixling.runs.artifact import (
     CARD_FILE,
-    CONFIG_FILE,
     CURVES_FILE,
-    FORMAT_VERSION,
     METRICS_FILE,
     TEXT_TO_TEXT,
-    WEIGHTS_FILE,
 )
-from mixling.runs.generator import TextGenerator, read_pieces, read_saved, saved_pieces
+from mixling.runs.generator import TextGenerator, read_pieces, read_saved
 from mixling.runs.pair_config import SPANS, PairRunConfig
 from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
 from mixling.runs.pictures import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
+from mixling.runs.weights import read_weights, write_model
 from mixling.runs.written import measure_task
-from mixling.storage import remove_leftovers, write_atomic, write_json
+from mixling.storage import remove_leftovers, write_atomic, write_sealed
 from mixling.tasks.text_metrics import TextMetrics
 from mixling.tasks.text_to_text import TextToText
 from mixling.text.pieces import FILE as PIECES_FILE
@@ -150,12 +145,9 @@ def load_weights(model: EncoderDecoder, folder: Path) -> None:
 
     Raises:
         ConfigError: the folder is of no such run, or its model has other shapes.
+        ModelFileError: the weights are missing or damaged.
     """
-    read_saved(folder)
-    try:
-        weights = load_file(folder / WEIGHTS_FILE)
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{folder / WEIGHTS_FILE}: is damaged, or not there: {error}") from None
+    weights = read_weights(folder, read_saved(folder))
     own = model.state_dict()
     faults = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
     if faults:
@@ -238,10 +230,8 @@ def _write_folder(
         "generation": config.generation.to_dict(),
         "tasks": tasks,
     }
-    head = {"format_version": FORMAT_VERSION, "parameters": parameters, "kind": TEXT_TO_TEXT, **saved_pieces(folder)}
-    write_json(folder / CONFIG_FILE, {**head, **saved})
-    state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
-    write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
+    head = {"parameters": parameters, "kind": TEXT_TO_TEXT, "vocabulary": PIECES_FILE}
+    write_model(folder, model, {**head, **saved})
     generator = TextGenerator(folder)
     metrics = {
         task.config.name: measure_task(generator, task.dev, form=task.config.form, cut=task.config.cut)[0]
@@ -255,7 +245,7 @@ def _write_folder(
         "best": {key: best[key] for key in ("epoch", "step", "train_loss", "dev_loss")},
         "parameters": parameters,
     }
-    write_json(folder / METRICS_FILE, report)
+    write_sealed(folder / METRICS_FILE, report)
     if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
     write_atomic(folder / CARD_FILE, text_to_text_card(config.to_dict(), report))
     return PairRun(folder=folder, metrics=metrics, held_out=held_out, history=history, parameters=parameters)

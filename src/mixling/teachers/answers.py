@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from mixling.errors import ModelFileError
 from mixling.storage import write_atomic
@@ -67,12 +68,24 @@ def _packed(answers: list[Answer], labels: LabelSet) -> bytes:
     sizes = [-1 if item is None else len(item) if item.ndim == 2 else 1 for item in answers]
     rows = [item.reshape(-1, len(labels)) for item in answers if item is not None]
     stacked = np.concatenate(rows) if rows else np.zeros((0, len(labels)), np.float16)
-    return save({"sizes": np.array(sizes, np.int64), "probabilities": stacked})
+    arrays = {"sizes": np.array(sizes, np.int64), "probabilities": stacked}
+    return save(arrays, {"sha256": _digest(arrays)})
+
+
+def _digest(arrays: Mapping[str, npt.NDArray]) -> str:
+    out = hashlib.sha256()
+    for name in ("sizes", "probabilities"):
+        out.update(f"{arrays[name].dtype} {arrays[name].shape}".encode() + arrays[name].tobytes())
+    return out.hexdigest()
 
 
 def _read(path: Path, count: int, labels: LabelSet) -> list[Answer]:
     try:
-        arrays = load_file(path)
+        with safe_open(path, framework="np") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            wanted = (file.metadata() or {}).get("sha256")
+        if wanted != _digest(arrays):
+            raise ValueError("it does not match its checksum")
         sizes, rows = arrays["sizes"], arrays["probabilities"]
         if len(sizes) != count or rows.shape != (sizes[sizes > 0].sum(), len(labels)):
             raise ValueError(f"{len(sizes)} answers of {rows.shape} numbers")

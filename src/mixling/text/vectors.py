@@ -7,7 +7,6 @@ U sqrt(S) of unit length.
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from safetensors.numpy import load_file, save
 
 from mixling.config import Config, parse
 from mixling.errors import DataError, ModelFileError, UserError
-from mixling.storage import write_atomic, write_json
+from mixling.storage import check_sha256, read_json, sha256_of, write_atomic, write_sealed
 from mixling.text.clean import clean
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, normal_words
@@ -71,9 +70,10 @@ class WordVectors:
         Raises:
             StorageError: a file could not be written.
         """
-        content = {"config": self.config.to_dict(), "num_tokens": self.num_tokens, "words": self.words}
         write_atomic(Path(folder) / _VECTORS_FILE, save({"counts": self.counts, "vectors": self.vectors}))
-        write_json(Path(folder) / _CONFIG_FILE, content)
+        content = {"config": self.config.to_dict(), "num_tokens": self.num_tokens, "words": self.words}
+        content["vectors_sha256"] = sha256_of(Path(folder) / _VECTORS_FILE)
+        write_sealed(Path(folder) / _CONFIG_FILE, content)
 
     @classmethod
     def load(cls, folder: str | Path) -> WordVectors:
@@ -84,7 +84,8 @@ class WordVectors:
         """
         path = Path(folder) / _CONFIG_FILE
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = read_json(path)
+            check_sha256(Path(folder) / _VECTORS_FILE, content.get("vectors_sha256"))
             arrays = load_file(Path(folder) / _VECTORS_FILE)
             out = cls(
                 config=parse(VectorConfig, content["config"], where=str(path)),

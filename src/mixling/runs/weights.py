@@ -1,0 +1,96 @@
+"""The weights of a run folder: written with their checksum, read back only if they match it and are finite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from mixling.errors import ConfigError, ModelFileError
+from mixling.runs.artifact import CONFIG_FILE, WEIGHTS_FILE
+from mixling.storage import check_sha256, sha256_of, write_atomic, write_sealed
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def write_model(folder: Path, model: nn.Module, saved: Mapping[str, Any]) -> None:
+    """Write model.safetensors and config.json.
+
+    Args:
+        saved: the content of config.json; `vocabulary` names a file of the folder. The checksums are added.
+
+    Raises:
+        StorageError: a file could not be written.
+    """
+    state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
+    write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
+    sums = {
+        "vocabulary_sha256": sha256_of(folder / saved["vocabulary"]),
+        "weights_sha256": sha256_of(folder / WEIGHTS_FILE),
+    }
+    write_sealed(folder / CONFIG_FILE, {**saved, **sums})
+
+
+def read_weights(folder: Path, saved: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the weights of the model in a folder.
+
+    Args:
+        saved: the content of config.json.
+
+    Raises:
+        ModelFileError: the file is missing or damaged, is not the one that config.json was written with, or holds a
+            number that is not finite.
+    """
+    path = folder / WEIGHTS_FILE
+    check_sha256(path, saved.get("weights_sha256"))
+    try:
+        weights = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+    for name, value in weights.items():
+        if value.is_floating_point() and not value.isfinite().all():
+            raise ModelFileError(f"{path}: {name} holds a number that is not finite")
+    return weights
+
+
+def read_model(folder: Path, saved: Mapping[str, Any], build: Callable[[], M]) -> M:
+    """Return a model with the weights of a folder.
+
+    The model takes up memory only where its shapes are those of the weights, whatever its configuration asks for.
+
+    Args:
+        saved: the content of config.json.
+        build: makes the model that it describes.
+
+    Raises:
+        ModelFileError: as `read_weights`, or the model cannot be built, or has other weights.
+    """
+    weights = read_weights(folder, saved)
+    check_shapes(folder, build, {name: value.shape for name, value in weights.items()})
+    model = build()
+    model.load_state_dict(weights)
+    return model
+
+
+def check_shapes(folder: Path, build: Callable[[], nn.Module], shapes: Mapping[str, torch.Size]) -> None:
+    """Refuse a configuration that does not fit the weights beside it, without the memory that it asks for.
+
+    Raises:
+        ModelFileError: it does not.
+    """
+    where = folder / CONFIG_FILE
+    try:
+        with torch.device("meta"):
+            own = {name: value.shape for name, value in build().state_dict().items()}
+    except (ConfigError, RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelFileError(f"{where}: describes a model that cannot be built: {reason}") from None
+    for name in sorted(own.keys() | shapes.keys()):
+        if own.get(name) != shapes.get(name):
+            got, wanted = (tuple(part[name]) if name in part else None for part in (shapes, own))
+            raise ModelFileError(f"{folder / WEIGHTS_FILE}: {name} has the shape {got}; config.json says {wanted}")
