@@ -44,6 +44,11 @@ def test_maps_of_a_trained_model(call: Call, attending: Path, tmp_path: Path) ->
     assert done.out == f"{out}: encoder attention of 2 layers, encoder softmax(H) of 2 layers; 2 texts\n"
     width, height = struct.unpack(">II", out.read_bytes()[16:24])
     assert (width, height) == (2 * 336, 2 * 348)
+    one = call("inspect", attending, "--maps", TEXTS[0], "-o", tmp_path / "one.svg")
+    assert one.code == 0, one.err
+    drawn = (tmp_path / "one.svg").read_text()
+    for word in TEXTS[0].split():  # a comment of the file, for each axis and layer
+        assert drawn.count(f"<!-- {word} -->") == 4 * 2
     again = call("inspect", attending, "-", "--maps", "-o", tmp_path / "again.png", stdin="\n".join(TEXTS).encode())
     assert again.code == 0, again.err
     assert (tmp_path / "again.png").read_bytes() == out.read_bytes()
@@ -82,16 +87,30 @@ def test_what_cannot_be_asked_is_told(
     assert (done.out, list(tmp_path.iterdir())) == ("", [])
 
 
-def test_a_model_without_such_weights_is_told_which_mixers_have_them(
-    call: Call, model: Path, attending: Path, pretrained: Path, tmp_path: Path
+def test_mixers_without_a_matrix_are_drawn_and_what_is_drawn_is_explained(
+    call: Call, reviews: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    having = "mixers that have one: attention, linear_attention, remixing, spatial_gating, synthesizer\n"
+    model = tmp_path_factory.mktemp("hypermixing") / "model"
+    options = ["--text", "review", "--label", "stars", "--epochs", 1, "--model", "hypermixer", *SMALL]
+    done = call("train", reviews / "train.csv", *options, "-o", model)
+    assert done.code == 0, done.err
     done = call("inspect", model, "--maps", *TEXTS, "-o", tmp_path / "maps.png")
+    assert done.code == 0, done.err
+    assert done.out == (
+        f"{tmp_path / 'maps.png'}: encoder pseudo-attention of 2 layers; 2 texts\n"
+        "pseudo-attention: the size of the gradient of an output token by an input token\n"
+    )
+    done = call("inspect", model, "--filters", "-o", tmp_path / "filters.png")
     assert done.code == 2
-    assert f"error: {model}: the model has no matrix between tokens: it mixes by " in done.err
-    assert done.err.endswith(having)
-    done = call("inspect", model, "--filters", "-o", tmp_path / "maps.png")
-    assert done.err.endswith("mixers that have one: remixing, spatial_gating, synthesizer\n")
+    assert done.err.endswith("have one: remixing, spatial_gating, synthesizer; --maps draws the others\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["maps.png"]
+
+
+def test_a_model_without_token_mixing_is_refused_with_models_that_mix(call: Call, model: Path, tmp_path: Path) -> None:
+    done = call("inspect", model, "--maps", TEXTS[0], "-o", tmp_path / "maps.png")
+    assert done.code == 2
+    assert f"error: {model}: the model has no token mixing" in done.err
+    assert "models that mix tokens: mixling-mixer, " in done.err
     assert not list(tmp_path.iterdir())
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import struct
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from matplotlib.font_manager import fontManager
 
 from mixling.errors import DataError, StorageError, UserError
-from mixling.inspect import plots
+from mixling.inspect import fonts, plots
 from mixling.inspect.weights import LayerMap
 
 
@@ -74,6 +80,99 @@ def test_any_name_can_be_drawn(tmp_path: Path) -> None:
     names = ["中文", "العربية", "עברית", "हिन्दी", "$x_^$", "\\frac{", "日本\n\x00\x1b語", "\U0001f600", "%s{}", "-"]
     plots.confusion_matrix(np.eye(10, dtype=int), names, tmp_path / "confusion.png")
     assert (tmp_path / "confusion.png").stat().st_size > 0
+
+
+@pytest.fixture
+def japanese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A font that has two characters beside the usual ones is installed."""
+    builder = FontBuilder(1000, isTTF=True)
+    pen = TTGlyphPen(None)
+    pen.moveTo((0, 0)), pen.lineTo((0, 700)), pen.lineTo((500, 700)), pen.closePath()
+    outline = pen.glyph()
+    builder.setupGlyphOrder([".notdef", "one", "two"])
+    builder.setupCharacterMap({ord("日"): "one", ord("本"): "two"})
+    builder.setupGlyf(dict.fromkeys((".notdef", "one", "two"), outline))
+    builder.setupHorizontalMetrics(dict.fromkeys((".notdef", "one", "two"), (600, 0)))
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": "Noto Sans Test", "styleName": "Regular"})
+    builder.setupOS2()
+    builder.setupPost()
+    builder.save(tmp_path / "test.ttf")
+    monkeypatch.setattr(fontManager, "ttflist", list(fontManager.ttflist))
+    fontManager.addfont(tmp_path / "test.ttf")
+    fonts._family.cache_clear()
+    yield
+    fonts._family.cache_clear()
+
+
+def test_names_are_drawn_by_whatever_font_has_them(
+    tmp_path: Path, figures: list[Any], japanese: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fonts, "_NOT_FOR_TEXT", (*fonts._NOT_FOR_TEXT, "Noto Sans CJK", "Noto Sans Dev"))
+    names = ["日本", "हिन्दी", "العربية", "\U0001f600", "plain", "日本語", "e\u200d", "a\tb"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plots.confusion_matrix(np.eye(8, dtype=int), names, tmp_path / "c.png")
+    axes = figures[0].axes[0]
+    written = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert written == [tick.get_text() for tick in axes.get_xticklabels()]
+    assert written[0] == "日本"
+    assert written[2:5] == ["العربية", "\U0001f600", "plain"]  # matplotlib's own font has them
+    assert written[6:] == ["e", "a\ufffdb"]
+    assert "Noto Sans Test" in axes.get_yticklabels()[0].get_fontfamily()
+    numbered = {n: name for n, name in enumerate(names, 1) if written[n - 1] == f"#{n}"}
+    assert set(numbered) <= {2, 6}  # unless another font of the machine has them
+    if numbered:
+        assert axes.get_title() == "#: names in c.png.txt"
+        legend = (tmp_path / "c.png.txt").read_text("utf-8")
+        assert legend == "".join(f"#{n}\t{name}\n" for n, name in numbered.items())
+
+
+def test_without_any_font_all_names_are_numbers(
+    tmp_path: Path, figures: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fonts, "_family", lambda character: None)
+    plots.confusion_matrix(
+        np.eye(2, dtype=int), ["日本", "a long name of a class, cut in the picture"], tmp_path / "c.svg"
+    )
+    assert [tick.get_text() for tick in figures[0].axes[0].get_yticklabels()] == ["#1", "#2"]
+    assert (tmp_path / "c.svg.txt").read_text("utf-8") == "#1\t日本\n#2\ta long name of a class, cut in the picture\n"
+
+
+def test_names_that_all_can_be_drawn_need_no_legend(tmp_path: Path) -> None:
+    plots.confusion_matrix(np.eye(2, dtype=int), ["no", "straße"], tmp_path / "c.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["c.png"]
+
+
+def test_costs_have_plain_numbers_one_legend_and_their_device(tmp_path: Path, figures: list[Any]) -> None:
+    models = {"a": [(64, 4e-4, 10**6), (400, 6e-1, 10**9)], "$b": [(64, 5e-4, 2 * 10**6)]}
+    plots.cost_curves(models, tmp_path / "cost.png", caption="a $machine")
+    (figure,) = figures
+    assert figure.get_suptitle() == "a $machine"
+    assert [axes.get_ylabel() for axes in figure.axes] == ["ms per batch", "peak memory, MB"]
+    assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == ["a", "$b"]
+    assert not any(axes.get_legend() for axes in figure.axes)
+    figure.canvas.draw()
+    for axes in figure.axes:
+        assert [tick.get_text() for tick in axes.get_xticklabels()] == ["64", "400"]
+        shown = [tick.get_text() for tick in axes.get_yticklabels()]
+        assert all(re.fullmatch(r"[\d,]+(\.\d+)?", tick) for tick in shown), shown
+    assert {"0.5", "1", "100"} <= {tick.get_text() for tick in figure.axes[0].get_yticklabels()}
+
+
+@pytest.mark.parametrize("count", [5, 75, 76])
+def test_layer_maps_have_tokens_where_they_are_known_and_fit(tmp_path: Path, figures: list[Any], count: int) -> None:
+    tokens = tuple(f"w{i}$" for i in range(count))
+    values = np.random.default_rng(0).random((3, count))
+    plots.layer_maps([LayerMap("encoder", 1, "attention", values, ("a", "b", "c"), tokens)], tmp_path / "maps.png")
+    axes = figures[0].axes[0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["a", "b", "c"]
+    if count <= 75:
+        assert [tick.get_text() for tick in axes.get_xticklabels()] == list(tokens)
+        boxes = [tick.get_window_extent() for tick in axes.get_xticklabels()]
+        assert all(left.x1 <= right.x0 + 1 for left, right in itertools.pairwise(boxes))
+    else:
+        assert "w0$" not in [tick.get_text() for tick in axes.get_xticklabels()]
 
 
 RECORDS = [

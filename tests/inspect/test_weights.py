@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from mixling.errors import ConfigError
+from mixling.inspect.maps import pseudo_attention
 from mixling.inspect.weights import (
+    MIXING_MODELS,
     LayerMap,
     layer_maps,
     learned_filters,
@@ -23,10 +25,10 @@ from mixling.mixers.base import MixerConfig
 from mixling.mixers.identity import IdentityConfig
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig
-from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig
 from mixling.models.encoder import Encoder
 from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
+from mixling.models.presets import PRESETS
 from mixling.models.seq2seq_presets import seq2seq_config
 
 DIM, MAX_LEN = 8, 9
@@ -136,13 +138,51 @@ def test_maps_of_an_encoder_decoder() -> None:
     np.testing.assert_allclose(found["decoder", 1, "cross attention"], mean(crossed), atol=1e-12)
 
 
-def test_of_other_encoder_decoders_the_attention_that_they_have() -> None:
-    given = [pairs([7, 4], [3, 5])]
-    places = [(item.stack, item.name) for item in layer_maps(of_encoder_decoder(small("mixer-mixer-2m"), given))]
-    assert places == [("decoder", "cross attention")] * 2
-    given = [pairs([7, 4], [3, 5])]
-    with pytest.raises(ConfigError, match=r"no matrix between tokens: it mixes by hypermixing; mixers that have one:"):
-        layer_maps(of_encoder_decoder(small("hypermixer-hypermixer-2m"), given))
+def test_mixers_without_a_matrix_have_their_pseudo_attention() -> None:
+    model = small("mixer-mixer-2m")
+    source, source_mask, target, target_mask = pairs([4, 3], [3, 2])
+    found = named(layer_maps(of_encoder_decoder(model, [(source, source_mask, target, target_mask)])))
+    assert list(found) == [
+        *(("encoder", layer, "pseudo-attention") for layer in (1, 2, 3)),
+        *(("decoder", layer, name) for layer in (1, 2) for name in ("pseudo-attention", "cross attention")),
+    ]
+    block, each = model.encoder.layers[0], []
+    for i in range(2):
+        text = source[i : i + 1, : int(source_mask[i].sum())]
+        normed = block.mixer_norms[0](model.positions(model.table(text)))
+        each.append(pseudo_attention(block.mixers[0], normed)[None])
+    np.testing.assert_allclose(found["encoder", 1, "pseudo-attention"], mean(each), atol=1e-9)
+    assert not np.triu(found["decoder", 1, "pseudo-attention"], 1).any()
+
+
+def test_cross_mixing_without_a_matrix_is_by_the_gradient_of_the_context() -> None:
+    model = small("hypermixer-hypermixer-2m")
+    source, source_mask, target, target_mask = pairs([4, 3], [3, 2])
+    found = named(layer_maps(of_encoder_decoder(model, [(source, source_mask, target, target_mask)])))
+    block, each = model.decoder.layers[0], []
+    for i in range(2):
+        n, t = int(source_mask[i].sum()), int(target_mask[i].sum())
+        x = model.table(target[i : i + 1, :t])
+        encoded = model.encode(source[i : i + 1, :n], None).detach()
+        x = block.cross_norm(x + block.mixers[0](block.mixer_norms[0](x))).detach()
+        jacobian = torch.autograd.functional.jacobian(lambda c, x=x: block.cross(x, None, c), encoded)
+        each.append(jacobian[0, :, :, 0].norm(dim=(1, 3))[None])
+    np.testing.assert_allclose(found["decoder", 1, "cross pseudo-attention"], mean(each), atol=1e-9)
+
+
+def test_maps_of_one_text_know_its_tokens() -> None:
+    model, (source, mask, target, target_mask) = small("remixer-2m"), pairs([7], [5])
+    names = [f"u{number}" for number in range(20)]
+
+    def maps(*batches: tuple[Tensor, Tensor, Tensor, Tensor]) -> list[LayerMap]:
+        return layer_maps(of_encoder_decoder(model, batches, written=names.__getitem__))
+
+    read, answer = (tuple(names[unit] for unit in units[0].tolist()) for units in (source, target))
+    for item in maps((source, mask, target, target_mask)):
+        assert item.queries == (read if item.stack == "encoder" else answer)
+        assert item.keys == (answer if item.stack == "decoder" and not item.name.startswith("cross") else read)
+    for item in maps(*[(source, mask, target, target_mask)] * 2):  # of two texts there are no words to write
+        assert item.queries == item.keys == ()
 
 
 def test_the_model_is_left_as_it_was_and_dropout_does_not_fall() -> None:
@@ -177,15 +217,21 @@ def test_spatial_weights_are_laid_out_and_the_tiny_attention_stands_beside_them(
     np.testing.assert_array_equal(learned.values, laid_out)
 
 
-def test_a_model_without_such_matrices_is_told_who_has_them() -> None:
+def test_a_model_without_learned_matrices_is_refused_with_the_mixers_that_have_them() -> None:
     assert mixers_with("filters") == ["remixing", "spatial_gating", "synthesizer"]
-    assert mixers_with("weights") == ["attention", "linear_attention", "spatial_gating"]
-    having = "attention, linear_attention, remixing, spatial_gating, synthesizer"
-    with pytest.raises(ConfigError, match=f"it mixes by token_mlp; mixers that have one: {having}$"):
-        layer_maps(of_encoder(stack(TokenMLPConfig(hidden_dim=4)), [batch(LENGTHS)]))
-    with pytest.raises(ConfigError, match="it mixes by nothing; "):
-        layer_maps(of_encoder(stack(layers=0), [batch(LENGTHS)]))
     attending = stack(AttentionConfig(num_heads=2))
-    told = "no learned matrix between tokens: it mixes by attention; mixers that have one: remixing, spatial_gating, s"
-    with pytest.raises(ConfigError, match=told):
+    message = (
+        "no learned matrix between tokens: it mixes by attention; mixers that have one: remixing, spatial_gating, s"
+    )
+    with pytest.raises(ConfigError, match=message):
         learned_filters(of_encoder(attending, []))
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+def test_a_model_that_mixes_nothing_is_refused_with_models_that_do(layers: int) -> None:
+    encoder = stack(IdentityConfig(), layers=layers)
+    for draw in (layer_maps, learned_filters):
+        with pytest.raises(ConfigError, match=r"no token mixing: .*; models that mix tokens: mixling-mixer, "):
+            draw(of_encoder(encoder, [batch(LENGTHS)]))
+    for name in MIXING_MODELS:
+        assert any(mixer.type != "identity" for layer in PRESETS[name].config.blocks for mixer in layer.mixers)

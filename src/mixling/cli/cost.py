@@ -38,7 +38,8 @@ def cost(
     """
     import torch
 
-    from mixling.cost.report import FOOTNOTE, as_table, to_file
+    from mixling.cost.provenance import provenance
+    from mixling.cost.report import FOOTNOTE, as_table, caption, to_file
     from mixling.cost.timing import measure
     from mixling.inspect.plots import cost_curves
     from mixling.models.presets import model_config
@@ -60,7 +61,7 @@ def cost(
     put(f"{FOOTNOTE}\n")
     if plot is not None:
         curves = {name: [(r.length, r.seconds, r.peak_bytes) for r in found if r.model == name] for name in models}
-        cost_curves(curves, plot)
+        cost_curves(curves, plot, caption=caption(provenance(device=device), batch=batch, repeats=repeats))
 
 
 def read_lengths(text: str) -> list[int]:

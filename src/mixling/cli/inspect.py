@@ -34,12 +34,13 @@ def inspect(
         bool, typer.Option("--filters", help="The learned weights that no text changes, alone.")
     ] = False,
 ) -> None:
-    """Draw the weights between tokens that a model has.
+    """Draw what moves information between the tokens of a model.
 
     --maps: for each layer a map of each kind of weights: attention, the mean over heads and texts; softmax(H) of the
-    Remixer and the spatial weights of gMLP on the longest text. Texts that are longer than the model reads are cut.
+    Remixer and the spatial weights of gMLP on the longest text. HyperMixing, token MLPs and other mixers without such
+    a matrix have their pseudo-attention drawn: how strongly each output token depends on each input token. Of one text
+    the axes have the words. Texts that are longer than the model reads are cut.
     --filters: of learned weights the middle row, and the whole matrix for the longest text.
-    HyperMixing, token MLPs and other mixers that have no such matrix are not drawn.
     """
     from mixling.inspect.figures import check_name
     from mixling.inspect.plots import layer_maps as draw_maps
@@ -52,7 +53,7 @@ def inspect(
         raise ConfigError(f"--filters: got the text {texts[0][:40]!r}; no text changes them: leave it out")
     given = _given(texts or []) if maps else []
 
-    from mixling.inspect.weights import layer_maps, learned_filters
+    from mixling.inspect.weights import PSEUDO_ATTENTION, layer_maps, learned_filters
     from mixling.runs.inspected import load_inspected
 
     inspected = load_inspected(folder, given)
@@ -67,7 +68,9 @@ def inspect(
         for item in found:
             rows.setdefault(f"{item.stack} {item.name}", {})[item.layer] = item.values
         spatial_filters(rows, out, matrices=list(rows))
-    put(_told(found, out, len(given) if maps else None))
+    put(_report(found, out, len(given) if maps else None))
+    if any(PSEUDO_ATTENTION in item.name for item in found):
+        put(f"{PSEUDO_ATTENTION}: the size of the gradient of an output token by an input token\n")
 
 
 def _given(inputs: Sequence[str]) -> list[str]:
@@ -91,7 +94,7 @@ def _given(inputs: Sequence[str]) -> list[str]:
     return found
 
 
-def _told(found: Sequence[LayerMap], out: Path, texts: int | None) -> str:
+def _report(found: Sequence[LayerMap], out: Path, texts: int | None) -> str:
     layers: dict[str, list[int]] = {}
     for item in found:
         layers.setdefault(f"{item.stack} {item.name}", []).append(item.layer)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from mixling.cost.provenance import provenance
 from mixling.cost.timing import Measured
@@ -27,6 +28,14 @@ def as_table(rows: Sequence[Measured], *, header: bool = True) -> str:
             f"{speed:>8.1f} {row.peak_bytes / 1e6:>9.2f}"
         )
     return "\n".join(lines)
+
+
+def caption(made: Mapping[str, Any], *, batch: int, repeats: int) -> str:
+    """Return a line for a picture: on what, and how, the numbers of a `provenance` were measured."""
+    hardware = made["hardware"]
+    device = hardware.get("gpu") or f"{hardware['cpu']}, {hardware['threads']} thread{'s' * (hardware['threads'] != 1)}"
+    texts = "1 text" if batch == 1 else f"{batch:,} texts"
+    return f"{device}; batches of {texts}; median of {repeats} passes; torch {made['versions']['torch']}"
 
 
 def to_file(rows: Sequence[Measured], path: Path, *, device: str, repeats: int) -> None:

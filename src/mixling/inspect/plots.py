@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ import numpy as np
 
 from mixling.errors import DataError
 from mixling.inspect.figures import new_figure, save
+from mixling.inspect.fonts import labels, printable
+from mixling.storage import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,14 +23,16 @@ if TYPE_CHECKING:
 
 _MAX_COUNTED_CLASSES = 30  # more classes leave no room for a count in each cell
 _MAX_TICKS = 75
-_MAX_NAME = 24
+LEGEND_SUFFIX = ".txt"  # of the file beside a picture
+_MARKERS = "os^Dv*Px"
 _PERPLEXITY = "dev_perplexity"
 
 
 def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path) -> None:
     """Draw counts (C, C), a row for each true class and a column for each predicted one, as a picture file.
 
-    The colour is the part of the row, so that rare classes are seen too; up to 30 classes have their counts written.
+    The colour is the share of the row, so that rare classes are seen too; up to 30 classes have their counts written.
+    Names that no installed font can draw are numbers, and a text file beside the picture has them: `path` and ".txt".
 
     Raises:
         StorageError: the file cannot be written; what stood there still stands.
@@ -41,39 +46,74 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     figure = new_figure(size, 0.9 * size)
     axes = figure.add_subplot()
     image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, interpolation="nearest")
-    figure.colorbar(image, ax=axes, label="part of the true class", fraction=0.045, pad=0.02)
+    figure.colorbar(image, ax=axes, label="share of the true class", fraction=0.045, pad=0.02)
     shown = range(0, n, math.ceil(n / _MAX_TICKS))
     # A label is never a formula: "$" in a name would be parsed, and refused, as mathematics.
-    text: dict[str, Any] = {"fontsize": 9 if n <= _MAX_COUNTED_CLASSES else 6, "parse_math": False}
-    axes.set_xticks(shown, [_short(names[index]) for index in shown], rotation=90, **text)
-    axes.set_yticks(shown, [_short(names[index]) for index in shown], **text)
+    drawn = labels(names)
+    text: dict[str, Any] = {
+        "fontsize": 9 if n <= _MAX_COUNTED_CLASSES else 6,
+        "fontfamily": drawn.families,
+        "parse_math": False,
+    }
+    axes.set_xticks(shown, [drawn.shown[index] for index in shown], rotation=90, **text)
+    axes.set_yticks(shown, [drawn.shown[index] for index in shown], **text)
     axes.set_xlabel("predicted")
     axes.set_ylabel("true")
     if n <= _MAX_COUNTED_CLASSES:
         for row, column in np.ndindex(n, n):
             colour = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=colour, fontsize=7)
+    if drawn.numbered:
+        legend = Path(path).with_name(Path(path).name + LEGEND_SUFFIX)
+        axes.set_title(f"#: names in {legend.name}", fontsize=8, parse_math=False)
+        write_atomic(legend, "".join(f"#{number}\t{printable(name)}\n" for number, name in drawn.numbered.items()))
     save(figure, path)
 
 
-def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: str | Path) -> None:
+def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: str | Path, *, caption: str = "") -> None:
     """Draw (tokens, seconds, peak bytes) of models, time and memory each over the length, as a picture file.
+
+    Args:
+        caption: on what they were measured, and how; stands above the curves.
 
     Raises:
         StorageError: the file cannot be written; what stood there still stands.
         MissingPackage: matplotlib is not installed.
     """
-    figure = new_figure(11.0, 4.5)
-    for number, (title, column, scale) in enumerate([("ms a batch", 1, 1e3), ("peak MB", 2, 1e-6)], 1):
+    figure = new_figure(11.0, 4.8)
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    drawn = labels(list(models))
+    lengths = sorted({row[0] for rows in models.values() for row in rows})
+    for number, (title, column, scale) in enumerate([("ms per batch", 1, 1e3), ("peak memory, MB", 2, 1e-6)], 1):
         axes = figure.add_subplot(1, 2, number)
-        for name, rows in models.items():
-            axes.plot([row[0] for row in rows], [row[column] * scale for row in rows], marker="o", label=name)
+        for name, rows, marker in zip(drawn.shown, models.values(), cycle(_MARKERS), strict=False):
+            # Hollow marks of several shapes: of two curves that are one, both are seen.
+            axes.plot(
+                [row[0] for row in rows],
+                [row[column] * scale for row in rows],
+                marker=marker,
+                markerfacecolor="none",
+                label=name,
+            )
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
+        axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=90 if len(lengths) > 8 else 0)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("tokens")
         axes.set_ylabel(title)
         axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    handles, names = axes.get_legend_handles_labels()
+    legend = figure.legend(
+        handles, names, loc="outside right center", prop={"family": drawn.families, "size": 8}, frameon=False
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    if caption:
+        figure.suptitle(caption, fontsize=9, parse_math=False)
     save(figure, path)
 
 
@@ -191,7 +231,8 @@ def layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
     """Draw maps of weights between tokens, a column for each layer and a row for each kind, as a picture file.
 
     Each map has its own scale, which ends at the 99th percentile of sizes; one with negative weights has zero in its
-    middle. What no text has (NaN) is grey.
+    middle. What no text has (NaN) is grey. Axes of maps that know their tokens have these, up to 75 of them; a token
+    that no installed font can draw has its number.
 
     Raises:
         StorageError: the file cannot be written; what stood there still stands.
@@ -199,7 +240,9 @@ def layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
     """
     rows = list(dict.fromkeys((item.stack, item.name) for item in maps))
     columns = sorted({item.layer for item in maps})
-    figure = new_figure(2.8 * len(columns), 2.9 * len(rows))
+    most = max((len(names) for item in maps for names in (item.queries, item.keys) if _fits(names)), default=0)
+    side = 2.8 if most == 0 else max(3.2, 1.6 + 0.14 * most)  # inches: a line of small type for each token
+    figure = new_figure(side * len(columns), (side + 0.1) * len(rows))
     all_axes = figure.subplots(len(rows), len(columns), squeeze=False)
     for axes in all_axes.flat:
         axes.set_visible(False)
@@ -213,7 +256,17 @@ def layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
             axes.set_ylabel("output token", fontsize=7)
         if (item.stack, item.name) == rows[-1]:
             axes.set_xlabel("input token", fontsize=7)
+        for axis, names, rotation in ((axes.xaxis, item.keys, 90), (axes.yaxis, item.queries, 0)):
+            if _fits(names):
+                drawn = labels(names)
+                text: dict[str, Any] = {"fontsize": 6, "fontfamily": drawn.families, "parse_math": False}
+                axis.set_ticks(range(len(names)), drawn.shown, rotation=rotation, **text)
     save(figure, path)
+
+
+def _fits(names: Sequence[str]) -> bool:
+    """Whether tokens are known, and few enough to be read."""
+    return 0 < len(names) <= _MAX_TICKS
 
 
 def spatial_filters(
@@ -277,8 +330,3 @@ def _points(records: Sequence[Mapping[str, Any]], place: str, key: str) -> list[
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _short(name: str) -> str:
-    name = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
-    return name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"

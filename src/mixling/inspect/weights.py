@@ -1,7 +1,8 @@
 """The matrices between tokens that the mixers of a model have, layer by layer: what a text made, and what was learned.
 
 Source: Remixer, Figure 2, which draws softmax(H) of each layer beside the layer's mean attention.
-Decided beyond it: the mean of a pair of positions is over all heads, and over the texts that have a token at both, so
+Decided beyond it: a mixer that mixes without a matrix, such as HyperMixing, is drawn by its pseudo-attention, the size
+of the gradient of each output token by each input token (HyperMixer, section 4.7). The mean of a pair of positions is over all heads, and over the texts that have a token at both, so
 that padding has no part in it, and a row's sum need not be one where lengths differ. What no text changes
 (`Mixer.filters`) is that of the longest text.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -20,11 +21,17 @@ from torch import Tensor, nn
 
 from mixling.data.batches import Batch
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, mixer_config, mixer_types
+from mixling.inspect.maps import pseudo_attention
+from mixling.mixers import mixer_types
+from mixling.mixers.base import Mixer, mixer_config
+from mixling.mixers.identity import Identity
 from mixling.models.block import Block
 from mixling.models.encoder import Encoder
 from mixling.models.encoder_decoder import EncoderDecoder
 from mixling.models.model import Model
+
+PSEUDO_ATTENTION = "pseudo-attention"
+MIXING_MODELS = ("mixling-mixer", "pnlp-mixer-base", "hypermixer", "gmlp-tiny", "transformer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,19 +39,26 @@ class LayerMap:
     """A matrix (N, M) of one layer, a row for each output position; NaN where no text has both tokens.
 
     layer: from 1. name: what the mixer calls it, with "cross " before it where the keys are another stack's.
+    queries, keys: the tokens of the rows and columns, where the map is of one text whose tokens are known.
     """
 
     stack: str
     layer: int
     name: str
     values: npt.NDArray[np.float64]
+    queries: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 class Pass(NamedTuple):
-    """One batch: how it goes through the stacks, and for each stack which of its tokens (B, N) are real."""
+    """One batch: how it goes through the stacks, and for each stack which of its tokens (B, N) are real.
+
+    tokens: for each stack how the tokens of the batch's first text are written; empty where that is not known.
+    """
 
     run: Callable[[], object]
     masks: Mapping[str, Tensor]
+    tokens: Mapping[str, Sequence[str]] = {}
 
 
 class Inspected(NamedTuple):
@@ -61,47 +75,79 @@ def of_encoder(encoder: Encoder, batches: Iterable[tuple[Tensor, Tensor]]) -> In
     return Inspected(encoder, {"encoder": encoder}, passes)
 
 
-def of_model(model: Model, batches: Iterable[Batch]) -> Inspected:
-    """A model of texts; its head has no part."""
+def of_model(model: Model, batches: Iterable[Batch], *, tokens: Sequence[str] = ()) -> Inspected:
+    """A model of texts; its head has no part.
+
+    Args:
+        tokens: how those of the first text are written.
+    """
 
     def run(batch: Batch) -> Tensor:
         rows = model.frontend.word_rows(batch.positions, batch.weights)
         return model.encoder(model.frontend(rows, batch.index, batch.mask), batch.mask)
 
-    passes = (Pass(lambda batch=batch: run(batch), {"encoder": batch.mask}) for batch in batches)  # type: ignore[misc]
+    passes = (
+        Pass(lambda batch=batch: run(batch), {"encoder": batch.mask}, {"encoder": tokens})  # type: ignore[misc]
+        for batch in batches
+    )
     return Inspected(model, {"encoder": model.encoder}, passes)
 
 
-def of_encoder_decoder(model: EncoderDecoder, batches: Iterable[tuple[Tensor, Tensor, Tensor, Tensor]]) -> Inspected:
-    """A model from text to text, and batches of source units and mask (B, N), target units and mask (B, T)."""
+def of_encoder_decoder(
+    model: EncoderDecoder,
+    batches: Iterable[tuple[Tensor, Tensor, Tensor, Tensor]],
+    *,
+    written: Callable[[int], str] | None = None,
+) -> Inspected:
+    """A model from text to text, and batches of source units and mask (B, N), target units and mask (B, T).
+
+    Args:
+        written: how a unit is written.
+    """
+
+    def tokens(units: Tensor) -> list[str]:
+        return [] if written is None else [written(number) for number in units[0].tolist()]
+
     passes = (
-        Pass(lambda s=source, m=mask, t=target: model(s, m, t), {"encoder": mask, "decoder": target_mask})  # type: ignore[misc]
+        Pass(
+            lambda s=source, m=mask, t=target: model(s, m, t),  # type: ignore[misc]
+            {"encoder": mask, "decoder": target_mask},
+            {"encoder": tokens(source), "decoder": tokens(target)},
+        )
         for source, mask, target, target_mask in batches
     )
     return Inspected(model, {"encoder": model.encoder, "decoder": model.decoder}, passes)
 
 
 def layer_maps(inspected: Inspected) -> list[LayerMap]:
-    """The mean weights and the learned filters of all mixers that have some, in the order in which they act.
+    """Return the mean weights and the learned filters of all mixers, in the order in which they act.
 
-    Memory is that of one batch's weights, and one matrix for each mixer.
+    Mixers that have neither are drawn by their pseudo-attention, which costs a backward pass of a batch of D inputs for
+    each token of each text. Memory is that of one batch's weights, and one matrix for each mixer.
 
     Raises:
-        ConfigError: the model has none; it says which mixers have. A text is longer than the model allows.
+        ConfigError: no mixer mixes tokens. A text is longer than the model allows.
     """
-    found: dict[tuple[str, int, Mixer], dict[str, _Mean]] = {}
+    found: dict[tuple[str, int, Mixer, bool], dict[str, _Mean]] = {}
     longest: dict[str, int] = {}
+    texts, tokens = 0, {}
     with _evaluating(inspected.model):
         for item in inspected.passes:
             for stack, mask in item.masks.items():
                 longest[stack] = max(longest.get(stack, 0), int(mask.any(0).sum()))
-            with _told(inspected.stacks, item.masks, found):
+            texts, tokens = texts + len(mask), item.tokens
+            with _observed(inspected.stacks, item.masks, found):
                 item.run()
         assert longest, "maps are of texts; none was given"
         out = []
-        for (stack, layer, mixer), means in found.items():
+        for (stack, layer, mixer, cross), means in found.items():
             matrices = {name: mean.values() for name, mean in means.items()} | _heads_mean(mixer, longest[stack])
-            out += [LayerMap(stack, layer, name, values) for name, values in matrices.items()]
+            queries, keys = (
+                (tokens.get(of, ()) if texts == 1 else ()) for of in (stack, "encoder" if cross else stack)
+            )
+            for name, values in matrices.items():
+                rows, columns = tuple(queries[: values.shape[0]]), tuple(keys[: values.shape[1]])
+                out.append(LayerMap(stack, layer, name, values, rows, columns))
     return _numbered(out, inspected)
 
 
@@ -117,11 +163,11 @@ def learned_filters(inspected: Inspected) -> list[LayerMap]:
             for stack, layer, mixer, _ in _mixers(inspected.stacks)
             for name, values in _heads_mean(mixer, None).items()
         ]
-    return _numbered(out, inspected, learned=True)
+    return _numbered(out, inspected)
 
 
 def mixers_with(method: str) -> list[str]:
-    """The types of mixers that have `weights`, or `filters`, of their own in some configuration."""
+    """Return the types of mixers that have `mixing_weights`, or `filters`, of their own in some configuration."""
     with torch.device("meta"):
         built = {name: mixer_config({"type": name}).build(64, 8) for name in mixer_types()}
     return [name for name, mixer in built.items() if getattr(type(mixer), method) is not getattr(Mixer, method)]
@@ -160,25 +206,28 @@ def _mixers(stacks: Mapping[str, Encoder]) -> Iterator[tuple[str, int, Mixer, bo
 
 
 @contextmanager
-def _told(
+def _observed(
     stacks: Mapping[str, Encoder],
     masks: Mapping[str, Tensor],
-    found: dict[tuple[str, int, Mixer], dict[str, _Mean]],
+    found: dict[tuple[str, int, Mixer, bool], dict[str, _Mean]],
 ) -> Iterator[None]:
-    """While mixers work, what they are given is told to their `weights`, too."""
+    """While mixers work, take the matrices that they make of what they are given."""
 
     def hook(stack: str, layer: int, cross: bool) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        def tell(module: nn.Module, given: tuple[Any, ...]) -> None:
+        def observe(module: nn.Module, given: tuple[Any, ...]) -> None:
             mixer = cast(Mixer, module)
-            means = found.setdefault((stack, layer, mixer), {})
+            means = found.setdefault((stack, layer, mixer, cross), {})
             queries = keys = masks[stack]
             if cross:  # (x, mask, context, its mask)
                 keys = given[3]
             real = queries[:, :, None] & keys[:, None]
-            for name, weights in mixer.weights(*given).items():
-                means.setdefault(f"cross {name}" if cross else name, _Mean()).add(weights.mean(1), real)
+            matrices = {name: weights.mean(1) for name, weights in mixer.weights(*given).items()}
+            if not matrices and not isinstance(mixer, Identity) and not mixer.filters(1):
+                matrices = {PSEUDO_ATTENTION: _pseudo_attentions(mixer, given[0], given[2] if cross else None, real)}
+            for name, values in matrices.items():
+                means.setdefault(f"cross {name}" if cross else name, _Mean()).add(values, real)
 
-        return tell
+        return observe
 
     handles = [
         mixer.register_forward_pre_hook(hook(stack, layer, cross)) for stack, layer, mixer, cross in _mixers(stacks)
@@ -190,19 +239,41 @@ def _told(
             handle.remove()
 
 
+def _pseudo_attentions(mixer: Mixer, x: Tensor, context: Tensor | None, real: Tensor) -> Tensor:
+    """The pseudo-attention (B, N, M) of each text alone, zero in padding; `forward` has no hooks."""
+    out = x.new_zeros(real.shape)
+    for text, (matrix, pairs) in enumerate(zip(out, real, strict=True)):
+        rows, columns = int(pairs.any(1).sum()), int(pairs.any(0).sum())
+        with torch.inference_mode(False):  # what is made in it has no part in gradients
+            tokens = x[text : text + 1, :rows].clone()
+        if context is None:
+            matrix[:rows, :columns] = pseudo_attention(mixer.forward, tokens)
+        else:
+
+            def crossed(source: Tensor, tokens: Tensor = tokens) -> Tensor:
+                return mixer.forward(tokens.expand(len(source), -1, -1), None, source)
+
+            matrix[:rows, :columns] = pseudo_attention(crossed, context[text : text + 1, :columns])
+    return out
+
+
 def _heads_mean(mixer: Mixer, length: int | None) -> dict[str, npt.NDArray[np.float64]]:
     return {name: matrix.mean(0).double().cpu().numpy() for name, matrix in mixer.filters(length).items()}
 
 
-def _numbered(maps: list[LayerMap], inspected: Inspected, *, learned: bool = False) -> list[LayerMap]:
+def _numbered(maps: list[LayerMap], inspected: Inspected) -> list[LayerMap]:
     """Names that come again in a layer get a number; no map at all is refused."""
+    if all(isinstance(mixer, Identity) for _, _, mixer, _ in _mixers(inspected.stacks)):
+        raise ConfigError(
+            "the model has no token mixing: its layers work on each token alone, so there is nothing to draw; "
+            f"models that mix tokens: {', '.join(MIXING_MODELS)} and others (`mixling models` lists all)"
+        )
     if not maps:
         # A mixer's type is the name of its file.
         used = sorted({type(mixer).__module__.rpartition(".")[2] for _, _, mixer, _ in _mixers(inspected.stacks)})
-        having = sorted(set(mixers_with("filters")) | (set() if learned else set(mixers_with("weights"))))
         raise ConfigError(
-            f"the model has no {'learned ' if learned else ''}matrix between tokens: it mixes by "
-            f"{', '.join(used) or 'nothing'}; mixers that have one: {', '.join(having)}"
+            f"the model has no learned matrix between tokens: it mixes by {', '.join(used)}; mixers that have one: "
+            f"{', '.join(mixers_with('filters'))}; --maps draws the others"
         )
     seen: dict[tuple[str, int, str], int] = {}
     out = []
@@ -210,7 +281,7 @@ def _numbered(maps: list[LayerMap], inspected: Inspected, *, learned: bool = Fal
         key = (item.stack, item.layer, item.name)
         seen[key] = seen.get(key, 0) + 1
         name = item.name if seen[key] == 1 else f"{item.name} {seen[key]}"
-        out.append(LayerMap(item.stack, item.layer, name, item.values))
+        out.append(replace(item, name=name))
     return out
 
 

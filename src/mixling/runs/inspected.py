@@ -17,6 +17,7 @@ from mixling.runs.folder import load_model
 from mixling.runs.generator import TextGenerator
 from mixling.runs.pretrained import load_pretraining
 from mixling.text.encoder import Text, TextEncoder
+from mixling.text.table import SPECIAL
 
 _BATCH = 8  # texts; each layer's weights of all of them are held at a time
 
@@ -33,12 +34,12 @@ def load_inspected(folder: str | Path, texts: Sequence[Text] = ()) -> Inspected:
 
 def _trained(folder: Path, texts: Sequence[Text]) -> Inspected:
     model, encoder, _, _ = load_model(folder)
-    return of_model(model, _batches(encoder, texts))
+    return of_model(model, _batches(encoder, texts), tokens=_tokens(encoder, texts[:1]))
 
 
 def _pretrained(folder: Path, texts: Sequence[Text]) -> Inspected:
     model, encoder = load_pretraining(folder)
-    return of_model(model, _batches(encoder, texts))
+    return of_model(model, _batches(encoder, texts), tokens=_tokens(encoder, texts[:1]))
 
 
 def _writing(folder: Path, texts: Sequence[Text]) -> Inspected:
@@ -59,7 +60,7 @@ def _writing(folder: Path, texts: Sequence[Text]) -> Inspected:
             )
             yield source, mask, target, target_mask
 
-    return of_encoder_decoder(generator.model, batches())
+    return of_encoder_decoder(generator.model, batches(), written=coder.piece)
 
 
 # A folder's kind, as its config.json says it, decides here and nowhere else.
@@ -82,6 +83,13 @@ def _kind(folder: Path) -> str:
             f"{folder / CONFIG_FILE}: got kind {kind!r}; this version can look into {', '.join(_LOADERS)}"
         )
     return str(kind)
+
+
+def _tokens(encoder: TextEncoder, texts: Sequence[Text]) -> list[str]:
+    """The tokens of texts as the encoder reads them."""
+    rows = [int(row) for item in encoder.encode(texts) for row in item.words]
+    names = ["", *SPECIAL.values(), *encoder.table_words()]
+    return [names[row] for row in rows]
 
 
 def _batches(encoder: TextEncoder, texts: Sequence[Text]) -> Iterator[Batch]:
