@@ -1,15 +1,15 @@
 """The matrices between tokens that the mixers of a model have, layer by layer: what a text made, and what was learned.
 
 Source: Remixer, Figure 2, which draws softmax(H) of each layer beside the layer's mean attention.
-Decided beyond it: a mixer that mixes without a matrix, such as HyperMixing, is drawn by its pseudo-attention, the size
-of the gradient of each output token by each input token (HyperMixer, section 4.7). The mean of a pair of positions is over all heads, and over the texts that have a token at both, so
+Decided beyond it: the mean of a pair of positions is over all heads, and over the texts that have a token at both, so
 that padding has no part in it, and a row's sum need not be one where lengths differ. What no text changes
-(`Mixer.filters`) is that of the longest text.
+(`Mixer.filters`) is that of the longest text. A mixer that mixes without a matrix, such as HyperMixing, is drawn by its
+pseudo-attention: the size of the gradient of each output token by each input token (HyperMixer, section 4.7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
