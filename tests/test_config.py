@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field, ValidationError, model_validator
 
 from mixling.config import Config, merge, parse, read_overrides, read_toml
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, near_miss
 
 
 class Circle(Config):
@@ -80,21 +80,30 @@ def test_a_complete_dictionary_of_json_values_round_trips() -> None:
     ("values", "place", "hint"),
     [
         ({"titel": "a"}, "'titel'", "did you mean 'title'? allowed: extra, layers, shape, title"),
-        ({"layers": [{}, {"widht": 3}]}, "'layers.1.widht'", "did you mean 'width'? allowed: norm, width"),
-        ({"extra": {"nrom": "pre"}}, "'extra.nrom'", "did you mean 'norm'?"),
+        ({"layers": [{}, {"widht": 3}]}, "'layers.1.widht'", "did you mean 'layers.1.width'? allowed: norm, width"),
+        ({"extra": {"nrom": "pre"}}, "'extra.nrom'", "did you mean 'extra.norm'?"),
         # In a union the keys of the member that `type` names are meant, and its tag is no part of the place.
-        ({"shape": {"type": "square", "side": 3}}, "'shape.side'", "did you mean 'side_length'?"),
+        ({"shape": {"type": "square", "side": 3}}, "'shape.side'", "did you mean 'shape.side_length'?"),
         ({"shape": {"type": "circle", "side_length": 3}}, "'shape.side_length'", "allowed: radius, type"),
         # A key that stands deeper, in every member of a union.
-        ({"radius": 3}, "'radius'", "did you mean 'shape.radius'? allowed: extra, layers, shape, title"),
+        ({"radius": 3}, "'radius'", "did you mean 'shape.radius'?"),
         ({"side_lenght": 3}, "'side_lenght'", "did you mean 'shape.side_length'?"),
-        ({"type": "circle"}, "'type'", "did you mean 'shape.type'? allowed"),
+        ({"type": "circle"}, "'type'", "did you mean 'shape.type'?"),
     ],
 )
 def test_an_unknown_key_is_told_with_its_place_and_the_near_miss(values: dict, place: str, hint: str) -> None:
     message = fault(values)
     assert message.startswith(f"picture.toml: unknown key {place}; ")
     assert hint in message
+
+
+def test_of_many_choices_a_very_near_one_stands_alone() -> None:
+    names = [f"mixling-{name}" for name in ("small", "base", "tiny", "mixer", "large", "huge")]
+    assert near_miss("mixling-smal", names) == "did you mean 'mixling-small'? (6 are allowed)"
+    assert near_miss("mixling-smal", names[:5]).endswith(f"allowed: {', '.join(names[:5])}")
+    assert near_miss("ling", names).startswith("did you mean 'mixling-")  # not very near: the others are listed, too
+    assert near_miss("ling", names).endswith(f"allowed: {', '.join(names)}")
+    assert near_miss("zzz", map(str, range(100, 130))).endswith(" and 10 more")
 
 
 def test_no_near_miss_is_invented() -> None:

@@ -133,12 +133,12 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
             *path, key = item["loc"]
             keys, models = _follow(kind, path)
             allowed = sorted(models[0].model_fields) if models else []
-            hint = near_miss(str(key), allowed)
+            hint = near_miss(str(key), allowed, prefix="".join(f"{part}." for part in keys))
             deeper = [place for model in models[:1] for place in _deeper_places(model)]
             close = get_close_matches(str(key), [*allowed, *(place[-1] for place in deeper)], n=1, cutoff=0.8)
             if close and close[0] not in allowed:
                 places = dict.fromkeys(repr(".".join([*keys, *place])) for place in deeper if place[-1] == close[0])
-                hint = f"did you mean {' or '.join(places)}? {near_miss('', allowed)}"
+                hint = f"did you mean {' or '.join(places)}?"
             lines.append(f"unknown key {shown('.'.join([*keys, str(key)]))}; {hint}")
             continue
         dotted = ".".join(_follow(kind, item["loc"])[0])

@@ -86,11 +86,21 @@ def shown(value: object) -> str:
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}... ({len(text):,} characters)"
 
 
-def near_miss(word: str, allowed: Iterable[str]) -> str:
-    """A sentence that names what is allowed, with the nearest spelling first; of many choices only the nearest ones."""
+_FEW = 5  # choices that are listed beside any near miss
+_NEAR, _VERY_NEAR = 0.5, 0.75  # likeness of a spelling that is suggested, and of one that is most likely meant
+
+
+def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "") -> str:
+    """Return the nearest spelling that is allowed; beside it the choices where they are few, or none is very near.
+
+    Args:
+        prefix: what stands before the choices where one is to be written in full.
+    """
     choices = [str(choice) for choice in allowed]
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=_NEAR)
+    hint = f"did you mean {prefix + close[0]!r}? " if close else ""
+    if len(choices) > _FEW and difflib.get_close_matches(word, choices, n=1, cutoff=_VERY_NEAR):
+        return f"{hint}({len(choices)} are allowed)"
     if len(choices) > _SHOWN:
         shown = difflib.get_close_matches(word, choices, n=_SHOWN, cutoff=0)
         return f"{hint}allowed: {', '.join(shown)} and {len(choices) - len(shown)} more"

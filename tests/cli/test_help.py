@@ -146,7 +146,7 @@ MISTAKES = [
     (["train", "x.csv", "-o", "out", "--time-budget", "5"], ["got '5' without a unit", "5s"]),
     (["train", "x.csv", "-o", "out", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
     (["train", "x.csv", "-o", "out", "--task", "clasification"], ["task", "'classification'"]),
-    (["train", "x.csv", "-o", "out", "--set", "train.epohcs=3"], ["'train.epohcs'", "did you mean 'epochs'"]),
+    (["train", "x.csv", "-o", "out", "--set", "train.epohcs=3"], ["'train.epohcs'", "did you mean 'train.epochs'"]),
     (["train", "-o", "out"], ["error: no input"]),
     (["train", "--resume", "-o", "out"], ["no run to resume"]),
     (["train", "--resume", "--overwrite", "-o", "out"], ["exclude each other"]),

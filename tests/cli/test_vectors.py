@@ -42,9 +42,11 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
     }.items():
         done = call("train", corpus / "rows.csv", "-o", tmp_path / name, *QUICK, *options)
         assert done.code == 0, done.err
-        assert "start: the features explain" in done.err
+        assert "% of the variance of their vectors" in done.err
         outs[name] = done.err
-    assert "word vectors: 90 words of 3,0" in outs["unlabelled"]  # the training rows' own text is read, too
+    assert (
+        "word vectors: of 90 different words, counted in 3,0" in outs["unlabelled"]
+    )  # the training rows' own text is read, too
     saved = json.loads((tmp_path / "start" / "vectors.json").read_text())
     assert saved["config"]["dim"] == 8
 

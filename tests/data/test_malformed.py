@@ -169,7 +169,7 @@ FILE_FAULTS = [
          ("gzip file is cut short",)),
     Case("not gzip", "a.jsonl.gz", REPEATED, ("ends in .gz but is not gzip", "remove .gz")),
     Case("unknown extension", "a.cvs", "text,label\na,1\n",
-         ("unknown extension '.cvs'", "did you mean '.csv'?", ".parquet")),
+         ("unknown extension '.cvs'", "did you mean '.csv'?")),
     Case("no extension", "a", "text,label\na,1\n", ("without an extension", ".jsonl")),
     Case("missing column", "a.csv", "txt,label\na,1\n",
          ("no column 'text'; did you mean 'txt'?", "txt, label", "--text")),

@@ -111,7 +111,7 @@ def test_many_copies_do_not_fill_dev() -> None:
 
 
 def test_too_few_rows_and_bad_fractions() -> None:
-    with pytest.raises(DataError, match=r"train\.csv: 2 rows with 2 different texts are too few .* --dev"):
+    with pytest.raises(DataError, match=r"train\.csv: 2 rows with 2 different texts are too few .*--dev"):
         split_dev(store_of(("a", "x"), ("b", "y")), fraction=0.5, seed=1)
     with pytest.raises(DataError, match="50 rows with 1 different texts are too few"):
         split_dev(store_of(*[("same", "x"), ("same", "y")] * 25), fraction=0.1, seed=1)
@@ -121,6 +121,48 @@ def test_too_few_rows_and_bad_fractions() -> None:
     for fraction in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="a number between 0 and 1"):
             split_dev(store_of(("a", "x")), fraction=fraction, seed=1)
+
+
+def numbered(labels: list[str], path: str = "train.csv") -> ExampleStore:
+    return store_of(*((f"text {i}", label) for i, label in enumerate(labels)), path=path)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [f"{i / 300:.4f}" for i in range(1500)],  # ratings, all of them unique
+        [f"{i % 26 / 5}" for i in range(1500)],  # from 0.0 to 5.0, many times each
+        [f"-{i}e-3" for i in range(100)],
+        [str(i * i) for i in range(100)],
+    ],
+    ids=["unique", "steps", "exponents", "whole"],
+)
+def test_a_numeric_target_is_named_as_such(labels: list[str]) -> None:
+    with pytest.raises(DataError) as caught:
+        split_dev(numbered(labels), fraction=0.1, seed=1)
+    message = str(caught.value)
+    different, rows = len(set(labels)), len(labels)
+    assert message.startswith(f"train.csv: {different:,} different labels in {rows:,} rows, all of them numbers")
+    assert "regression" in message
+
+
+def test_a_numeric_target_is_named_beside_validation_rows_too() -> None:
+    with pytest.raises(DataError, match="regression"):
+        check_labels(numbered([f"{i / 7:.3f}" for i in range(100)]), numbered(["0.5"]))
+
+
+def test_too_many_labels_for_the_rows() -> None:
+    with pytest.raises(DataError, match=r"80 different labels in 100 rows are too many; .* --label"):
+        split_dev(numbered([f"id{i % 80}" for i in range(100)]), fraction=0.1, seed=1)
+    # One row of each is no fault where there are others to measure on.
+    check_labels(numbered([f"id{i}" for i in range(100)]), numbered(["id3"]))
+
+
+@pytest.mark.parametrize("labels", [["0.5", "1.0", "1.5", "2.0"], [str(year) for year in range(1950, 1990)]])
+def test_numbers_may_be_classes(labels: list[str]) -> None:
+    train, dev = split_dev(numbered(labels * 10), fraction=0.1, seed=1)
+    assert train.label_counts().keys() == set(labels)
+    assert len(dev) == len(labels)
 
 
 def test_duplicates_are_dev_rows() -> None:

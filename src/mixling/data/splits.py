@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy.typing as npt
 
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, DataError, near_miss
+
+_MANY_LABELS = 20  # so few are classes, whatever they look like
+_NUMBER = re.compile(r"[-+]?(\d{1,300}\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
 def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[ExampleStore, ExampleStore]:
@@ -24,6 +28,7 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"dev fraction: got {fraction}; a number between 0 and 1 is allowed")
+    _check_classes(store, repeated=True)
     hashes, ids = store.group_hashes(), store.class_ids()
     keys = _shuffled(hashes, seed)  # equal texts get equal keys: a class gives its smallest keys to dev
     classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
@@ -43,8 +48,8 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
         path = store.where(0)[0] if len(store) else None
         what = "contexts" if store.has_questions else "texts"
         got = f"{len(store)} rows with {len(np.unique(hashes))} different {what}"
-        remedy = "give more rows, a larger dev fraction, or a file of your own with --dev"
-        raise DataError(f"{got} are too few to set some aside for dev; {remedy}", path=path)
+        remedy = "give more rows, a larger fraction, or validation rows of your own (--dev FILE)"
+        raise DataError(f"{got} are too few to set some aside for validation; {remedy}", path=path)
     return store.subset(np.flatnonzero(~in_dev)), store.subset(np.flatnonzero(in_dev))
 
 
@@ -97,17 +102,50 @@ def _labels(store: ExampleStore, index: int) -> tuple[str, ...]:
     return (target,) if isinstance(target, str) else target or ()
 
 
+def _check_classes(store: ExampleStore, *, repeated: bool) -> None:
+    """Refuse labels that are no classes.
+
+    Args:
+        repeated: labels must occur several times, since rows to measure on are still to be set aside.
+
+    Raises:
+        DataError: they are numbers with fractions, or there is one for nearly every row.
+    """
+    labels, rows = list(store.label_counts()), len(store)
+    if store.class_ids() is None or len(labels) <= _MANY_LABELS:
+        return
+    unique = repeated and len(labels) > 2 / 3 * rows
+    got = f"{len(labels):,} different labels in {rows:,} rows"
+    # The number of a class has no fraction; whole numbers, such as years, may be classes as long as they repeat.
+    if all(map(_NUMBER.fullmatch, labels)) and (unique or not all(map(_is_whole, labels))):
+        message = (
+            f"{got}, all of them numbers ({', '.join(labels[:3])}): predicting a number is regression, and classes are "
+            "what is learned here; make a few classes of the numbers, such as low, medium and high"
+        )
+    elif unique:
+        message = f"{got} are too many; choose the column of the label with --label, or give more rows of each label"
+    else:
+        return
+    raise DataError(message, path=store.where(0)[0])
+
+
+def _is_whole(number: str) -> bool:
+    return float(number).is_integer()
+
+
 def check_labels(train: ExampleStore, dev: ExampleStore | None) -> None:
     """Refuse what cannot be learnt or measured.
 
     Questions have no labels. For slots, `B-name` makes `I-name` known and the other way round.
 
     Raises:
-        DataError: train has one class only, or no slots but O; dev has a label that train lacks.
+        DataError: train has one class only, or no slots but O; its labels are numbers, or nearly as many as its rows;
+            dev has a label that train lacks.
     """
     if train.has_questions:
         return
     counts = train.label_counts()
+    _check_classes(train, repeated=False)
     if len(counts) < 2 and (train.class_ids() is not None or "O" in counts):
         got = f"only the label {next(iter(counts))!r}" if counts else "no labels"
         message = f"{got} in {len(train)} training rows; at least two different labels are needed"

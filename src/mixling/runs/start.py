@@ -65,7 +65,7 @@ def make_vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], No
         implied = config.distill is not None and start.texts == config.distill.unlabelled
         if start.kind == "text" and not implied:
             raise
-        say(f"start: from random numbers; {error}")  # nobody asked for more than a try
+        say(f"initialisation: random, without word vectors: {error}")  # nobody asked for more than a try
         return None
-    say(f"word vectors: {len(vectors.words):,} words of {vectors.num_tokens:,}")
+    say(f"word vectors: of {len(vectors.words):,} different words, counted in {vectors.num_tokens:,} words of text")
     return vectors

@@ -167,15 +167,21 @@ def fit(
     if config.start.pretrained is not None:
         load_pretrained(model, config.model, config.start.pretrained, resize=config.start.resize)
     counted = "" if asked else f"{len(labels)} labels, "
-    say(f"{counted}{len(vocabulary):,} units, {count_parameters(model):,} parameters")
+    say(f"{counted}{len(vocabulary):,} subword units, {count_parameters(model):,} parameters")
     if vectors is not None:
         started = start_bottleneck(model.frontend, encoder, vectors)
-        say(f"start: the features explain {started.explained:.0%} of the vectors of {started.words:,} words")
+        say(
+            f"initialisation: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
+            "variance of their vectors"
+        )
     if processes.is_main:
         observer = Observers(observer or Observer(), Curves(folder, say))
         remove_leftovers(folder)
         if not resume and config.distill is None:
             begin_run(folder, given)
+    smoothing = config.train.loss.label_smoothing
+    if smoothing and config.distill is None:
+        say(f"losses while training include label smoothing of {smoothing:g}; the log-loss at the end does not")
     trainer = Trainer(
         model, data, config.train,
         folder=folder,

@@ -118,8 +118,8 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
     tokens, words, counts, num_tokens = _read(texts, config)
     if len(words) <= config.dim:
         raise DataError(
-            f"the text has {len(words)} words that stand in it {config.min_count} times or more; over {config.dim} are "
-            f"needed for vectors of that width: give more text"
+            f"{len(words)} different words occur {config.min_count} times or more, and vectors of width {config.dim} "
+            f"need more than {config.dim}; give more text"
         )
     associations = _pmi(_pairs(tokens, len(words), config), config)
     left, sizes, _ = randomized_svd(associations, config.dim, n_iter=4, random_state=0)
