@@ -51,6 +51,15 @@ def test_a_text_gives_json_in_a_pipe_and_words_on_a_terminal(call: Call, model: 
     assert "\x1b" not in done.out
 
 
+def test_an_empty_text_says_so(call: Call, model: Path) -> None:
+    assert json.loads(call("predict", model, "").out)["empty"] is True
+    assert "empty" not in json.loads(call("predict", model, "a film").out)
+    assert "nothing to read" in call("predict", model, " ", terminal=True).out
+    assert "nothing to read" not in call("predict", model, "a film", terminal=True).out
+    lines = call("predict", model, "-", stdin=b"a film\n\n").out.splitlines()
+    assert [json.loads(line).get("empty", False) for line in lines] == [False, True]
+
+
 def test_a_terminal_is_never_steered_by_a_text(call: Call, model: Path) -> None:
     done = call("predict", model, "a \x1b[31mred\x07 film", "--echo", terminal=True)
     assert "red" in done.out
@@ -430,7 +439,7 @@ def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_p
     done = call(*arguments, "--epochs", "3", "--resume")
     assert done.code == 2
     expected = f"with --resume all comes from {folder}; leave out FILES, --text, --label, --epochs"
-    assert done.err == f"error: {expected}\n"
+    assert done.err.splitlines()[-1] == f"error: {expected}"
     done = call("train", "--resume", "-o", folder)
     assert done.code == 0, done.err
     assert "resuming at step" in done.err

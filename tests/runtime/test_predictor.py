@@ -178,6 +178,19 @@ def test_tags_stand_at_the_users_characters(tagger: tuple[Model, bytes]) -> None
     assert any(answer.spans for answer in predictor.predict(rows))
 
 
+def test_a_text_without_words_is_marked(classifier: tuple[Model, bytes], tagger: tuple[Model, bytes]) -> None:
+    texts = ["", " \n\t", "a film", ("", " "), ("", "a"), [], ["film"]]
+    for _, content in (classifier, tagger):
+        predictor = Predictor(content)
+        asked = texts if predictor.labels.kind != "iob" else [text for text in texts if not isinstance(text, tuple)]
+        expected = [all(not part.strip() for part in ([text] if isinstance(text, str) else text)) for text in asked]
+        answers = predictor.predict(asked)
+        assert isinstance(answers, list)
+        assert [answer.empty for answer in answers] == expected
+        assert [predictor.predict_one(text).empty for text in asked] == expected
+        assert [answer.to_dict().get("empty", False) for answer in answers] == expected
+
+
 def test_a_tagger_keeps_words_that_were_given_and_reads_no_pairs(tagger: tuple[Model, bytes]) -> None:
     predictor = Predictor(tagger[1])
     words = ["New York", "is", "x-y"]  # not how the text would be split

@@ -101,6 +101,8 @@ def _for_people(text: Text | None, answer: Prediction | str) -> str:
     what = "question" if isinstance(answer, Prediction) and answer.answer is not None else "text"
     cut = f"  (the {what} is longer than the model reads; its end had no part in this)"
     truncated = not isinstance(answer, str) and answer.truncated
+    if not isinstance(answer, str) and answer.empty:
+        lines.append("  (the text has no words: there was nothing to read)")
     return "\n".join([*lines, cut] if truncated else lines) + "\n"
 
 

@@ -55,8 +55,8 @@ def predict(
     """Predict with a saved model.
 
     Each input row gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
-    tags and spans; or answer, start, end, score and no_answer), CSV has label and probability, or the latter. Lines on
-    standard input are answered as they arrive.
+    tags and spans; or answer, start, end, score and no_answer), CSV has label and probability, or the latter. A text
+    without words has an answer, too, with "empty": true. Lines on standard input are answered as they arrive.
     Torch is not needed.
     """
     with no_collections():

@@ -91,8 +91,8 @@ def train(
 
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """
-    announce(context)
     refuse_file(out)
+    announce(context)
     if is_text_to_text(context.params):
         train_pairs(context)
         return

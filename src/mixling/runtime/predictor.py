@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ class Predictor:
         logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
         if tagging:
             return self._decode_tokens(text, encoded, encoded.of_words(logits))
-        return self.labels.decode_text(logits, encoded.truncated)
+        return _marked(self.labels.decode_text(logits, encoded.truncated), encoded)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
         """Predictions in the order of `texts`, which may be endless: a few thousand of them are held at a time.
@@ -139,7 +140,8 @@ class Predictor:
             if tagging:
                 yield from map(self._decode_tokens, window, encoded, logits)
             else:
-                yield from self.labels.decode_texts(np.stack(logits), [item.truncated for item in encoded])
+                answers = self.labels.decode_texts(np.stack(logits), [item.truncated for item in encoded])
+                yield from map(_marked, answers, encoded)
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Probabilities (number of texts, C) in the order of `labels.names`.
@@ -291,7 +293,12 @@ class Predictor:
         else:
             tokens = text[: len(offsets)]
         # An empty text is read as one special word, which is no token of it.
-        return self.labels.decode_tokens(logits[: len(tokens)], tokens, offsets, encoded.truncated)
+        return _marked(self.labels.decode_tokens(logits[: len(tokens)], tokens, offsets, encoded.truncated), encoded)
+
+
+def _marked(prediction: Prediction, encoded: Encoded) -> Prediction:
+    """The prediction, which says so where there was nothing to read."""
+    return replace(prediction, empty=True) if encoded.is_empty else prediction
 
 
 def _size(text: object, number: int) -> int:

@@ -39,6 +39,11 @@ class Encoded:
     generation: int
     starts: npt.NDArray[np.int32] | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the text, or both of a pair, had no word."""
+        return len(self.words) == 1 and int(self.words[0]) in (EMPTY, SEPARATOR)
+
     def of_words(self, answers: npt.NDArray) -> npt.NDArray:
         """Of answers for tokens (N, ...) those that count for words (W, ...): the ones of their first units."""
         return answers if self.starts is None else answers[self.starts]

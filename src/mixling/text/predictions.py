@@ -45,6 +45,7 @@ class Prediction:
     Attributes:
         truncated: the text was longer than the model reads, so its end had no part in the answer; where questions are
             answered, the question was (contexts are read to their end).
+        empty: the text had no words, so the model read nothing: what it predicts is its habit. False for questions.
         label: the most probable class (single).
         labels: the classes whose probability reaches the threshold, in the order of the label set (multi).
         probabilities: class name to probability (single, multi).
@@ -54,6 +55,7 @@ class Prediction:
     """
 
     truncated: bool
+    empty: bool = False
     label: str | None = None
     labels: tuple[str, ...] | None = None
     probabilities: dict[str, float] | None = None
@@ -63,7 +65,7 @@ class Prediction:
     answer: Answer | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values only, without the fields that are None."""
+        """Return JSON values only, without the fields that are None, and `empty` only where it is true."""
         out: dict[str, Any] = {}
         if self.label is not None:
             out["label"] = self.label
@@ -81,4 +83,6 @@ class Prediction:
             out |= {"answer": answer.text, "start": answer.start, "end": answer.end, "score": answer.score}
             out["no_answer"] = answer.is_none
         out["truncated"] = self.truncated
+        if self.empty:
+            out["empty"] = True
         return out
