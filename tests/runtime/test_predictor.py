@@ -318,3 +318,19 @@ def test_a_file_says_what_it_is(classifier: tuple[Model, bytes]) -> None:
     assert predictor.labels == CLASSES
     assert predictor.metadata.precision == "float32"
     assert predictor.metadata.parameters == sum(p.numel() for p in classifier[0].parameters())
+
+
+def test_what_is_printed_of_a_predictor_and_an_answer(
+    classifier: tuple[Model, bytes], tagger: tuple[Model, bytes]
+) -> None:
+    predictor = Predictor(classifier[1])
+    assert repr(predictor) == (
+        "<Predictor of the model's bytes: some, 3 labels ('music', 'weather', 'table'), "
+        f"{predictor.metadata.parameters:,} parameters, float32>"
+    )
+    answer = predictor.predict_one("play music")
+    assert repr(answer) == (
+        f"Prediction(truncated=False, label={answer.label!r}, probabilities={answer.probabilities!r})"
+    )
+    tags = Predictor(tagger[1]).predict_one("")
+    assert repr(tags) == "Prediction(truncated=False, spans=(), tokens=(), tags=())"

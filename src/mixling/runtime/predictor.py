@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +30,14 @@ BATCH_TOKENS = 4096
 WINDOW_TEXTS = 4096
 WINDOW_QUESTIONS = 64  # questions, whose overlapping windows hold their contexts several times
 ROW_CACHE_BYTES = 64 << 20
+_SHOWN_LABELS = 5  # by `repr`
 
 # An encoder may be shared between predictors, and predictors between threads. Encoding holds the interpreter's own lock
-# almost all the time, so one lock for all of them costs nothing.
-_ENCODING = threading.Lock()
+# almost all the time, so one lock for all of them costs nothing. A fork waits for it, so that the forked process has
+# complete tables and a free lock; a signal handler may fork in the middle of an encoding, hence the reentrant lock.
+_ENCODING = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_ENCODING.acquire, after_in_parent=_ENCODING.release, after_in_child=_ENCODING.release)
 
 
 class Predictor:
@@ -41,7 +47,12 @@ class Predictor:
     texts may be given, a list is always a list of texts: one sentence given as words goes to `predict_one`, or as
     `predict([words])`. A model that answers questions takes pairs (question, context); contexts may be long.
 
-    Safe to be called from several threads. The summed row of each word is kept, as many words as fit 64 MiB (with an
+    Safe to be called from several threads, and in processes forked meanwhile. Pickling and copying keep the content of
+    the model file, `num_threads` and `encoder`, so that predictors which share an encoder share one in the copy too,
+    but not the rows of words: the copy's table is empty. As any pickle, that of a predictor is to be loaded from
+    trusted places only; the model file itself may come from anywhere.
+
+    The summed row of each word is kept, as many words as fit 64 MiB (with an
     encoder of the caller's: as many as that holds), so that a word met again costs no hashing and no projection.
     """
 
@@ -82,6 +93,18 @@ class Predictor:
     def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:
         """A predictor from the content of a `model.onnx`."""
         return cls(content, num_threads=num_threads, encoder=encoder)
+
+    def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
+        engine = self._model.engine
+        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder)
+
+    def __repr__(self) -> str:
+        metadata, names = self.metadata, self.labels.names
+        shown = ", ".join(map(repr, names[:_SHOWN_LABELS])) + (", ..." if len(names) > _SHOWN_LABELS else "")
+        return (
+            f"<{type(self).__name__} of {self._model.name}: {metadata.task}, {len(names)} labels ({shown}), "
+            f"{metadata.parameters:,} parameters, {metadata.precision}>"
+        )
 
     @property
     def metadata(self) -> Metadata:
@@ -299,6 +322,11 @@ class Predictor:
 def _marked(prediction: Prediction, encoded: Encoded) -> Prediction:
     """The prediction, which says so where there was nothing to read."""
     return replace(prediction, empty=True) if encoded.is_empty else prediction
+
+
+def _open_again(kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder) -> Predictor:
+    """What a pickle calls."""
+    return kind(content, num_threads=num_threads, encoder=encoder)
 
 
 def _size(text: object, number: int) -> int:

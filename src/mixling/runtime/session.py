@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 from pydantic import Field
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, ModelFileError
+from mixling.runtime.engine import Engine, Feed, Float32, first_line
 from mixling.runtime.onnx_file import ONNX_FILE, read_metadata
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
@@ -31,7 +31,6 @@ MAX_BYTES = 2**31
 MAX_ROW = 2**16
 
 Precision = Literal["int8", "float32"]
-Float32 = npt.NDArray[np.float32]
 Int32 = npt.NDArray[np.int32]
 
 
@@ -64,37 +63,23 @@ class OpenModel:
     vocabulary: Vocabulary
     row_dim: int
     has_weights: bool
-    _session: onnxruntime.InferenceSession
+    engine: Engine
 
     def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
         """The summed rows (U, R) of words given as bags (U, P)."""
-        only_rows = onnxruntime.RunOptions()
-        only_rows.only_execute_path_to_fetches = True
         cached = np.zeros((1, self.row_dim), np.float32)
-        return self._run("rows", cached, positions, weights, np.ones((1, 1), np.int32), only_rows)
+        return self.engine.run("rows", _feed(cached, positions, weights, np.ones((1, 1), np.int32)), only_path=True)
 
     def logits(self, rows: Float32, index: Int32) -> Float32:
         """Logits (B, C) or (B, N, C); `index` (B, N) is 0 for padding, else 1 + the number of a row of `rows`."""
         positions = np.zeros((0, 1), np.int32)
         weights = np.zeros((0, 1), np.float32) if self.has_weights else None
-        return self._run("logits", rows, positions, weights, index)
+        return self.engine.run("logits", _feed(rows, positions, weights, index))
 
-    def _run(
-        self,
-        output: str,
-        cached: Float32,
-        positions: Int32,
-        weights: Float32 | None,
-        index: Int32,
-        options: onnxruntime.RunOptions | None = None,
-    ) -> Float32:
-        feed = {"cached": cached, "positions": positions, "index": index}
-        if weights is not None:
-            feed["weights"] = weights
-        try:
-            return self._session.run([output], feed, options)[0]
-        except Exception as error:  # the binding's exceptions have no common type but this
-            raise ModelFileError(f"{self.name}: the graph cannot be run: {_first_line(error)}") from None
+
+def _feed(cached: Float32, positions: Int32, weights: Float32 | None, index: Int32) -> Feed:
+    feed: Feed = {"cached": cached, "positions": positions, "index": index}
+    return feed if weights is None else {**feed, "weights": weights}
 
 
 def open_model(path: str | Path | bytes, *, num_threads: int = 1) -> OpenModel:
@@ -144,7 +129,9 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     if labels.kind == "span" and metadata.text.max_len < MIN_LENGTH:
         raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_LENGTH} are needed")
     vocabulary = _vocabulary(entries)
-    session = _session(data, num_threads)
+    engine = Engine(data, name, num_threads=num_threads)
+    session = engine.session
+    assert session is not None
     inputs = {item.name: (item.type, len(item.shape), item.shape) for item in session.get_inputs()}
     has_weights = not isinstance(metadata.text.projection, MinHash)
     _check_signature(inputs, has_weights)
@@ -154,7 +141,7 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     width = inputs["cached"][2][1]
     if not isinstance(width, int) or not 0 < width <= MAX_ROW:
         raise ModelFileError(f"the rows of words have {width} values; allowed: 1 to {MAX_ROW:,}")
-    return OpenModel(name, metadata, labels, vocabulary, width, has_weights, session)
+    return OpenModel(name, metadata, labels, vocabulary, width, has_weights, engine)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
@@ -164,7 +151,7 @@ def _metadata(entries: dict[str, str]) -> Metadata:
     try:
         values = json.loads(entries["mixling"])
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"its metadata is not JSON: {_first_line(error)}") from None
+        raise ModelFileError(f"its metadata is not JSON: {first_line(error)}") from None
     version = values.get("format_version") if isinstance(values, dict) else None
     if type(version) is not int or version < 1:
         raise ModelFileError("its metadata names no format version")
@@ -177,7 +164,7 @@ def _metadata(entries: dict[str, str]) -> Metadata:
         _ = metadata.text.num_rows
         return metadata
     except (ConfigError, RecursionError) as error:
-        raise ModelFileError(_first_line(error)) from None
+        raise ModelFileError(first_line(error)) from None
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:
@@ -187,21 +174,8 @@ def _vocabulary(entries: dict[str, str]) -> Vocabulary:
         raise
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # the latter comes from Rust
-            raise ModelFileError(f"its vocabulary cannot be used: {_first_line(error)}") from None
+            raise ModelFileError(f"its vocabulary cannot be used: {first_line(error)}") from None
         raise
-
-
-def _session(data: bytes, num_threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what goes wrong is raised; standard error is the caller's
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave the cores to others
-    try:
-        # Without fallback, because that prints what went wrong, and tries the same again.
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
-    except Exception as error:  # the binding's exceptions have no common type but this
-        raise ModelFileError(f"ONNX Runtime cannot read it: {_first_line(error)}") from None
 
 
 def _check_signature(inputs: dict[str, tuple[str, int, Any]], has_weights: bool) -> None:
@@ -231,8 +205,3 @@ def _try_out(model: OpenModel) -> None:
             f"{model.name}: the graph answers with logits {logits.shape}; "
             f"expected {expected}, for {len(model.labels)} labels of kind {model.labels.kind!r}"
         )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0][:500] if text else type(error).__name__

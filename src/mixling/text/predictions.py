@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 
@@ -38,7 +38,7 @@ class Answer:
         return self.start is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Prediction:
     """What a user gets for one text; fields that do not belong to the task are None.
 
@@ -63,6 +63,13 @@ class Prediction:
     tokens: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     answer: Answer | None = None
+
+    def __repr__(self) -> str:
+        """Name the fields that have another value than their default."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)}
+        shown = (f"{name}={value!r}" for name, value in values.items() if value is not defaults[name])
+        return f"Prediction({', '.join(shown)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values only, without the fields that are None, and `empty` only where it is true."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,8 @@ class WordTable:
 
     The row numbers are the only state: `generation` changes when the table was emptied because it held `max_table`
     words, and row numbers of an older generation mean nothing then. It happens only between calls. With `keep` the
-    table is never emptied: once it is full, words that it does not hold are read as `EMPTY`.
+    table is never emptied: once it is full, words that it does not hold are read as `EMPTY`. A copy, or what a pickle
+    gives, begins with an empty table, unless `keep`.
     """
 
     def __init__(
@@ -40,6 +42,19 @@ class WordTable:
         self.generation = 0
         self._max_table, self._keep = max_table, keep
         self._start_table()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All of a table that is kept, else what an empty one of the next generation needs."""
+        if self._keep:
+            return self.__dict__
+        names = ("config", "vocabulary", "generation", "_max_table", "_keep")
+        return {name: self.__dict__[name] for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if not self._keep:
+            self.generation += 1
+            self._start_table()
 
     @property
     def digest(self) -> str:

@@ -1,0 +1,98 @@
+"""The ONNX Runtime session of a saved model, also in a forked process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+
+# Versions from 1.29 on send usage data to Microsoft unless this is set before the import; the thread that does so also
+# keeps every forked process from ending.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from mixling.errors import ModelFileError
+
+Float32 = npt.NDArray[np.float32]
+Feed = dict[str, npt.NDArray]
+
+
+class Engine:
+    """Runs the graph of a model file that was checked before.
+
+    A session must not be used in a forked process: the threads of its pool do not exist there, and a thread that ran
+    it at that moment holds its locks for ever. A forked process makes one of its own at the first run.
+
+    Args:
+        data: the file's content, kept for forked processes and for pickling.
+        name: the file's path, for messages.
+        num_threads: threads of one run.
+
+    Raises:
+        ModelFileError: ONNX Runtime cannot read the graph.
+    """
+
+    def __init__(self, data: bytes, name: str, *, num_threads: int) -> None:
+        self.data, self.name, self.num_threads = data, name, num_threads
+        self.session: onnxruntime.InferenceSession | None = self._open()
+        _ENGINES.add(self)
+
+    def run(self, output: str, feed: Feed, *, only_path: bool = False) -> Float32:
+        """Compute one output of the graph.
+
+        Args:
+            output: its name.
+            feed: the inputs by name.
+            only_path: compute nothing but what the output depends on.
+
+        Raises:
+            ModelFileError: the graph cannot be run on these inputs.
+        """
+        options = onnxruntime.RunOptions() if only_path else None
+        if options is not None:
+            options.only_execute_path_to_fetches = True
+        try:
+            session = self.session
+            if session is None:
+                session = self.session = self._open()
+            return session.run([output], feed, options)[0]
+        except Exception as error:  # the binding's exceptions have no common type but this
+            raise ModelFileError(f"{self.name}: the graph cannot be run: {first_line(error)}") from None
+
+    def _open(self) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.num_threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # what goes wrong is raised; standard error is the caller's
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave cores to others
+        try:
+            # Without fallback, because that prints what went wrong, and tries the same again.
+            return onnxruntime.InferenceSession(
+                self.data, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
+        except Exception as error:  # the binding's exceptions have no common type but this
+            raise ModelFileError(f"ONNX Runtime cannot read it: {first_line(error)}") from None
+
+
+_ENGINES: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _drop_sessions() -> None:
+    """Let go of the sessions of the parent process, without ending them: that would wait for its threads."""
+    for engine in list(_ENGINES):
+        if engine.session is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine.session))
+            engine.session = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_sessions)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type's name where it has none."""
+    text = str(error).strip()
+    return text.splitlines()[0][:500] if text else type(error).__name__
