@@ -18,6 +18,8 @@ from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.predict import predict_logits
 
+from .followed import assert_followed
+
 TEXTS: list[Text] = ["play some music by the beatles", "what is the weather in paris today?", "book", "", "naïve größe"]
 PAIRS: list[Text] = [("play music", "what is played"), ("a table", ""), ("the weather in paris tomorrow " * 3, "x")]
 UNITS = ("[UNK]", "[SEP]", "play", "##s", "music", "the", "weather", "in", "par", "##is", "w", "##hat", "na", "##ïve")
@@ -83,6 +85,7 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     encoder = TextEncoder(text, VOCABULARY)
     content = export_onnx(model, text=text, task="x", labels=LABELS[output], vocabulary=VOCABULARY, precision="float32")
     predictor = Predictor.from_bytes(content)
+    assert_followed(content, texts=3, tokens=5)
     texts = TEXTS if output == "tokens" else TEXTS + PAIRS
     store = ExampleStore.from_examples(Example(item, None, "x", 1) for item in texts)
     expected = predict_logits(model, TextSet(store, encoder))
@@ -96,3 +99,36 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
         assert [len(row) for row in expected] == [6, 8, 1, 1, 2]
         answer = predictor.predict("naïve größe")
         assert answer.tokens == ("naïve", "größe")  # type: ignore[union-attr]
+
+
+def test_the_graph_of_every_part_is_followed() -> None:
+    """What no preset has: other mixers, norms, feed-forwards, pools and front ends, in one model."""
+    mixers = [
+        {"type": "pooling", "pooling": "max"},
+        {"type": "remixing", "alpha": "gated"},
+        {"type": "synthesizer", "num_heads": 2, "positions": {"num_buckets": 8, "max_distance": 6}},
+        {"type": "attention", "num_heads": 2, "positions": {"num_buckets": 8, "max_distance": 6, "start": "alibi"}},
+        {"type": "linear_attention", "num_heads": 2},
+        {"type": "hypermixing", "hidden_dim": 4, "positions": "learned", "num_heads": 2},
+        {"type": "spatial_gating", "ffn_dim": 8, "tiny_attention_dim": 3},
+        {"type": "recurrent", "cell": "qrnn", "hidden_dim": 3},
+        {"type": "fourier"},
+    ]
+    layer = {"mixers": mixers, "feed_forward": {"type": "gated", "ffn_dim": 8}, "norm_type": "rms"}
+    changes = {
+        "dim": 8,
+        "layers": [layer, {**layer, "norm": "post", "norm_type": "layer"}],
+        "num_layers": None,
+        "text": {"max_len": 12, "projection": {"type": "tsp", "num_features": 32}, "segments": True},
+        "frontend": {"window": 1, "window_form": "factorised", "positions": "sinusoidal", "norm": True},
+        "head": {"pooling": "all"},
+        "final_norm": True,
+    }
+    config = model_config("pnlp-mixer-x-small", changes)
+    model = build_model(config, num_outputs=3, output="text", seed=1)
+    content = export_onnx(
+        model, text=config.text, task="x", labels=LABELS["text"], vocabulary=VOCABULARY, precision="int8"
+    )
+    for texts, tokens in ((1, 1), (3, 5), (2, 12)):
+        assert_followed(content, texts=texts, tokens=tokens)
+    assert Predictor.from_bytes(content).predict(TEXTS)

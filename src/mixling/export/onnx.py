@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from mixling.errors import UserError
 from mixling.export.quantize import quantize, quantize_graph
 from mixling.models.model import Model, count_parameters
-from mixling.runtime.onnx_file import seal
+from mixling.runtime.onnx_file import OPSET, seal
 from mixling.runtime.session import FORMAT_VERSION, Metadata
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
@@ -33,7 +33,6 @@ from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig
 from mixling.version import __version__
 
-OPSET = 20  # the first with Gelu; LayerNormalization came with 17
 IR_VERSION = 10
 
 

@@ -19,6 +19,8 @@ from mixling.errors import ModelFileError
 Float32 = npt.NDArray[np.float32]
 Feed = dict[str, npt.NDArray]
 
+_MAX_PLANNED = 500  # nodes
+
 
 class Engine:
     """Runs the graph of a model file that was checked before.
@@ -29,14 +31,15 @@ class Engine:
     Args:
         data: the file's content, kept for forked processes and for pickling.
         name: the file's path, for messages.
+        num_nodes: of the graph.
         num_threads: threads of one run.
 
     Raises:
         ModelFileError: ONNX Runtime cannot read the graph.
     """
 
-    def __init__(self, data: bytes, name: str, *, num_threads: int) -> None:
-        self.data, self.name, self.num_threads = data, name, num_threads
+    def __init__(self, data: bytes, name: str, *, num_nodes: int, num_threads: int) -> None:
+        self.data, self.name, self.num_nodes, self.num_threads = data, name, num_nodes, num_threads
         self.session: onnxruntime.InferenceSession | None = self._open()
         _ENGINES.add(self)
 
@@ -66,6 +69,8 @@ class Engine:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.num_threads
         options.inter_op_num_threads = 1
+        # Planning which results may share memory takes time that is quadratic in the nodes: 9 s for 5,000 in a row.
+        options.enable_mem_reuse = self.num_nodes <= _MAX_PLANNED
         options.log_severity_level = 4  # what goes wrong is raised; standard error is the caller's
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave cores to others
         try:

@@ -2,14 +2,22 @@
 
 A model file ends in a seal: a metadata entry with the SHA-256 of all bytes before it. It is part of the ONNX format (a
 repeated field may stand last), so every ONNX tool reads the file; and damage is found before a parser stumbles over it.
-The seal does not stop an author of ill will, so the file is walked as well, and whatever could run for ever or read
-another file is refused: graphs inside graphs (loops), functions, operators beyond the ONNX standard, external data.
+The seal does not stop an author of ill will, so the file is read here as well, and whatever could run for ever or read
+another file is refused: graphs inside graphs (loops), functions, operators beyond the ONNX standard, external data. So
+is every field that a model file has no use for, because native code may take it for something. What is left is given
+as a `Graph`, of which `graph_limits` finds out what it would compute.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mixling.runtime.graph import TYPES, Graph, Node, Weights
 
 ONNX_FILE = "model.onnx"  # in a folder
 
@@ -19,7 +27,11 @@ _SEAL = bytes([14 << 3 | 2, 82, 1 << 3 | 2, len(_KEY)]) + _KEY + bytes([2 << 3 |
 _SEAL_LENGTH = len(_SEAL) + 64
 
 # A file of two-byte fields would be walked for minutes; our models have a few thousand fields.
-_MAX_FIELDS = 1_000_000
+_MAX_FIELDS = 500_000
+
+OPSET = 20  # the first with Gelu; LayerNormalization came with 17
+MAX_NODES = 10_000
+MAX_RANK = 8
 
 Span = tuple[int, int]
 
@@ -30,7 +42,12 @@ def seal(content: bytes) -> bytes:
 
 
 def read_metadata(data: bytes) -> dict[str, str]:
-    """The metadata of a sealed and harmless ONNX file.
+    """The metadata of a sealed ONNX file; raises as `read_file`."""
+    return read_file(data)[0]
+
+
+def read_file(data: bytes) -> tuple[dict[str, str], Graph]:
+    """The metadata and the graph of a sealed ONNX file.
 
     Raises:
         ValueError: the file is none; the text says what it is instead.
@@ -39,13 +56,13 @@ def read_metadata(data: bytes) -> dict[str, str]:
     if sealed and hashlib.sha256(data[:-_SEAL_LENGTH]).hexdigest().encode() != data[len(_SEAL) - _SEAL_LENGTH :]:
         raise ValueError("is damaged or was changed: its checksum is not that of its content")
     try:
-        metadata = _Walk(data).model()
+        metadata, graph = _Walk(data).model()
     except _Malformed:
         raise ValueError("is not a complete ONNX file: it is damaged, cut short or of another format") from None
     if not sealed:
         ours = "is damaged or was changed: it does not end in its checksum"
         raise ValueError(ours if "mixling" in metadata else "is an ONNX file but not a mixling model")
-    return metadata
+    return metadata, graph
 
 
 class _Malformed(Exception):
@@ -60,52 +77,179 @@ class _Walk:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+        self.view = memoryview(data)
         self.left = _MAX_FIELDS
 
-    def model(self) -> dict[str, str]:
+    def model(self) -> tuple[dict[str, str], Graph]:
         metadata: dict[str, str] = {}
+        graph: Graph | None = None
+        versions: list[int | Span | None] = []
         seen = set()
         for number, value in self.fields((0, len(self.data))):
             seen.add(number)
             if number == 7:
-                self.graph(_span(value))
+                if graph is not None:
+                    raise ValueError("holds two graphs, which a mixling model never does")
+                graph = self.graph(_span(value))
             elif number == 8:
-                self.domain(dict(self.fields(_span(value))).get(1))
+                operators = self.single(_span(value))
+                self.domain(operators.get(1))
+                versions.append(operators.get(2))
             elif number == 14:
                 entry = dict(self.fields(_span(value)))
                 metadata[self.text(entry.get(1))] = self.text(entry.get(2))
             elif number in (20, 25):
                 raise ValueError("holds functions or training steps, which a mixling model never does")
-        if not {1, 7} <= seen:  # ir_version, graph
+        if 1 not in seen or graph is None:  # ir_version, graph
             raise _Malformed
-        return metadata
+        if "mixling" in metadata and versions != [OPSET]:
+            raise ValueError(f"is of ONNX operators {versions}; a model file of this format is of {OPSET}")
+        return metadata, graph
 
-    def graph(self, span: Span) -> None:
+    def graph(self, span: Span) -> Graph:
+        graph = Graph()
         for number, value in self.fields(span):
             if number == 1:
-                self.node(_span(value))
+                graph.nodes.append(self.node(_span(value)))
+                if len(graph.nodes) > MAX_NODES:
+                    raise ValueError(f"has more than {MAX_NODES:,} nodes, which a mixling model never has")
             elif number == 5:
-                self.tensor(_span(value))
+                name, weights = self.tensor(_span(value))
+                if name in graph.weights:
+                    raise ValueError(f"has the weights {name[:80]!r} twice")
+                graph.weights[name] = weights
+            elif number in (11, 12):
+                name, described = self.described(_span(value))
+                (graph.inputs if number == 11 else graph.outputs)[name] = described
             elif number == 15:
                 raise ValueError("holds sparse weights, which a mixling model never does")
+            elif number not in (2, 10, 16):  # name, notes
+                raise ValueError(f"its graph has the field {number}, which that of a mixling model never has")
+        return graph
 
-    def node(self, span: Span) -> None:
+    def node(self, span: Span) -> Node:
+        inputs: list[str] = []
+        outputs: list[str] = []
+        attributes: dict[str, Any] = {}
+        operator = ""
         for number, value in self.fields(span):
-            if number == 7:
-                self.domain(value)
+            if number == 1:
+                inputs.append(self.text(value))
+            elif number == 2:
+                outputs.append(self.text(value))
+            elif number == 4:
+                operator = self.text(value)
             elif number == 5:
-                for kind, item in self.fields(_span(value)):
-                    if kind in (5, 10):
-                        self.tensor(_span(item))
-                    elif kind in (6, 11, 22, 23):
-                        raise ValueError(
-                            "holds a graph within a node (a loop or branch), which a mixling model never does"
-                        )
+                name, content = self.attribute(_span(value))
+                if name in attributes:
+                    raise _Malformed
+                attributes[name] = content
+            elif number == 7:
+                self.domain(value)
+            elif number not in (3, 6, 9):  # name, notes
+                raise ValueError(f"a node has the field {number}, which that of a mixling model never has")
+        return Node(operator, tuple(inputs), tuple(outputs), attributes)
 
-    def tensor(self, span: Span) -> None:
+    def attribute(self, span: Span) -> tuple[str, Any]:
+        """The name and the value: an integer, float, string, tensor, or several integers or floats."""
+        name, kind = "", 0
+        values: dict[int, list[int | Span]] = {}
         for number, value in self.fields(span):
-            if number == 13 or (number == 14 and value != 0):
+            if number == 1:
+                name = self.text(value)
+            elif number == 20:
+                kind = _number(value)
+            elif number in (6, 11, 22, 23):
+                raise ValueError("holds a graph within a node (a loop or branch), which a mixling model never does")
+            elif number in (2, 3, 4, 5, 7, 8):
+                values.setdefault(number, []).append(value)
+            elif number != 13:  # notes
+                raise ValueError(f"an attribute has the field {number}, which that of a mixling model never has")
+        of_kind = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8}.get(kind)
+        if of_kind is None or not values.keys() <= {of_kind}:
+            raise ValueError(f"the attribute {name[:80]!r} is of type {kind} or of two types")
+        found = values.get(of_kind, [])
+        if kind == 7:
+            return name, tuple(item for value in found for item in self.integers(value))
+        if kind == 6:
+            return name, tuple(item for value in found for item in np.frombuffer(self.bytes(value), "<f4").tolist())
+        if len(found) != 1:
+            raise _Malformed
+        match kind:
+            case 1:
+                return name, float(np.frombuffer(self.bytes(found[0]), "<f4")[0])
+            case 2:
+                return name, _signed(_number(found[0]))
+            case 3:
+                return name, self.text(found[0])
+            case _:
+                return name, self.tensor(_span(found[0]))[1]
+
+    def tensor(self, span: Span) -> tuple[str, Weights]:
+        name, kind = "", 0
+        shape: list[int] = []
+        raw: list[Span] = []
+        for number, value in self.fields(span):
+            if number == 1:
+                shape += self.integers(value)
+            elif number == 2:
+                kind = _number(value)
+            elif number == 8:
+                name = self.text(value)
+            elif number == 9:
+                raw.append(_span(value))
+            elif number == 13 or (number == 14 and value != 0):
                 raise ValueError("keeps weights in another file; a mixling model is one file")
+            elif number not in (12, 14, 16):  # notes
+                raise ValueError(f"the weights {name[:80]!r} are not stored as plain bytes")
+        if kind not in TYPES:
+            raise ValueError(f"the weights {name[:80]!r} are of type {kind}, which a mixling model never has")
+        if len(shape) > MAX_RANK or any(size < 0 for size in shape):
+            raise ValueError(f"the weights {name[:80]!r} have the shape {shape[:10]}")
+        start, end = raw[0] if raw else (0, 0)
+        needed = math.prod(shape) * np.dtype(TYPES[kind]).itemsize
+        if len(raw) > 1 or end - start != needed:
+            raise ValueError(f"the weights {name[:80]!r} have {end - start:,} bytes; their shape needs {needed:,}")
+        return name, Weights(tuple(shape), kind, self.view[start:end])
+
+    def described(self, span: Span) -> tuple[str, tuple[int, tuple[int | None, ...]]]:
+        """The name, type and dimensions of an input or output."""
+        entry = self.single(span)
+        tensor = self.single(_span(self.single(_span(entry.get(2, 0))).get(1, 0)))
+        sizes = []
+        for number, value in self.fields(_span(tensor.get(2, 0))):
+            if number != 1:
+                raise _Malformed
+            size = self.single(_span(value)).get(1)
+            sizes.append(None if size is None else _signed(_number(size)))
+        return self.text(entry.get(1)), (_number(tensor.get(1, 0)), tuple(sizes))
+
+    def single(self, span: Span) -> dict[int, int | Span]:
+        """The fields of a message that has each once."""
+        found: dict[int, int | Span] = {}
+        for number, value in self.fields(span):
+            if number in found:
+                raise _Malformed
+            found[number] = value
+        return found
+
+    def integers(self, value: int | Span) -> list[int]:
+        """The integers of a repeated field, one of them or several packed."""
+        if isinstance(value, int):
+            return [_signed(value)]
+        position, end = value
+        found = []
+        while position < end:
+            item, position = self.varint(position, end)
+            found.append(_signed(item))
+        return found
+
+    def bytes(self, value: int | Span) -> bytes:
+        """The bytes of floats."""
+        start, end = _span(value)
+        if (end - start) % 4:
+            raise _Malformed
+        return self.data[start:end]
 
     def domain(self, value: int | Span | None) -> None:
         name = self.text(value)
@@ -162,3 +306,15 @@ def _span(value: int | Span) -> Span:
     if isinstance(value, int):
         raise _Malformed
     return value
+
+
+def _number(value: int | Span) -> int:
+    if not isinstance(value, int):
+        raise _Malformed
+    return value
+
+
+def _signed(value: int) -> int:
+    """A 64-bit integer as it is meant."""
+    value &= 2**64 - 1
+    return value - 2**64 if value >= 2**63 else value

@@ -30,6 +30,7 @@ BATCH_TOKENS = 4096
 WINDOW_TEXTS = 4096
 WINDOW_QUESTIONS = 64  # questions, whose overlapping windows hold their contexts several times
 ROW_CACHE_BYTES = 64 << 20
+_GATHERED = 1 << 22  # numbers of the bags whose rows are summed at a time
 _SHOWN_LABELS = 5  # by `repr`
 
 # An encoder may be shared between predictors, and predictors between threads. Encoding holds the interpreter's own lock
@@ -300,8 +301,9 @@ class Predictor:
             rows = np.empty((max(size, len(self._rows) * 3 // 2, 1024), self._rows.shape[1]), np.float32)
             rows[: self._num_rows] = self._rows[: self._num_rows]
             self._rows = rows
-        for first in range(self._num_rows, size, 1024):  # bounds the gathered bags
-            part = slice(first, min(first + 1024, size))
+        together = min(max(_GATHERED // max(self.encoder.bag_size * self._rows.shape[1], 1), 1), 1024)
+        for first in range(self._num_rows, size, together):
+            part = slice(first, min(first + together, size))
             bags = self.encoder.bags(np.arange(part.start, part.stop))
             self._rows[part] = self._model.rows(bags.positions, bags.weights)
         self._num_rows = size

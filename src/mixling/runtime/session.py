@@ -1,13 +1,14 @@
 """Opening a saved model: every file that is not a sound one ends in `ModelFileError`, whatever its bytes are.
 
-The file is untrusted: it is checked before ONNX Runtime reads it (`onnx_file`), its metadata is validated, and it must
-answer one small batch before it is used. What cannot be ruled out is a file made on purpose that asks for much memory
-or work, as any ONNX graph can: set limits of the operating system where strangers' models are loaded.
+The file is untrusted: its graph is read (`onnx_file`) and what it would compute is bounded (`graph_limits`) before ONNX
+Runtime sees it, and again for every new size of its inputs; its metadata is validated; and it must answer one small
+batch before it is used. docs/security.md has what is promised.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,9 @@ from pydantic import Field
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.engine import Engine, Feed, Float32, first_line
-from mixling.runtime.onnx_file import ONNX_FILE, read_metadata
+from mixling.runtime.graph import FLOAT, INT32, Graph
+from mixling.runtime.graph_limits import GraphLimits
+from mixling.runtime.onnx_file import ONNX_FILE, read_file
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
@@ -29,6 +32,7 @@ from mixling.text.windows import MIN_LENGTH, ReadingConfig
 FORMAT_VERSION = 1
 MAX_BYTES = 2**31
 MAX_ROW = 2**16
+TRIED_BAGS = 1, 2  # words and positions that a model is tried with when it is opened
 
 Precision = Literal["int8", "float32"]
 Int32 = npt.NDArray[np.int32]
@@ -64,17 +68,30 @@ class OpenModel:
     row_dim: int
     has_weights: bool
     engine: Engine
+    limits: GraphLimits
 
     def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
-        """The summed rows (U, R) of words given as bags (U, P)."""
+        """The summed rows (U, R) of words given as bags (U, P); raises ModelFileError as `logits`."""
+        self._check(self.limits.check_rows, positions)
         cached = np.zeros((1, self.row_dim), np.float32)
         return self.engine.run("rows", _feed(cached, positions, weights, np.ones((1, 1), np.int32)), only_path=True)
 
     def logits(self, rows: Float32, index: Int32) -> Float32:
-        """Logits (B, C) or (B, N, C); `index` (B, N) is 0 for padding, else 1 + the number of a row of `rows`."""
+        """Logits (B, C) or (B, N, C); `index` (B, N) is 0 for padding, else 1 + the number of a row of `rows`.
+
+        Raises:
+            ModelFileError: the graph cannot be run, or asks for more memory or work than a model may.
+        """
+        self._check(self.limits.check_logits, index)
         positions = np.zeros((0, 1), np.int32)
         weights = np.zeros((0, 1), np.float32) if self.has_weights else None
         return self.engine.run("logits", _feed(rows, positions, weights, index))
+
+    def _check(self, check: Callable[[int, int], None], feed: Int32) -> None:
+        try:
+            check(*feed.shape)
+        except ValueError as error:
+            raise ModelFileError(f"{self.name}: the graph cannot be run: {error}") from None
 
 
 def _feed(cached: Float32, positions: Int32, weights: Float32 | None, index: Int32) -> Feed:
@@ -121,7 +138,7 @@ def _read(path: Path) -> tuple[bytes, str]:
 
 
 def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
-    entries = read_metadata(data)
+    entries, graph = read_file(data)
     metadata = _metadata(entries)
     labels = LabelSet.from_dict(metadata.labels)
     if (labels.kind == "span") != (metadata.reading is not None):
@@ -129,19 +146,13 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     if labels.kind == "span" and metadata.text.max_len < MIN_LENGTH:
         raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_LENGTH} are needed")
     vocabulary = _vocabulary(entries)
-    engine = Engine(data, name, num_threads=num_threads)
-    session = engine.session
-    assert session is not None
-    inputs = {item.name: (item.type, len(item.shape), item.shape) for item in session.get_inputs()}
     has_weights = not isinstance(metadata.text.projection, MinHash)
-    _check_signature(inputs, has_weights)
-    outputs = {item.name: item.shape for item in session.get_outputs()}
-    if list(outputs) != ["logits", "rows"]:
-        raise ModelFileError(f"the graph's outputs are {list(outputs)}; a model has logits and rows")
-    width = inputs["cached"][2][1]
-    if not isinstance(width, int) or not 0 < width <= MAX_ROW:
-        raise ModelFileError(f"the rows of words have {width} values; allowed: 1 to {MAX_ROW:,}")
-    return OpenModel(name, metadata, labels, vocabulary, width, has_weights, engine)
+    row_dim = _check_signature(graph, has_weights=has_weights)
+    limits = GraphLimits(graph, row_dim)
+    limits.check_rows(*TRIED_BAGS)
+    limits.check_logits(*_tried_texts(metadata))
+    engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads)
+    return OpenModel(name, metadata, labels, vocabulary, row_dim, has_weights, engine, limits)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
@@ -178,13 +189,31 @@ def _vocabulary(entries: dict[str, str]) -> Vocabulary:
         raise
 
 
-def _check_signature(inputs: dict[str, tuple[str, int, Any]], has_weights: bool) -> None:
-    expected = {"cached": ("tensor(float)", 2), "positions": ("tensor(int32)", 2), "index": ("tensor(int32)", 2)}
+def _check_signature(graph: Graph, *, has_weights: bool) -> int:
+    """The values of a word's row, R; refuses a graph whose inputs and outputs are not those of a model."""
+    expected = {"cached": (FLOAT, 2), "positions": (INT32, 2), "index": (INT32, 2)}
     if has_weights:
-        expected["weights"] = ("tensor(float)", 2)
-    found = {name: (kind, rank) for name, (kind, rank, _) in inputs.items()}
+        expected["weights"] = (FLOAT, 2)
+    found = {name: (kind, len(sizes)) for name, (kind, sizes) in graph.inputs.items()}
     if found != expected:
-        raise ModelFileError(f"the graph's inputs are {found}; a model with this projection has {expected}")
+        raise ModelFileError(
+            f"the graph's inputs (type, dimensions) are {str(found)[:200]}; a model with this projection has {expected}"
+        )
+    if list(graph.outputs) != ["logits", "rows"]:
+        raise ModelFileError(f"the graph's outputs are {str(list(graph.outputs))[:200]}; a model has logits and rows")
+    width = graph.inputs["cached"][1][1]
+    if width is None or not 0 < width <= MAX_ROW:
+        raise ModelFileError(f"the rows of words have {width} values; allowed: 1 to {MAX_ROW:,}")
+    for name, (_, sizes) in [*graph.inputs.items(), *graph.outputs.items()]:
+        free = sizes if name in ("positions", "weights", "index") else sizes[:-1]
+        if any(size is not None for size in free):  # ONNX Runtime would compute with it when it opens the file
+            raise ModelFileError(f"the graph takes or gives {name} of the sizes {sizes}; those of a model are free")
+    return width
+
+
+def _tried_texts(metadata: Metadata) -> tuple[int, int]:
+    """The texts that a model is tried with, and their tokens."""
+    return 2, min(2, metadata.text.max_len)
 
 
 def _try_out(model: OpenModel) -> None:
@@ -192,11 +221,11 @@ def _try_out(model: OpenModel) -> None:
     highest = model.metadata.text.num_rows - 1
     if highest >= 2**31:
         raise ModelFileError(f"{model.name}: its projection has {highest + 1:,} features; allowed: up to {2**31:,}")
-    positions = np.full((1, 2), highest, np.int32)
-    rows = model.rows(positions, np.ones((1, 2), np.float32) if model.has_weights else None)
+    positions = np.full(TRIED_BAGS, highest, np.int32)
+    rows = model.rows(positions, np.ones(TRIED_BAGS, np.float32) if model.has_weights else None)
     if rows.shape != (1, model.row_dim) or rows.dtype != np.float32:
         raise ModelFileError(f"{model.name}: the graph answers with rows {rows.shape}; expected {(1, model.row_dim)}")
-    length = min(2, model.metadata.text.max_len)
+    _, length = _tried_texts(model.metadata)
     index = np.array([[1, 1], [1, 0]], np.int32)[:, :length]
     logits = model.logits(rows, index)
     expected = (2, length, len(model.labels)) if model.labels.of_tokens else (2, len(model.labels))

@@ -74,6 +74,11 @@ class WordTable:
             return [[self._spelled[word] for word in words] for words in texts]
         return [[[self._ids[word]] for word in words] for words in texts]
 
+    @property
+    def bag_size(self) -> int:
+        """P, positions of the longest bag so far."""
+        return self._positions.shape[1]
+
     def bags(self, rows: npt.NDArray[np.integer]) -> Bags:
         """The bags of rows of the word table; row 0 is padding and has none."""
         weights = self._weights[rows] if self._weights is not None else None

@@ -1,0 +1,50 @@
+"""The graph of a model file as plain data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# ONNX's numbers of the types that a model file may use, with the names of NumPy's.
+FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9
+TYPES = {FLOAT: "f4", 2: "u1", 3: "i1", INT32: "i4", INT64: "i8", BOOL: "?", 10: "f2", 11: "f8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A constant tensor: its shape, its type (of `TYPES`) and its bytes."""
+
+    shape: tuple[int, ...]
+    kind: int
+    data: memoryview
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def array(self) -> npt.NDArray:
+        return np.frombuffer(self.data, np.dtype(TYPES[self.kind]).newbyteorder("<")).reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operator with the names of its inputs (empty for one that is left out) and outputs."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Graph:
+    """Nodes in their order, weights by name, and the dimensions of inputs and outputs, None where they are free."""
+
+    nodes: list[Node] = field(default_factory=list)
+    weights: dict[str, Weights] = field(default_factory=dict)
+    inputs: dict[str, tuple[int, tuple[int | None, ...]]] = field(default_factory=dict)
+    outputs: dict[str, tuple[int, tuple[int | None, ...]]] = field(default_factory=dict)

@@ -1,0 +1,215 @@
+"""The operators that graphs of models are made of: the shapes of their results, their attributes and their work.
+
+Integers are divided only by what is known to be positive: the least integer divided by -1 ends the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.runtime.graph import BOOL, INT32, INT64, TYPES
+from mixling.runtime.shapes import (
+    MOVING,
+    Attributes,
+    Handler,
+    Inputs,
+    Known,
+    all_known,
+    axis_of,
+    broadcast,
+    tensor,
+    values_of,
+)
+
+_INTEGERS = (2, 3, INT32, INT64)
+
+
+def _same(_: Attributes, inputs: Inputs) -> list[Known]:
+    """One input, or further ones of no concern to the shape, gives a result like itself."""
+    return [Known(broadcast(inputs[0].shape), inputs[0].kind)]
+
+
+def _identity(_: Attributes, inputs: Inputs) -> list[Known]:
+    return [inputs[0]]
+
+
+def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = None) -> Handler:
+    def handler(_: Attributes, inputs: Inputs) -> list[Known]:
+        shape = broadcast(*(item.shape for item in inputs))
+        values = (lambda: function(*(item.value for item in inputs))) if function and all_known(inputs) else None
+        return [tensor(shape, kind or inputs[0].kind, values)]
+
+    return handler
+
+
+def _division(function: Callable[..., Any]) -> Handler:
+    plain = _elementwise(function)
+
+    def handler(attributes: Attributes, inputs: Inputs) -> list[Known]:
+        divisor = inputs[1]
+        positive = divisor.positive or (divisor.value is not None and bool((divisor.value > 0).all()))
+        if divisor.kind in _INTEGERS and not positive:
+            raise ValueError("integers are divided by what may not be positive")
+        return plain(attributes, inputs)
+
+    return handler
+
+
+def _truncated(a: npt.NDArray, b: npt.NDArray) -> npt.NDArray:
+    return np.sign(a) * (np.abs(a) // b)  # b > 0
+
+
+def _where(_: Attributes, inputs: Inputs) -> list[Known]:
+    shape = broadcast(*(item.shape for item in inputs))
+    values = (lambda: np.where(*(item.value for item in inputs))) if all_known(inputs) else None
+    return [tensor(shape, inputs[1].kind, values)]
+
+
+def _clip(_: Attributes, inputs: Inputs) -> list[Known]:
+    low = inputs[1].value if len(inputs) > 1 and inputs[1] is not None else None
+    positive = len(inputs) == 2 and low is not None and bool((low > 0).all())
+    return [Known(broadcast(inputs[0].shape), inputs[0].kind, None, positive)]
+
+
+def _cast(attributes: Attributes, inputs: Inputs) -> list[Known]:
+    kind, item = attributes["to"], inputs[0]
+    if kind not in TYPES:
+        raise ValueError(f"type {kind}")
+    return [tensor(item.shape, kind, None if item.value is None else lambda: item.value.astype(TYPES[kind]))]
+
+
+def _reduce(attributes: Attributes, inputs: Inputs) -> list[Known]:
+    item = inputs[0]
+    rank = len(item.shape)
+    given = values_of(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else []
+    if not given and attributes.get("noop_with_empty_axes", 0):
+        return [item]
+    axes = {axis_of(axis, rank) for axis in given} or set(range(rank))
+    keep = attributes.get("keepdims", 1)
+    shape = [1 if axis in axes else size for axis, size in enumerate(item.shape) if keep or axis not in axes]
+    return [Known(broadcast(tuple(shape)), item.kind)]
+
+
+def _matmul(_: Attributes, inputs: Inputs) -> list[Known]:
+    a, b = (item.shape for item in inputs)
+    left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
+    if left[-1] != right[-2] or left[-1] is None:
+        raise ValueError(f"shapes {a} and {b} do not fit")
+    rows, columns = (left[-2],) if len(a) > 1 else (), (right[-1],) if len(b) > 1 else ()
+    return [Known(broadcast((*broadcast(left[:-2], right[:-2]), *rows, *columns)), inputs[0].kind)]
+
+
+def _gemm(attributes: Attributes, inputs: Inputs) -> list[Known]:
+    a, b = (item.shape for item in inputs[:2])
+    a, b = a[::-1] if attributes.get("transA", 0) else a, b[::-1] if attributes.get("transB", 0) else b
+    if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
+        raise ValueError(f"shapes {a} and {b} do not fit")
+    return [Known(broadcast((a[0], b[1])), inputs[0].kind)]
+
+
+def _lstm(attributes: Attributes, inputs: Inputs) -> list[Known]:
+    item, hidden = inputs[0], attributes["hidden_size"]
+    length, batch, width = item.shape
+    directions = inputs[1].shape[0]
+    if inputs[1].shape[1:] != (4 * hidden, width) or inputs[2].shape != (directions, 4 * hidden, hidden):
+        raise ValueError(f"weights {inputs[1].shape} and {inputs[2].shape} of {item.shape}")
+    last = broadcast((directions, batch, hidden))
+    return [Known((length, *last), item.kind), Known(last, item.kind), Known(last, item.kind)]
+
+
+_COMPARISONS = {
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Not": np.logical_not,
+}
+_ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative}
+
+OPERATORS: dict[str, Handler] = {
+    **MOVING,
+    **{name: _elementwise(function, BOOL) for name, function in _COMPARISONS.items()},
+    **{name: _elementwise(function) for name, function in _ARITHMETIC.items()},
+    **dict.fromkeys(
+        (
+            "Abs",
+            "Cos",
+            "Elu",
+            "Erf",
+            "Exp",
+            "Gelu",
+            "Log",
+            "Reciprocal",
+            "Relu",
+            "Round",
+            "Sigmoid",
+            "Sin",
+            "Sqrt",
+            "Tanh",
+        ),
+        _same,
+    ),
+    **dict.fromkeys(("CumSum", "LayerNormalization", "Softmax"), _same),
+    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), _reduce),
+    "Cast": _cast,
+    "Clip": _clip,
+    "Div": _division(_truncated),
+    "Gemm": _gemm,
+    "Identity": _identity,
+    "LSTM": _lstm,
+    "MatMul": _matmul,
+    "Max": _elementwise(),
+    "Min": _elementwise(),
+    "Mod": _division(np.mod),
+    "Pow": _elementwise(),
+    "Where": _where,
+}
+
+
+def multiplications(operator: str, inputs: Inputs, outputs: Sequence[Known]) -> int:
+    """How many a node is, of the operators that multiply matrices."""
+    match operator:
+        case "MatMul":
+            return outputs[0].elements * (inputs[0].shape[-1] or 0)
+        case "Gemm":
+            return inputs[0].elements * (outputs[0].shape[1] or 0)
+        case "LSTM":
+            length, batch, _ = inputs[0].shape
+            return (length or 0) * (batch or 0) * (inputs[1].elements + inputs[2].elements)
+    return 0
+
+
+# The attributes that a node may have: others might change the shapes.
+ATTRIBUTES: dict[str, frozenset[str]] = {
+    operator: frozenset(names)
+    for operator, names in {
+        "Cast": ("to",),
+        "Concat": ("axis",),
+        "Constant": ("value",),
+        "ConstantOfShape": ("value",),
+        "CumSum": ("exclusive", "reverse"),
+        "Elu": ("alpha",),
+        "Gather": ("axis",),
+        "GatherElements": ("axis",),
+        "GatherND": ("batch_dims",),
+        "Gelu": ("approximate",),
+        "Gemm": ("alpha", "beta", "transA", "transB"),
+        "LSTM": ("hidden_size",),
+        "LayerNormalization": ("axis", "epsilon", "stash_type"),
+        "Mod": ("fmod",),
+        "Pad": ("mode",),
+        **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), ("keepdims", "noop_with_empty_axes")),
+        "Reshape": ("allowzero",),
+        "Shape": ("end", "start"),
+        "Softmax": ("axis",),
+        "Split": ("axis", "num_outputs"),
+        "Transpose": ("perm",),
+    }.items()
+}
