@@ -26,6 +26,7 @@ from mixling.runtime.onnx_file import ONNX_FILE, read_file
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
+from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_LENGTH, ReadingConfig
 
@@ -179,14 +180,8 @@ def _metadata(entries: dict[str, str]) -> Metadata:
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:
-    try:
-        return Vocabulary.parse(entries["vocabulary_name"], entries["vocabulary"])
-    except ModelFileError:
-        raise
-    except BaseException as error:
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # the latter comes from Rust
-            raise ModelFileError(f"its vocabulary cannot be used: {first_line(error)}") from None
-        raise
+    with rust_errors(ModelFileError, "its vocabulary cannot be used"):
+        return Vocabulary.parse(entries["vocabulary_name"][:100], entries["vocabulary"])
 
 
 def _check_signature(graph: Graph, *, has_weights: bool) -> int:

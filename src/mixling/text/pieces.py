@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
-from mixling.errors import ConfigError, ModelFileError
+from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.text.clean import clean
-from mixling.text.unigram import MARK, splitter, train_unigram, unigram_tokenizer
+from mixling.text.tokenizer_file import MAX_SPECIALS, SPACES_PATTERN, read_tokenizer, rust_errors
+from mixling.text.unigram import splitter, train_unigram, unigram_tokenizer
 from mixling.text.vocabulary import MAX_UNITS, MIN_UNITS, Vocabulary
 
 PAD, EOS, UNK = "<pad>", "</s>", "<unk>"  # T5's, and in its order
@@ -40,9 +41,7 @@ class PieceCoder:
             raise ModelFileError(
                 f"is a {kind} vocabulary, whose units do not give the text back; allowed: Unigram, BPE"
             )
-        tokenizer = Tokenizer.from_str(tokenizer.to_str())
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
+        tokenizer = read_tokenizer(tokenizer.to_str())
         names = tokenizer.get_vocab()
         for some in (_PADS, _EOSES):
             if not any(name in names for name in some):
@@ -57,6 +56,8 @@ class PieceCoder:
         special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
         special |= {name for name in ids if _SENTINEL.fullmatch(name) or _BYTE.fullmatch(name)}
         special |= {name for name, number in ids.items() if number == self._unknown}
+        if len(special) > MAX_SPECIALS:
+            raise ModelFileError(f"has {len(special):,} special pieces; allowed: {MAX_SPECIALS:,}")
         self._tokenizer = _guarded(tokenizer, sorted(special))
 
     def __len__(self) -> int:
@@ -70,17 +71,24 @@ class PieceCoder:
     def normal(self, text: str) -> str:
         """The text as it comes back: composed characters, single spaces, whatever else the file's rules do."""
         text = _cleaned(text)
-        if self._tokenizer.normalizer is not None:
-            text = self._tokenizer.normalizer.normalize_str(text)
-        return self._tokenizer.decoder.decode([text]) if self._tokenizer.decoder is not None else text
+        with rust_errors(DataError, "the text cannot be split into pieces"):
+            if self._tokenizer.normalizer is not None:
+                text = self._tokenizer.normalizer.normalize_str(text)
+            return self._tokenizer.decoder.decode([text]) if self._tokenizer.decoder is not None else text
 
     def encode(self, text: str) -> list[int]:
         """The pieces of a text, without an end piece."""
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The pieces of each text."""
-        found = self._tokenizer.encode_batch([_cleaned(text) for text in texts], add_special_tokens=False)
+        """The pieces of each text.
+
+        Raises:
+            DataError: the tokenizer fails at one.
+        """
+        cleaned = [_cleaned(text) for text in texts]
+        with rust_errors(DataError, "a text cannot be split into pieces"):
+            found = self._tokenizer.encode_batch(cleaned, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -96,7 +104,8 @@ class PieceCoder:
             self._check(number)
             if number != self.pad_id:
                 kept.append(number)
-        return self._tokenizer.decode(kept, skip_special_tokens=False)
+        with rust_errors(DataError, "the pieces cannot be made a text"):
+            return self._tokenizer.decode(kept, skip_special_tokens=False)
 
     def piece(self, number: int) -> str:
         """How a piece is written in the file, with "▁" for a space.
@@ -202,7 +211,7 @@ def _cleaned(text: str) -> str:
 
 def _rules() -> normalizers.Normalizer:
     """Composed characters, one space between words, none around them; the mark in a text is taken for a space."""
-    spaces = normalizers.Replace(Regex(rf"[\s{MARK}]+"), " ")
+    spaces = normalizers.Replace(Regex(SPACES_PATTERN), " ")
     return normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Strip()])
 
 

@@ -9,7 +9,6 @@ them; of type "unused" none wins in BPE, where SentencePiece uses them on the wa
 from __future__ import annotations
 
 import functools
-import struct
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -17,6 +16,7 @@ from google.protobuf.message import DecodeError
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from mixling.errors import ModelFileError
+from mixling.text.tokenizer_file import ENDS_PATTERN, SEVERAL_SPACES_PATTERN, check_charsmap, rust_errors
 from mixling.text.unigram import MARK
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
@@ -174,7 +174,7 @@ def _normalizers(rules: Any) -> list[Any]:
     if rules.precompiled_charsmap:
         steps.append(_charsmap(rules.precompiled_charsmap))
     if rules.remove_extra_whitespaces:
-        steps += [normalizers.Replace(Regex(rf"\A +|[ {MARK}]+\z"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+        steps += [normalizers.Replace(Regex(ENDS_PATTERN), ""), normalizers.Replace(Regex(SEVERAL_SPACES_PATTERN), " ")]
     steps.append(normalizers.Replace(" ", MARK))
     if rules.add_dummy_prefix:
         steps.append(normalizers.Prepend(MARK))
@@ -182,17 +182,9 @@ def _normalizers(rules: Any) -> list[Any]:
 
 
 def _charsmap(data: bytes) -> Any:
-    """The table of character replacements: the length of a trie in bytes, the trie, and the strings it points to."""
-    size = struct.unpack("<I", data[:4])[0] if len(data) > 4 else 0
-    if size % 4 or not 0 < size < len(data) - 4:
-        raise ModelFileError(
-            f"the table of character replacements is damaged: its trie has {size} of {len(data) - 4} bytes"
-        )
-    try:
+    """The table of character replacements."""
+    check_charsmap(data)
+    with rust_errors(ModelFileError, "the table of character replacements is damaged"):
         table = normalizers.Precompiled(data)
         table.normalize_str("Ａﬁ \t①é")
-    except BaseException as error:  # Rust's panics are no `Exception`
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise ModelFileError(f"the table of character replacements is damaged: {error}") from None
-        raise
     return table

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 MARK = "▁"  # U+2581, as in SentencePiece
-_WORD = rf"{MARK}[^{MARK}]*\p{{L}}[^{MARK}]*\p{{L}}[^{MARK}]*"  # has two letters; what stands between are symbols
+WORD_PATTERN = (
+    rf"{MARK}[^{MARK}]*\p{{L}}[^{MARK}]*\p{{L}}[^{MARK}]*"  # has two letters; what stands between are symbols
+)
 MAX_PIECE_CHARS = 32  # the names of labels and relations are longer than SentencePiece's 16
 
 Piece = tuple[str, float]
@@ -27,7 +29,7 @@ def splitter(*, join_symbols: bool = False) -> pre_tokenizers.PreTokenizer:
     marked = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="always", split=not join_symbols)
     if not join_symbols:
         return marked
-    return pre_tokenizers.Sequence([marked, pre_tokenizers.Split(Regex(_WORD), "isolated")])
+    return pre_tokenizers.Sequence([marked, pre_tokenizers.Split(Regex(WORD_PATTERN), "isolated")])
 
 
 def unigram_tokenizer(

@@ -11,6 +11,7 @@ from typing import Literal
 from tokenizers import Tokenizer, models, trainers
 
 from mixling.errors import ConfigError, ModelFileError
+from mixling.text.tokenizer_file import read_tokenizer, rust_errors
 from mixling.text.unigram import repeated, train_unigram, unigram_tokenizer
 from mixling.text.words import split_words
 
@@ -60,12 +61,17 @@ class Vocabulary:
         return self._tokenizer
 
     def units(self, words: Sequence[str]) -> list[list[str]]:
-        """The units of each word, in order; never empty."""
-        if self._is_wordpiece:
-            spelled = [[token.value for token in self._tokenizer.model.tokenize(word)] for word in words]
-        else:
-            encodings = self._tokenizer.encode_batch(list(words), add_special_tokens=False)
-            spelled = [encoding.tokens for encoding in encodings]
+        """The units of each word, in order; never empty.
+
+        Raises:
+            ModelFileError: the tokenizer fails at a word.
+        """
+        with rust_errors(ModelFileError, "the vocabulary cannot split a word into units"):
+            if self._is_wordpiece:
+                spelled = [[token.value for token in self._tokenizer.model.tokenize(word)] for word in words]
+            else:
+                encodings = self._tokenizer.encode_batch(list(words), add_special_tokens=False)
+                spelled = [encoding.tokens for encoding in encodings]
         return [
             [word] if not units or self._unknown in units else units for word, units in zip(words, spelled, strict=True)
         ]
@@ -90,18 +96,17 @@ class Vocabulary:
 
     @classmethod
     def parse(cls, name: str, content: str) -> Vocabulary:
-        """Read what `serialise` wrote, or any public file of these two formats.
+        """Read what `serialise` wrote, or a public file of these two formats (see `tokenizer_file`).
 
         Raises:
-            ModelFileError: the content is not a vocabulary.
+            ModelFileError: the content is not a vocabulary, or asks for what is not read from files.
         """
         if name.endswith(".json"):
             try:
-                return cls(Tokenizer.from_str(content))
+                with rust_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
+                    return cls(read_tokenizer(content))
             except ModelFileError as error:
                 raise ModelFileError(f"{name}: {error}") from None
-            except Exception as error:  # the binding raises bare Exception
-                raise ModelFileError(f"{name}: is not a tokenizer of the `tokenizers` library: {error}") from None
         units = content.split("\n")
         if units and not units[-1]:
             units.pop()
@@ -116,7 +121,8 @@ class Vocabulary:
             raise ModelFileError(f"{name}: the vocabulary {fault}; it needs one distinct unit a line")
         if UNKNOWN not in ids:
             raise ModelFileError(f"{name}: the unit {UNKNOWN} is missing; a WordPiece vocabulary has it")
-        return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=MAX_CHARS)))
+        with rust_errors(ModelFileError, f"{name}: is not a vocabulary"):
+            return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=MAX_CHARS)))
 
     @classmethod
     def load(cls, source: str) -> Vocabulary:
@@ -144,7 +150,7 @@ class Vocabulary:
             raise ConfigError(f"{source}: cannot be read: {error.strerror}") from None
         try:
             _probe_hub(source)
-            return cls(Tokenizer.from_pretrained(source))
+            return cls(read_tokenizer(Tokenizer.from_pretrained(source).to_str()))
         except Exception as error:  # network, authorisation and parsing faults have no common type
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ConfigError(

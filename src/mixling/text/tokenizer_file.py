@@ -1,0 +1,321 @@
+"""Tokenizers of saved models, rebuilt from what was checked.
+
+A `tokenizer.json` may hold regular expressions, replacements and tables of its author: some take exponential time, some
+make a megabyte of every character, some panic within the `tokenizers` library. So no stranger's file is handed to it:
+its model, its added tokens and the steps that are known to be harmless are copied into a new one, and anything else is
+refused. Regular expressions are read only where they are word for word those that this library writes itself. What
+puts in words and sentences for a model (post-processing, padding, truncation) is left out, since nothing here uses it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from mixling.errors import ModelFileError, UserError
+from mixling.text.unigram import MARK, WORD_PATTERN
+
+MAX_PIECE_CHARS = 4096
+MAX_IDS = 1 << 24
+MAX_SPECIALS = 10_000
+MAX_STEPS = 16
+# By how many times all steps of a normaliser together may lengthen a text, and each that lengthens it does.
+MAX_GROWTH = 128
+_GROWTH = {"NFC": 3, "NFD": 3, "NFKC": 11, "NFKD": 11, "Lowercase": 2, "BertNormalizer": 6, "ByteLevel": 2}
+
+SPACES_PATTERN = rf"[\s{MARK}]+"
+ENDS_PATTERN = rf"\A +|[ {MARK}]+\z"
+SEVERAL_SPACES_PATTERN = " {2,}"
+_REPLACED = {SPACES_PATTERN: " ", ENDS_PATTERN: "", SEVERAL_SPACES_PATTERN: " "}
+
+Values = dict[str, Any]
+Check = Callable[[Any], bool]
+
+
+def read_tokenizer(content: str) -> Tokenizer:
+    """The tokenizer of a `tokenizer.json`, without what only concerns other libraries.
+
+    Raises:
+        ModelFileError: it is none, or asks for what is not read from files.
+    """
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"is not a tokenizer of the `tokenizers` library: {str(error)[:200]}") from None
+    if not isinstance(values, dict):
+        raise ModelFileError("is not a tokenizer of the `tokenizers` library: it is no JSON object")
+    rebuilt = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added_tokens(values.get("added_tokens")),
+        "normalizer": _step(values.get("normalizer"), "normaliser", _NORMALISERS),
+        "pre_tokenizer": _step(values.get("pre_tokenizer"), "pre-tokenizer", _SPLITTERS),
+        "post_processor": None,
+        "decoder": _step(values.get("decoder"), "decoder", _DECODERS),
+        "model": _model(values.get("model")),
+    }
+    if (growth := _growth(rebuilt["normalizer"])) > MAX_GROWTH:
+        raise ModelFileError(f"its normaliser may make texts {growth} times as long; allowed: {MAX_GROWTH} times")
+    with rust_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
+        return Tokenizer.from_str(json.dumps(rebuilt))
+
+
+@contextlib.contextmanager
+def rust_errors(kind: type[UserError], message: str) -> Iterator[None]:
+    """Raise `kind` for what the `tokenizers` library raises: bare exceptions, and panics, which are no `Exception`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+            raise kind(f"{message}: {reason}") from None
+        raise
+
+
+def check_charsmap(data: bytes) -> int:
+    """How many times as long a text may get by a table of character replacements.
+
+    The table has the length of a trie in bytes, the trie, and the strings that it points into, each ended by a NUL.
+
+    Raises:
+        ModelFileError: it is damaged, or has a replacement that no table of SentencePiece's has.
+    """
+    size = int.from_bytes(data[:4], "little")
+    if size % 4 or not 0 < size < len(data) - 4:
+        raise ModelFileError(
+            f"the table of character replacements is damaged: its trie has {size} of {len(data) - 4} bytes"
+        )
+    longest = max(map(len, data[4 + size :].split(b"\0")))
+    if longest > MAX_GROWTH // 2:
+        raise ModelFileError(
+            f"the table of character replacements has one of {longest} bytes; allowed: {MAX_GROWTH // 2}"
+        )
+    return max(longest, 1)
+
+
+def _boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_PIECE_CHARS
+
+
+def _maybe_text(value: Any) -> bool:
+    return value is None or _text(value)
+
+
+def _character(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 1
+
+
+def _number(value: Any) -> bool:
+    return type(value) is int and 0 <= value < MAX_IDS
+
+
+def _nothing(value: Any) -> bool:
+    return value is None
+
+
+def _charsmap(value: Any) -> bool:
+    try:
+        check_charsmap(base64.b64decode(value, validate=True))
+    except ModelFileError:
+        raise
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _replaced(step: Values) -> bool:
+    """Whether a replacement is one of ours, or of a text by one that is not longer."""
+    pattern, content = step["pattern"], step["content"]
+    if not isinstance(pattern, dict) or len(pattern) != 1 or not _text(content):
+        return False
+    ((kind, wanted),) = pattern.items()
+    if not _text(wanted) or not wanted:
+        return False
+    if kind == "Regex":
+        return _REPLACED.get(wanted) == content
+    return kind == "String" and ((wanted, content) == (" ", MARK) or len(content.encode()) <= len(wanted.encode()))
+
+
+def _split(step: Values) -> bool:
+    return step == {
+        "type": "Split",
+        "pattern": {"Regex": WORD_PATTERN},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+
+
+_ANY: Check = lambda value: True  # noqa: E731
+_METASPACE = {
+    "replacement": _character,
+    "prepend_scheme": _text,
+    "split": _boolean,
+    "add_prefix_space": _boolean,
+    "str_rep": _character,
+}
+_BYTE_LEVEL = {"add_prefix_space": _boolean, "trim_offsets": _boolean, "use_regex": _boolean}
+_BERT = {
+    "clean_text": _boolean,
+    "handle_chinese_chars": _boolean,
+    "strip_accents": lambda value: value is None or _boolean(value),
+    "lowercase": _boolean,
+}
+_REPLACE = {"pattern": _ANY, "content": _ANY}  # looked at together
+_NORMALISERS: dict[str, dict[str, Check]] = {
+    **{name: {} for name in ("NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "StripAccents", "ByteLevel")},
+    "Strip": {"strip_left": _boolean, "strip_right": _boolean},
+    "BertNormalizer": _BERT,
+    "Precompiled": {"precompiled_charsmap": _charsmap},
+    "Prepend": {"prepend": lambda value: value == MARK},
+    "Replace": _REPLACE,
+}
+_SPLITTERS: dict[str, dict[str, Check]] = {
+    **{name: {} for name in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "UnicodeScripts")},
+    "Metaspace": _METASPACE,
+    "ByteLevel": _BYTE_LEVEL,
+    "Digits": {"individual_digits": _boolean},
+    "Punctuation": {"behavior": _text},
+    "Split": {"pattern": _ANY, "behavior": _ANY, "invert": _ANY},  # looked at together
+}
+_DECODERS: dict[str, dict[str, Check]] = {
+    **{name: {} for name in ("ByteFallback", "Fuse")},
+    "Metaspace": _METASPACE,
+    "ByteLevel": _BYTE_LEVEL,
+    "Replace": _REPLACE,
+    "Strip": {"content": _character, "start": _number, "stop": _number},
+    "WordPiece": {"prefix": _text, "cleanup": _boolean},
+    "BPEDecoder": {"suffix": _text},
+}
+_WHOLE: dict[str, Callable[[Values], bool]] = {"Replace": _replaced, "Split": _split}
+_SEQUENCES = {"normaliser": "normalizers", "pre-tokenizer": "pretokenizers", "decoder": "decoders"}
+
+
+def _step(step: Any, what: str, known: dict[str, dict[str, Check]]) -> Values | None:
+    """A step of a tokenizer, or several in a sequence, with nothing but what was checked."""
+    if step is None:
+        return None
+    if isinstance(step, dict) and step.get("type") == "Sequence":
+        key = _SEQUENCES[what]
+        steps = step.get(key)
+        if not isinstance(steps, list) or len(steps) > MAX_STEPS or None in steps:
+            raise ModelFileError(f"its {what} is a sequence without steps, or of more than {MAX_STEPS}")
+        if any(isinstance(item, dict) and item.get("type") == "Sequence" for item in steps):
+            raise ModelFileError(f"its {what} is a sequence of sequences; allowed: one")
+        return {"type": "Sequence", key: [_step(item, what, known) for item in steps]}
+    if not isinstance(step, dict) or step.get("type") not in known:
+        kind = step.get("type") if isinstance(step, dict) else step
+        raise ModelFileError(f"its {what} is {str(kind)[:80]!r}; allowed: {', '.join(known)}")
+    kind = step["type"]
+    checks = known[kind]
+    for name, value in step.items():
+        if name != "type" and (name not in checks or not checks[name](value)):
+            raise ModelFileError(f"its {what} {kind} has {name[:80]!r} of {str(value)[:80]!r}, which is not read here")
+    if kind in _WHOLE and (not checks.keys() <= step.keys() or not _WHOLE[kind](step)):
+        raise ModelFileError(
+            f"its {what} {kind} has a pattern of its own ({str(step.get('pattern'))[:80]}); regular expressions and "
+            "replacements are read from files only where mixling wrote them"
+        )
+    return dict(step)
+
+
+def _growth(normaliser: Values | None) -> int:
+    """By how many times a checked normaliser may lengthen a text."""
+    if normaliser is None:
+        return 1
+    if normaliser["type"] == "Sequence":
+        return math.prod(map(_growth, normaliser["normalizers"]))
+    if normaliser["type"] == "Precompiled":
+        return check_charsmap(base64.b64decode(normaliser["precompiled_charsmap"]))
+    return _GROWTH.get(normaliser["type"], 1)
+
+
+_ADDED = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def _added_tokens(tokens: Any) -> list[Values]:
+    if not isinstance(tokens, list | None):
+        raise ModelFileError("its added tokens are no list")
+    out = []
+    for token in tokens or []:
+        sound = isinstance(token, dict) and _text(token.get("content")) and token["content"]
+        if not sound or not _number(token.get("id")) or not all(_boolean(token.get(name, False)) for name in _ADDED):
+            raise ModelFileError(f"its added token {str(token)[:200]} is none")
+        out.append({name: token.get(name, False) for name in ("id", "content", *_ADDED)})
+    return out
+
+
+def _model(model: Any) -> Values:
+    """The model with its vocabulary."""
+    if not isinstance(model, dict):
+        raise ModelFileError("is not a tokenizer of the `tokenizers` library: it has no model")
+    kind = model.get("type")
+    if kind is None:  # old files leave it out
+        kind = "BPE" if "merges" in model else "Unigram" if isinstance(model.get("vocab"), list) else "WordPiece"
+    if kind not in _MODELS:
+        raise ModelFileError(f"its model is {str(kind)[:80]!r}; allowed: {', '.join(_MODELS)}")
+    checks = _MODELS[kind]
+    for name, value in model.items():
+        if name != "type" and (name not in checks or not checks[name](value)):
+            raise ModelFileError(f"its {kind} model has a {name[:80]!r} that is not read here: {str(value)[:80]}")
+    if not model.get("vocab"):
+        raise ModelFileError(f"its {kind} model has no units")
+    unknown = model.get("unk_id")
+    if unknown is not None and unknown >= len(model["vocab"]):
+        raise ModelFileError(f"its unknown unit is number {unknown} of {len(model['vocab'])}")
+    return {**model, "type": kind}
+
+
+def _numbered(vocab: Any) -> bool:
+    return isinstance(vocab, dict) and all(map(_text, vocab)) and all(map(_number, vocab.values()))
+
+
+def _scored(vocab: Any) -> bool:
+    return isinstance(vocab, list) and all(
+        isinstance(item, list)
+        and len(item) == 2
+        and _text(item[0])
+        and type(item[1]) in (int, float)
+        and -1e30 < item[1] < 1e30
+        for item in vocab
+    )
+
+
+def _pairs(merges: Any) -> bool:
+    return isinstance(merges, list) and all(
+        _text(item) or (isinstance(item, list) and len(item) == 2 and all(map(_text, item))) for item in merges
+    )
+
+
+_MODELS: dict[str, dict[str, Check]] = {
+    "WordPiece": {
+        "unk_token": _text,
+        "continuing_subword_prefix": _text,
+        "max_input_chars_per_word": _number,
+        "vocab": _numbered,
+    },
+    "Unigram": {"unk_id": lambda value: value is None or _number(value), "vocab": _scored, "byte_fallback": _boolean},
+    "BPE": {
+        "dropout": _nothing,
+        "unk_token": _maybe_text,
+        "continuing_subword_prefix": _maybe_text,
+        "end_of_word_suffix": _maybe_text,
+        "fuse_unk": _boolean,
+        "byte_fallback": _boolean,
+        "ignore_merges": _boolean,
+        "vocab": _numbered,
+        "merges": _pairs,
+    },
+}
