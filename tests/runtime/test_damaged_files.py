@@ -367,3 +367,20 @@ def test_random_damage_never_crashes(content: bytes, tmp_path: Path) -> None:
     path.write_bytes(content)
     out = subprocess.run([sys.executable, "-c", FUZZ, str(path)], capture_output=True, text=True, timeout=120)
     assert (out.returncode, out.stdout, out.stderr) == (0, "done\n", "")
+
+
+def test_no_change_of_a_file_exhausts_or_crashes_its_reader(content: bytes, tmp_path: Path) -> None:
+    """A few hundred of the changes of benchmarks/hostile_files.py, which has a result for 20,000."""
+    script = Path(__file__).parents[2] / "benchmarks" / "hostile_files.py"
+    (tmp_path / "classification.onnx").write_bytes(content)
+    golden = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
+    (tmp_path / "golden.onnx").write_bytes(golden.read_bytes())
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(script), "--models", str(tmp_path), "--count", "420", "--out", str(result)]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    assert out.returncode == 0, out.stdout + out.stderr
+    found = json.loads(result.read_text())
+    assert found["faults"] == []
+    assert sum(found["outcomes"].values()) == 420
+    assert found["outcomes"]["answered"] > 40
+    assert found["outcomes"]["refused"] > 200

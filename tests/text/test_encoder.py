@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -384,3 +385,21 @@ def test_the_vocabulary_settles_the_size_of_a_table_of_units() -> None:
     with pytest.raises(ConfigError, match="num_features is 5, but the vocabulary has 7 units"):
         TextConfig(projection=Units(num_features=5)).for_vocabulary(UNITS)
     assert TextConfig().for_vocabulary(UNITS) == TextConfig()
+
+
+def test_long_words_of_many_hashes_take_little_memory_and_the_same_features() -> None:
+    words = ["".join(chr(97 + i * j % 26) for j in range(1, 900)) for i in range(1, 8)]
+    for projection in (MinHash(num_hashes=4096), SimHash(num_features=2**16)):
+        config = TextConfig(projection=projection, max_word_chars=1000)
+        vocabulary = Vocabulary.parse("vocab.txt", "[UNK]\n")
+        together, alone = (TextEncoder(config, vocabulary) for _ in range(2))
+        tracemalloc.start()
+        entered = together.encode([words])[0].words
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 256 << 20
+        for word, row in zip(words[:3], entered, strict=False):
+            one, other = alone.bags(alone.encode([word])[0].words), together.bags(np.array([row]))
+            width = one.positions.shape[1]  # in the larger table bags are filled up
+            np.testing.assert_array_equal(other.positions[:, :width], one.positions)
+            assert not other.positions[:, width:].any()

@@ -221,7 +221,7 @@ class Predictor:
             DataError: it is none, or not of the kind that the model was trained on.
         """
         size = _size(text, number)
-        pairs = self.metadata.pairs
+        pairs = self.metadata.pairs if self._windows_of is None else True  # whatever the file says
         if pairs is not None and isinstance(text, tuple) != pairs:
             if self._windows_of is not None:
                 raise DataError(

@@ -198,10 +198,12 @@ def _simhash(units: Sequence[Sequence[str]], config: SimHash) -> npt.NDArray[np.
     num_words = -(-config.num_features // 32)
     out = np.empty((len(units), config.num_features), np.int8)
     for i, (first, stop) in enumerate(_bounds(grams)):
-        hashes = hash_family(base[first:stop], num_words, config.seed)
-        bits = (hashes[:, :, None] >> np.arange(32, dtype=np.uint32)) & np.uint32(1)  # low bit first
-        ones = bits.reshape(stop - first, -1)[:, : config.num_features].sum(axis=0)
-        out[i] = 2 * ones.astype(np.int64) > stop - first
+        ones = np.zeros(32 * num_words, np.int64)
+        for part in range(first, stop, 256):  # bounds the bits of a long word
+            hashes = hash_family(base[part : min(part + 256, stop)], num_words, config.seed)
+            bits = (hashes[:, :, None] >> np.arange(32, dtype=np.uint32)) & np.uint32(1)  # low bit first
+            ones += bits.reshape(len(hashes), -1).sum(axis=0, dtype=np.int64)
+        out[i] = 2 * ones[: config.num_features] > stop - first
     return out
 
 

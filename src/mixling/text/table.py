@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ SECOND, SHARED = 1, 2
 PADDING, SEPARATOR, EMPTY, FIRST = 0, 1, 2, 3
 # Fields that say where the vocabulary came from: what it is counts.
 _ORIGIN = ("vocabulary", "vocabulary_kind", "vocabulary_size")
+_WORDS, _HASHES = 8192, 1 << 22  # that are entered at a time
 SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
 
 
@@ -135,8 +136,7 @@ class WordTable:
         known = self._spelled if by_units else self._ids
         fresh = list(dict.fromkeys(word for word in words if word not in known))
         normal = [normalise(plain(word)[:limit], lowercase=lowercase) for word in fresh]
-        for first in range(0, len(fresh), 8192):
-            part = slice(first, first + 8192)
+        for part in self._parts(normal):
             units = self.vocabulary.units(normal[part])
             if not by_units:
                 self._append(fresh[part], normal[part], units)
@@ -148,6 +148,18 @@ class WordTable:
             self._spelled.update(
                 (word, [self._ids[key] for key in spelled]) for word, spelled in zip(fresh[part], keys, strict=True)
             )
+
+    def _parts(self, words: Sequence[str]) -> Iterator[slice]:
+        """Parts of words whose hashes together take tens of megabytes, however long the words are."""
+        chars_together = _HASHES // getattr(self.config.projection, "num_hashes", 1)
+        first = chars = 0
+        for number, word in enumerate(words):
+            chars += len(word)
+            if number > first and (chars > chars_together or number - first >= _WORDS):
+                yield slice(first, number)
+                first, chars = number, len(word)
+        if first < len(words):
+            yield slice(first, len(words))
 
     def _append(self, words: Sequence[Word], normal: Sequence[str], units: Sequence[Sequence[str]]) -> None:
         bags = self._projector.bags(normal, units)

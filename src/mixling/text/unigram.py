@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 MARK = "▁"  # U+2581, as in SentencePiece
-WORD_PATTERN = (
-    rf"{MARK}[^{MARK}]*\p{{L}}[^{MARK}]*\p{{L}}[^{MARK}]*"  # has two letters; what stands between are symbols
-)
+# A word of two letters; what is between such words are symbols.
+WORD_PATTERN = rf"{MARK}[^{MARK}]*\p{{L}}[^{MARK}]*\p{{L}}[^{MARK}]*"
 MAX_PIECE_CHARS = 32  # the names of labels and relations are longer than SentencePiece's 16
 
 Piece = tuple[str, float]
