@@ -100,7 +100,7 @@ def make_models(folder: Path) -> None:
         "classification": ("mixling-tiny", "text", small, LabelSet(("a", "b", "c"), "single"), "wordpiece"),
         "pairs": ("hypermixer", "text", {**units, "num_layers": 1}, LabelSet(("yes", "no"), "single"), "unigram"),
         "multi-label": ("pnlp-mixer-x-small", "text", small, LabelSet(("a", "b", "c"), "multi"), "unigram"),
-        "tagging": ("mixling-mixer", "tokens", small, LabelSet(("O", "B-x", "I-x"), "iob"), "wordpiece"),
+        "tagging": ("pnlp-lstm", "tokens", small, LabelSet(("O", "B-x", "I-x"), "iob"), "wordpiece"),
         "question answering": ("mixling-mixer", "tokens", small, LabelSet(("start", "end"), "span"), "wordpiece"),
     }
     for name, (preset, output, changes, labels, kind) in kinds.items():

@@ -197,6 +197,18 @@ def attribute_of_two_types(author: Author) -> bytes:
     return author.end(LOGITS)
 
 
+def many_parts(author: Author) -> bytes:
+    author.node("Split", LOGITS, axis=1, num_outputs=10**12)
+    return author.end(LOGITS)
+
+
+def many_dimensions(author: Author) -> bytes:
+    result = LOGITS
+    for _ in range(100):
+        result = author.node("Unsqueeze", result, author.weights(list(range(50))))
+    return author.add(result)
+
+
 def older_operators(author: Author) -> bytes:
     author.model.opset_import[0].version = 9
     return author.end(LOGITS)
@@ -245,6 +257,8 @@ MEMORY, WORK = "more memory than", "more multiplications than"
         (strings, "of type 8"),
         (other_attribute, "the attribute 'other'"),
         (attribute_of_two_types, "of two types"),
+        (many_parts, "1000000000000 parts"),
+        (many_dimensions, "more than 8 dimensions"),
         (older_operators, "ONNX operators [9]"),
         (made_twice, "is there already"),
         (from_later, "no node before it has made"),

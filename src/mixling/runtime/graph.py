@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 # ONNX's numbers of the types that a model file may use, with the names of NumPy's.
 FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9
+MAX_RANK = 8
 TYPES = {FLOAT: "f4", 2: "u1", 3: "i1", INT32: "i4", INT64: "i8", BOOL: "?", 10: "f2", 11: "f8"}
 
 

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from mixling.runtime.graph import Graph, Node
+from mixling.runtime.graph import MAX_RANK, Graph, Node
 from mixling.runtime.operators import ATTRIBUTES, OPERATORS, multiplications
 from mixling.runtime.shapes import KIND_SIZES, Known, known_weights
 
@@ -81,6 +81,8 @@ class GraphLimits:
                 raise ValueError(f"a {node.operator} node cannot be computed or followed: {error}") from None
             if len(node.outputs) > len(outputs):
                 raise ValueError(f"a {node.operator} node has {len(node.outputs)} outputs")
+            if any(len(output.shape) > MAX_RANK for output in outputs):
+                raise ValueError(f"a {node.operator} node makes a tensor of more than {MAX_RANK} dimensions")
             for name, output in zip(node.outputs, outputs, strict=False):
                 limit -= output.elements * KIND_SIZES[output.kind]
                 known[name] = output

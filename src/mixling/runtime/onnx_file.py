@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mixling.runtime.graph import TYPES, Graph, Node, Weights
+from mixling.runtime.graph import MAX_RANK, TYPES, Graph, Node, Weights
 
 ONNX_FILE = "model.onnx"  # in a folder
 
@@ -31,7 +31,6 @@ _MAX_FIELDS = 500_000
 
 OPSET = 20  # the first with Gelu; LayerNormalization came with 17
 MAX_NODES = 10_000
-MAX_RANK = 8
 
 Span = tuple[int, int]
 

@@ -18,7 +18,7 @@ from mixling.runtime.shapes import (
     Handler,
     Inputs,
     Known,
-    all_known,
+    all_values,
     axis_of,
     broadcast,
     tensor,
@@ -40,8 +40,8 @@ def _identity(_: Attributes, inputs: Inputs) -> list[Known]:
 def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = None) -> Handler:
     def handler(_: Attributes, inputs: Inputs) -> list[Known]:
         shape = broadcast(*(item.shape for item in inputs))
-        values = (lambda: function(*(item.value for item in inputs))) if function and all_known(inputs) else None
-        return [tensor(shape, kind or inputs[0].kind, values)]
+        values = all_values(inputs) if function else None
+        return [tensor(shape, kind or inputs[0].kind, None if values is None else lambda: function(*values))]  # type: ignore[misc]
 
     return handler
 
@@ -65,8 +65,8 @@ def _truncated(a: npt.NDArray, b: npt.NDArray) -> npt.NDArray:
 
 def _where(_: Attributes, inputs: Inputs) -> list[Known]:
     shape = broadcast(*(item.shape for item in inputs))
-    values = (lambda: np.where(*(item.value for item in inputs))) if all_known(inputs) else None
-    return [tensor(shape, inputs[1].kind, values)]
+    values = all_values(inputs)
+    return [tensor(shape, inputs[1].kind, None if values is None else lambda: np.where(*values))]
 
 
 def _clip(_: Attributes, inputs: Inputs) -> list[Known]:

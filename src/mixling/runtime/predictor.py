@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
-from mixling.runtime.session import Float32, Metadata, OpenModel, open_model
+from mixling.runtime.engine import Float32
+from mixling.runtime.session import Metadata, OpenModel, open_model
 from mixling.text.answers import find_answer
 from mixling.text.clean import check_many
 from mixling.text.config import TextConfig

@@ -39,7 +39,8 @@ class Known(NamedTuple):
         return math.prod(size or 0 for size in self.shape)
 
 
-Inputs = Sequence[Known]  # those that are left out are None; a handler that reads one fails, as it should
+# Those that are left out are None; a handler that reads one all the same fails, and the node is refused.
+Inputs = Sequence[Any]
 Handler = Callable[[Attributes, Inputs], list[Known]]
 
 
@@ -77,8 +78,10 @@ def tensor(
     return Known(shape, kind, np.asarray(values(), TYPES[kind]).reshape([size or 0 for size in shape]), positive)
 
 
-def all_known(inputs: Inputs) -> bool:
-    return all(item.value is not None for item in inputs)
+def all_values(inputs: Inputs) -> list[npt.NDArray] | None:
+    """The values of all inputs, where they are known."""
+    values = [item.value for item in inputs if item.value is not None]
+    return values if len(values) == len(inputs) else None
 
 
 def _constant(attributes: Attributes, _: Inputs) -> list[Known]:
@@ -94,7 +97,7 @@ def _shape(attributes: Attributes, inputs: Inputs) -> list[Known]:
     sizes = inputs[0].shape[attributes.get("start", 0) : attributes.get("end")]
     if None in sizes:
         raise ValueError("it depends on how many words are cached")
-    return [tensor((len(sizes),), INT64, lambda: sizes)]
+    return [tensor((len(sizes),), INT64, lambda: np.array(sizes))]
 
 
 def _reshape(attributes: Attributes, inputs: Inputs) -> list[Known]:
@@ -102,7 +105,7 @@ def _reshape(attributes: Attributes, inputs: Inputs) -> list[Known]:
     if None in item.shape:
         raise ValueError("it depends on how many words are cached")
     if not attributes.get("allowzero", 0):
-        wanted = [item.shape[i] if size == 0 else size for i, size in enumerate(wanted)]  # type: ignore[misc]
+        wanted = [item.shape[i] if size == 0 else size for i, size in enumerate(wanted)]
     if wanted.count(-1) == 1:
         rest = -math.prod(wanted)
         wanted[wanted.index(-1)] = item.elements // rest if rest else 0
@@ -154,8 +157,8 @@ def _expand(_: Attributes, inputs: Inputs) -> list[Known]:
     if min(wanted, default=0) < 0:
         raise ValueError(f"the shape {wanted}")
     shape = broadcast(inputs[0].shape, wanted)
-    value = inputs[0].value
-    return [tensor(shape, inputs[0].kind, None if value is None else lambda: np.broadcast_to(value, shape))]
+    value = inputs[0].value  # `tensor` asks for it where the shape is small
+    return [tensor(shape, inputs[0].kind, None if value is None else lambda: value + np.zeros(wanted, value.dtype))]
 
 
 def _concat(attributes: Attributes, inputs: Inputs) -> list[Known]:
@@ -165,9 +168,10 @@ def _concat(attributes: Attributes, inputs: Inputs) -> list[Known]:
     if len(others) != 1 or any(len(item.shape) != len(first) for item in inputs):
         raise ValueError(f"shapes {', '.join(str(item.shape) for item in inputs)} do not fit")
     sizes = [item.shape[axis] for item in inputs]
-    total = None if None in sizes else sum(sizes)  # type: ignore[arg-type]
-    values = (lambda: np.concatenate([item.value for item in inputs], axis)) if all_known(inputs) else None
-    return [tensor((*first[:axis], total, *first[axis + 1 :]), inputs[0].kind, values)]
+    total = None if None in sizes else sum(sizes)
+    values = all_values(inputs)
+    joined = None if values is None else lambda: np.concatenate(values, axis)
+    return [tensor((*first[:axis], total, *first[axis + 1 :]), inputs[0].kind, joined)]
 
 
 def _slice(_: Attributes, inputs: Inputs) -> list[Known]:
@@ -179,7 +183,7 @@ def _slice(_: Attributes, inputs: Inputs) -> list[Known]:
     for axis, *part in zip(axes, starts, ends, steps, strict=True):
         place = axis_of(axis, len(sizes))
         parts[place] = slice(*part)
-        sizes[place] = len(range(*parts[place].indices(item.shape[place])))  # type: ignore[arg-type]
+        sizes[place] = len(range(*parts[place].indices(item.shape[place])))
     value = item.value
     return [tensor(tuple(sizes), item.kind, None if value is None else lambda: value[tuple(parts)])]
 
@@ -192,9 +196,11 @@ def _split(attributes: Attributes, inputs: Inputs) -> list[Known]:
         sizes = values_of(inputs[1])
     else:
         number = attributes["num_outputs"]
-        each = -(-size // number)  # type: ignore[operator]
-        sizes = [each] * (number - 1) + [size - each * (number - 1)]  # type: ignore[operator]
-    if min(sizes) < 0 or sum(sizes) != size or len(sizes) > MAX_VALUES:
+        if not 0 < number <= MAX_VALUES:
+            raise ValueError(f"{number} parts")
+        each = -(-size // number)
+        sizes = [each] * (number - 1) + [size - each * (number - 1)]
+    if min(sizes) < 0 or sum(sizes) != size:
         raise ValueError(f"{size} in parts of {sizes[:10]}")
     return [Known((*item.shape[:axis], part, *item.shape[axis + 1 :]), item.kind) for part in sizes]
 
@@ -206,9 +212,9 @@ def _pad(_: Attributes, inputs: Inputs) -> list[Known]:
     axes = [axis_of(axis, rank) for axis in values_of(inputs[3])] if given else list(range(rank))
     sizes = list(item.shape)
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
-        sizes[axis] += before + after  # type: ignore[operator]
-        if sizes[axis] < 0:  # type: ignore[operator]
-            raise ValueError(f"{item.shape} by {pads}")
+        sizes[axis] += before + after
+    if any(size is not None and size < 0 for size in sizes):
+        raise ValueError(f"{item.shape} by {pads}")
     return [Known(tuple(sizes), item.kind)]
 
 
@@ -218,8 +224,8 @@ def _gather(attributes: Attributes, inputs: Inputs) -> list[Known]:
     if None in index.shape:
         raise ValueError("it depends on how many words are cached")
     shape = (*item.shape[:axis], *index.shape, *item.shape[axis + 1 :])
-    values = (lambda: np.take(item.value, index.value, axis)) if all_known(inputs) else None
-    return [tensor(shape, item.kind, values)]
+    values = all_values(inputs)
+    return [tensor(shape, item.kind, None if values is None else lambda: np.take(values[0], values[1], axis))]
 
 
 def _gather_elements(_: Attributes, inputs: Inputs) -> list[Known]:
@@ -228,7 +234,7 @@ def _gather_elements(_: Attributes, inputs: Inputs) -> list[Known]:
 
 def _gather_nd(attributes: Attributes, inputs: Inputs) -> list[Known]:
     item, index = inputs
-    used = attributes.get("batch_dims", 0) + index.shape[-1]  # type: ignore[operator]
+    used = attributes.get("batch_dims", 0) + index.shape[-1]
     if not 0 < used <= len(item.shape) or not 0 <= attributes.get("batch_dims", 0) < len(index.shape):
         raise ValueError(f"{used} indices of {item.shape}")
     return [Known(broadcast(index.shape[:-1] + item.shape[used:]), item.kind)]

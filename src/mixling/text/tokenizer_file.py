@@ -36,6 +36,7 @@ _REPLACED = {SPACES_PATTERN: " ", ENDS_PATTERN: "", SEVERAL_SPACES_PATTERN: " "}
 
 Values = dict[str, Any]
 Check = Callable[[Any], bool]
+Checks = dict[str, Check]  # of the values of a step
 
 
 def read_tokenizer(content: str) -> Tokenizer:
@@ -50,18 +51,19 @@ def read_tokenizer(content: str) -> Tokenizer:
         raise ModelFileError(f"is not a tokenizer of the `tokenizers` library: {str(error)[:200]}") from None
     if not isinstance(values, dict):
         raise ModelFileError("is not a tokenizer of the `tokenizers` library: it is no JSON object")
+    normaliser = _step(values.get("normalizer"), "normaliser", _NORMALISERS)
     rebuilt = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": _added_tokens(values.get("added_tokens")),
-        "normalizer": _step(values.get("normalizer"), "normaliser", _NORMALISERS),
+        "normalizer": normaliser,
         "pre_tokenizer": _step(values.get("pre_tokenizer"), "pre-tokenizer", _SPLITTERS),
         "post_processor": None,
         "decoder": _step(values.get("decoder"), "decoder", _DECODERS),
         "model": _model(values.get("model")),
     }
-    if (growth := _growth(rebuilt["normalizer"])) > MAX_GROWTH:
+    if (growth := _growth(normaliser)) > MAX_GROWTH:
         raise ModelFileError(f"its normaliser may make texts {growth} times as long; allowed: {MAX_GROWTH} times")
     with rust_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
         return Tokenizer.from_str(json.dumps(rebuilt))
@@ -159,22 +161,22 @@ def _split(step: Values) -> bool:
 
 
 _ANY: Check = lambda value: True  # noqa: E731
-_METASPACE = {
+_METASPACE: Checks = {
     "replacement": _character,
     "prepend_scheme": _text,
     "split": _boolean,
     "add_prefix_space": _boolean,
     "str_rep": _character,
 }
-_BYTE_LEVEL = {"add_prefix_space": _boolean, "trim_offsets": _boolean, "use_regex": _boolean}
-_BERT = {
+_BYTE_LEVEL: Checks = {"add_prefix_space": _boolean, "trim_offsets": _boolean, "use_regex": _boolean}
+_BERT: Checks = {
     "clean_text": _boolean,
     "handle_chinese_chars": _boolean,
     "strip_accents": lambda value: value is None or _boolean(value),
     "lowercase": _boolean,
 }
-_REPLACE = {"pattern": _ANY, "content": _ANY}  # looked at together
-_NORMALISERS: dict[str, dict[str, Check]] = {
+_REPLACE: Checks = {"pattern": _ANY, "content": _ANY}  # looked at together
+_NORMALISERS: dict[str, Checks] = {
     **{name: {} for name in ("NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "StripAccents", "ByteLevel")},
     "Strip": {"strip_left": _boolean, "strip_right": _boolean},
     "BertNormalizer": _BERT,
@@ -182,7 +184,7 @@ _NORMALISERS: dict[str, dict[str, Check]] = {
     "Prepend": {"prepend": lambda value: value == MARK},
     "Replace": _REPLACE,
 }
-_SPLITTERS: dict[str, dict[str, Check]] = {
+_SPLITTERS: dict[str, Checks] = {
     **{name: {} for name in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "UnicodeScripts")},
     "Metaspace": _METASPACE,
     "ByteLevel": _BYTE_LEVEL,
@@ -190,7 +192,7 @@ _SPLITTERS: dict[str, dict[str, Check]] = {
     "Punctuation": {"behavior": _text},
     "Split": {"pattern": _ANY, "behavior": _ANY, "invert": _ANY},  # looked at together
 }
-_DECODERS: dict[str, dict[str, Check]] = {
+_DECODERS: dict[str, Checks] = {
     **{name: {} for name in ("ByteFallback", "Fuse")},
     "Metaspace": _METASPACE,
     "ByteLevel": _BYTE_LEVEL,
@@ -203,7 +205,7 @@ _WHOLE: dict[str, Callable[[Values], bool]] = {"Replace": _replaced, "Split": _s
 _SEQUENCES = {"normaliser": "normalizers", "pre-tokenizer": "pretokenizers", "decoder": "decoders"}
 
 
-def _step(step: Any, what: str, known: dict[str, dict[str, Check]]) -> Values | None:
+def _step(step: Any, what: str, known: dict[str, Checks]) -> Values | None:
     """A step of a tokenizer, or several in a sequence, with nothing but what was checked."""
     if step is None:
         return None
@@ -299,7 +301,7 @@ def _pairs(merges: Any) -> bool:
     )
 
 
-_MODELS: dict[str, dict[str, Check]] = {
+_MODELS: dict[str, Checks] = {
     "WordPiece": {
         "unk_token": _text,
         "continuing_subword_prefix": _text,
