@@ -149,7 +149,7 @@ def test_onnx_files_of_others(content: bytes, tmp_path: Path) -> None:
         ({"text": {"max_len": 0}}, "max_len"),
         ({"text": {"projection": {"type": "minhash", "num_features": 10**12}}}, "num_features"),
         ({"text": {"projection": {"type": "minhash", "num_features": 33}}}, "the graph cannot be run"),
-        ({"text": {"projection": {"type": "embedding", "num_features": 2**40, "embedding_dim": 1}}}, "inputs"),
+        ({"text": {"projection": {"type": "embedding", "num_features": 2**39, "embedding_dim": 1}}}, "inputs"),
         ({"text": {"projection": {"type": "tsp"}}}, "the graph's inputs"),
         ({"text": {"projection": {"type": "other"}}}, "unknown type"),
         ({"text": {"hash_version": 2}}, "hash_version"),

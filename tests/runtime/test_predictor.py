@@ -27,6 +27,7 @@ from mixling.text.config import TextConfig  # noqa: E402
 from mixling.text.encoder import TextEncoder, train_vocabulary  # noqa: E402
 from mixling.text.fingerprint import MinHash, SimHash  # noqa: E402
 from mixling.text.labels import LabelSet  # noqa: E402
+from mixling.text.windows import ReadingConfig  # noqa: E402
 
 SENTENCE = "play some music by the beatles what is the weather in paris tomorrow book a table for two"
 WORDS = SENTENCE.split()
@@ -53,10 +54,18 @@ def build(
         dim=16,
         layers=(layer,),
     )
-    output = "tokens" if labels.kind == "iob" else "text"
+    output = "tokens" if labels.of_tokens else "text"
+    reading = ReadingConfig() if labels.kind == "span" else None
     model = build_model(config, num_outputs=len(labels), output=output, seed=seed)
     content = export_onnx(
-        model, text=config.text, task="some", labels=labels, vocabulary=VOCABULARY, precision="float32", pairs=pairs
+        model,
+        text=config.text,
+        task="some",
+        labels=labels,
+        vocabulary=VOCABULARY,
+        precision="float32",
+        pairs=pairs,
+        reading=reading,
     )
     return model, content
 
@@ -334,3 +343,11 @@ def test_what_is_printed_of_a_predictor_and_an_answer(
     )
     tags = Predictor(tagger[1]).predict_one("")
     assert repr(tags) == "Prediction(truncated=False, spans=(), tokens=(), tags=())"
+
+
+def test_a_model_that_answers_questions_takes_pairs_whatever_its_file_has() -> None:
+    _, content = build(MinHash(num_features=64, num_hashes=8), LabelSet(("start", "end"), "span"), 4, pairs=False)
+    predictor = Predictor(content)
+    with pytest.raises(DataError, match="this model answers questions"):
+        predictor.predict(["one text"])
+    assert predictor.predict_one(("what is played", "play some music")).answer is not None

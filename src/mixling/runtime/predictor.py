@@ -17,7 +17,7 @@ from mixling.errors import ConfigError, DataError
 from mixling.runtime.engine import Float32
 from mixling.runtime.session import Metadata, OpenModel, open_model
 from mixling.text.answers import find_answer
-from mixling.text.clean import check_many
+from mixling.text.clean import check_many, count_chars
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Encoded, Text, TextEncoder
 from mixling.text.labels import LabelSet
@@ -221,8 +221,8 @@ class Predictor:
         Raises:
             DataError: it is none, or not of the kind that the model was trained on.
         """
-        size = _size(text, number)
-        pairs = self.metadata.pairs if self._windows_of is None else True  # whatever the file says
+        size = count_chars(text, number)
+        pairs = self.metadata.pairs if self._windows_of is None else True
         if pairs is not None and isinstance(text, tuple) != pairs:
             if self._windows_of is not None:
                 raise DataError(
@@ -330,21 +330,3 @@ def _marked(prediction: Prediction, encoded: Encoded) -> Prediction:
 def _open_again(kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder) -> Predictor:
     """What a pickle calls."""
     return kind(content, num_threads=num_threads, encoder=encoder)
-
-
-def _size(text: object, number: int) -> int:
-    """The characters of a text.
-
-    Raises:
-        DataError: it is none.
-    """
-    if isinstance(text, str):
-        return len(text)
-    if isinstance(text, list) and all(isinstance(word, str) for word in text):
-        return sum(map(len, text)) + len(text)
-    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
-        return len(text[0]) + len(text[1])
-    kind = type(text).__name__
-    raise DataError(
-        f"item {number} is of type {kind}, not a text; allowed: a string, a tuple of two strings, a list of words"
-    )

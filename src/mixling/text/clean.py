@@ -46,3 +46,21 @@ def check_many(items: object, what: str) -> None:
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable) or dimensions != 1:
         shape = "" if dimensions == 1 else f" of {dimensions} dimensions"
         raise DataError(f"got one {type(items).__name__}{shape}, not a list of {what}")
+
+
+def count_chars(text: object, number: int) -> int:
+    """Count the characters of a text, of both of a pair, or of words and the spaces between them.
+
+    Raises:
+        DataError: it is none.
+    """
+    if isinstance(text, str):
+        return len(text)
+    if isinstance(text, list) and all(isinstance(word, str) for word in text):
+        return sum(map(len, text)) + len(text)
+    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+        return len(text[0]) + len(text[1])
+    kind = type(text).__name__
+    raise DataError(
+        f"item {number} is of type {kind}, not a text; allowed: a string, a tuple of two strings, a list of words"
+    )
