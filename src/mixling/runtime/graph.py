@@ -13,6 +13,7 @@ import numpy.typing as npt
 FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9
 MAX_RANK = 8
 TYPES = {FLOAT: "f4", 2: "u1", 3: "i1", INT32: "i4", INT64: "i8", BOOL: "?", 10: "f2", 11: "f8"}
+KIND_SIZES = {kind: np.dtype(name).itemsize for kind, name in TYPES.items()}  # in bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
-from mixling.runtime.graph import MAX_RANK, Graph, Node
+from mixling.runtime.graph import KIND_SIZES, MAX_RANK, Graph, Node
 from mixling.runtime.operators import ATTRIBUTES, OPERATORS, multiplications
-from mixling.runtime.shapes import KIND_SIZES, Known, known_weights
+from mixling.runtime.shapes import Known, known_weights
 
 # What a graph may use whatever its weights are: results in bytes, and multiplications.
 _BYTES = 1 << 25
@@ -71,24 +71,26 @@ class GraphLimits:
 
     def _follow(self, nodes: list[Node], known: dict[str, Known], *, limit: int, work: int) -> None:
         """Add the nodes' results to what is known."""
-        for node in nodes:
-            inputs = [known[name] if name else None for name in node.inputs]
-            try:
-                with np.errstate(all="ignore"):  # integers that wrap around, as theirs do
+        with np.errstate(all="ignore"):  # integers that wrap around, as theirs do
+            for node in nodes:
+                inputs = [known[name] if name else None for name in node.inputs]
+                try:
                     outputs = OPERATORS[node.operator](node.attributes, inputs)
-                work -= multiplications(node.operator, inputs, outputs)
-            except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-                raise ValueError(f"a {node.operator} node cannot be computed or followed: {error}") from None
-            if len(node.outputs) > len(outputs):
-                raise ValueError(f"a {node.operator} node has {len(node.outputs)} outputs")
-            if any(len(output.shape) > MAX_RANK for output in outputs):
-                raise ValueError(f"a {node.operator} node makes a tensor of more than {MAX_RANK} dimensions")
-            for name, output in zip(node.outputs, outputs, strict=False):
-                limit -= output.elements * KIND_SIZES[output.kind]
-                known[name] = output
-            if limit < 0 or work < 0:
-                what = "memory" if limit < 0 else "multiplications"
-                raise ValueError(f"the graph asks for more {what} than a model with {self._weights:,} weights can need")
+                    work -= multiplications(node.operator, inputs, outputs)
+                except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+                    raise ValueError(f"a {node.operator} node cannot be computed or followed: {error}") from None
+                if len(node.outputs) > len(outputs):
+                    raise ValueError(f"a {node.operator} node has {len(node.outputs)} outputs")
+                for name, output in zip(node.outputs, outputs, strict=False):
+                    if len(output.shape) > MAX_RANK:
+                        raise ValueError(f"a {node.operator} node makes a tensor of more than {MAX_RANK} dimensions")
+                    limit -= output.elements * KIND_SIZES[output.kind]
+                    known[name] = output
+                if limit < 0 or work < 0:
+                    what = "memory" if limit < 0 else "multiplications"
+                    raise ValueError(
+                        f"the graph asks for more {what} than a model with {self._weights:,} weights can need"
+                    )
 
 
 def _sort(graph: Graph, constants: set[str]) -> tuple[list[Node], list[Node]]:

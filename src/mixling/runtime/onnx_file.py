@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mixling.runtime.graph import MAX_RANK, TYPES, Graph, Node, Weights
+from mixling.runtime.graph import KIND_SIZES, MAX_RANK, TYPES, Graph, Node, Weights
 
 ONNX_FILE = "model.onnx"  # in a folder
 
@@ -206,7 +206,7 @@ class _Walk:
         if len(shape) > MAX_RANK or any(size < 0 for size in shape):
             raise ValueError(f"the weights {name[:80]!r} have the shape {shape[:10]}")
         start, end = raw[0] if raw else (0, 0)
-        needed = math.prod(shape) * np.dtype(TYPES[kind]).itemsize
+        needed = math.prod(shape) * KIND_SIZES[kind]
         if len(raw) > 1 or end - start != needed:
             raise ValueError(f"the weights {name[:80]!r} have {end - start:,} bytes; their shape needs {needed:,}")
         return name, Weights(tuple(shape), kind, self.view[start:end])
@@ -273,23 +273,25 @@ class _Walk:
                 raise ValueError(f"has more than {_MAX_FIELDS:,} fields, which a mixling model never has")
             tag, position = self.varint(position, end)
             value: int | Span
-            match tag & 7:
-                case 0:
-                    value, position = self.varint(position, end)
-                case 2:
-                    length, start = self.varint(position, end)
-                    position = start + length
-                    value = (start, position)
-                case 1 | 5 as fixed:
-                    start, position = position, position + (8 if fixed == 1 else 4)
-                    value = (start, position)
-                case _:
-                    raise _Malformed
+            kind = tag & 7
+            if kind == 2:
+                length, start = self.varint(position, end)
+                position = start + length
+                value = (start, position)
+            elif kind == 0:
+                value, position = self.varint(position, end)
+            elif kind in (1, 5):
+                start, position = position, position + (8 if kind == 1 else 4)
+                value = (start, position)
+            else:
+                raise _Malformed
             if position > end:
                 raise _Malformed
             yield tag >> 3, value
 
     def varint(self, position: int, end: int) -> tuple[int, int]:
+        if position < end and (byte := self.data[position]) < 0x80:  # almost all of them
+            return byte, position + 1
         value = 0
         for index in range(10):
             if position + index >= end:

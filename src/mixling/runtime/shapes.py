@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from mixling.runtime.graph import BOOL, FLOAT, INT32, INT64, TYPES, Weights
 
-KIND_SIZES = {kind: np.dtype(name).itemsize for kind, name in TYPES.items()}
 MAX_VALUES = 64  # of a tensor whose values are followed
 
 # A size that may be anything, that of the rows which the caller has cached, is None.
@@ -36,7 +35,7 @@ class Known(NamedTuple):
 
     @property
     def elements(self) -> int:
-        return math.prod(size or 0 for size in self.shape)
+        return 0 if None in self.shape else math.prod(self.shape)  # type: ignore[arg-type]
 
 
 # Those that are left out are None; a handler that reads one all the same fails, and the node is refused.
