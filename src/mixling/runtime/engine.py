@@ -16,6 +16,9 @@ import onnxruntime
 
 from mixling.errors import ModelFileError
 
+if os.environ["ORT_DISABLE_TELEMETRY"] != "0":  # where it was imported before
+    onnxruntime.disable_telemetry_events()
+
 Float32 = npt.NDArray[np.float32]
 Feed = dict[str, npt.NDArray]
 
