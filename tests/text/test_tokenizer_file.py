@@ -47,6 +47,7 @@ def replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
         {"normalizer": {"type": "NFKC"}},
         {"normalizer": {"type": "Prepend", "prepend": "▁"}},
         sequence({"type": "NFD"}, {"type": "StripAccents"}, replace({"String": " "}, "▁")),
+        sequence({"type": "Nmt"}, replace({"Regex": " {2,}"}, "▁")),
         sequence(replace({"String": "``"}, '"'), {"type": "BertNormalizer", "clean_text": True, "lowercase": False,
                  "handle_chinese_chars": True, "strip_accents": None}),
         {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}},
