@@ -37,6 +37,7 @@ WRITTEN = (
     *VOCABULARY_FILES,
     CHECKPOINT,
     CONFUSION_FILE,
+    f"{CONFUSION_FILE}.txt",  # names of classes that no font can draw
     CURVES_FILE,
     CARD_FILE,
 )

@@ -26,6 +26,7 @@ from mixling.training.data import TrainingData
 from mixling.training.distributed import Processes
 from mixling.training.files import CHECKPOINT, HISTORY, TENSORBOARD_FOLDER
 from mixling.training.interrupts import Interrupts
+from mixling.training.memory import Heap
 from mixling.training.observers import Observer, Observers, Step
 from mixling.training.optim import build_optimizer, learning_rate
 from mixling.training.recipe import TrainConfig
@@ -76,6 +77,7 @@ class Trainer:
         self._batches: list[Indices] = []
         self._epoch = -1
         self._saved_at = time.monotonic()
+        self._heap = Heap()
 
     @property
     def steps_per_epoch(self) -> int:
@@ -103,6 +105,7 @@ class Trainer:
                 self._run(state, interrupts)
         finally:
             self.observer.finished()
+            self._heap.release()
         load_weights(self.model, self._best)
         return state.history
 
@@ -113,6 +116,7 @@ class Trainer:
             at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
             if at_evaluation:
                 self._evaluate(state)
+            self._heap.limit()
             if signum:
                 self._save(state)
                 raise self._interrupted(state, signum)
