@@ -21,7 +21,7 @@ FLAGS = {
         "files", "--out", "-o", "--dev", "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--start", "--unlabelled", "--from", "--source", "--target", "--kind", "--form",
-        "--prefix",
+        "--prefix", "--group",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--dev", "--text", "--vocabulary", "--steps", "--epochs", "--time-budget",
@@ -53,12 +53,12 @@ FLAGS = {
         "files", "--out", "-o", "--teacher", "--unlabelled", "--fine-tune", "--test", "--pieces", "--limit", "--dev",
         "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
         "--vocabulary", "--start", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite",
+        "--resume", "--overwrite", "--group",
     },
     "compare": {
         "files", "--dev", "--dev-fraction", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--task", "--model", "--start", "--unlabelled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
-        "--keep", "--out", "-o", "--markdown",
+        "--keep", "--out", "-o", "--markdown", "--group",
     },
 }  # fmt: skip
 

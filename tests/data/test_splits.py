@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -121,6 +122,58 @@ def test_too_few_rows_and_bad_fractions() -> None:
     for fraction in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="a number between 0 and 1"):
             split_dev(store_of(("a", "x")), fraction=fraction, seed=1)
+
+
+def grouped(*rows: tuple[str, str], path: str = "train.csv") -> ExampleStore:
+    """Rows of (group, label) with texts of their own."""
+    return ExampleStore.from_examples(
+        Example(f"text {line}", label, path, line, group=group) for line, (group, label) in enumerate(rows, 2)
+    )
+
+
+def groups_of(store: ExampleStore) -> set[int]:
+    return set(store.group_hashes().tolist())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_groups_stay_whole_and_classes_keep_about_their_shares(seed: int) -> None:
+    chance = random.Random(seed)
+    sizes = [chance.randint(1, 20) for _ in range(100)]
+    rows = [(f"g{g}", chance.choices("abc", [6, 3, 1])[0]) for g, size in enumerate(sizes) for _ in range(size)]
+    store = grouped(*rows)
+    train, dev = split_dev(store, fraction=0.2, seed=seed)
+    assert groups_of(train).isdisjoint(groups_of(dev))
+    assert len(train) + len(dev) == len(store)
+    assert len(dev) / len(store) == pytest.approx(0.2, abs=0.04)
+    counts, whole = dev.label_counts(), store.label_counts()
+    for label in "abc":
+        assert counts[label] / whole[label] == pytest.approx(0.2, abs=0.1)
+    again = split_dev(store, fraction=0.2, seed=seed)[1]
+    assert again.indices().tolist() == dev.indices().tolist()
+    assert split_dev(store, fraction=0.2, seed=seed + 1)[1].indices().tolist() != dev.indices().tolist()
+
+
+def test_no_class_is_set_aside_as_a_whole() -> None:
+    rows = [(f"g{i}", "common") for i in range(40)] + [("rare group", "rare")] * 4
+    for seed in range(10):
+        train, dev = split_dev(grouped(*rows), fraction=0.3, seed=seed)
+        assert train.label_counts()["rare"] == 4
+        assert len(dev) == 12
+
+
+def test_of_few_large_groups_the_smallest_is_set_aside() -> None:
+    rows = [("a", "x"), ("a", "y")] * 20 + [("b", "x"), ("b", "y")] * 15 + [("c", "x"), ("c", "y")] * 14
+    train, dev = split_dev(grouped(*rows), fraction=0.05, seed=0)
+    assert (len(train), len(dev)) == (70, 28)
+    with pytest.raises(DataError, match="100 rows with 1 different groups are too few to set some aside"):
+        split_dev(grouped(*[("a", "x"), ("a", "y")] * 50), fraction=0.1, seed=0)
+
+
+def test_tagged_groups_stay_whole() -> None:
+    rows = [Example(["a", "b"], ("O", "B-x"), "slots.jsonl", i + 1, group=f"g{i // 3}") for i in range(60)]
+    train, dev = split_dev(ExampleStore.from_examples(rows), fraction=0.2, seed=0)
+    assert groups_of(train).isdisjoint(groups_of(dev))
+    assert len(dev) == 12
 
 
 def numbered(labels: list[str], path: str = "train.csv") -> ExampleStore:

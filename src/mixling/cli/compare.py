@@ -10,7 +10,15 @@ from typing import Annotated
 
 import typer
 
-from mixling.cli.options import LabelOption, SlotsOption, TextOption, TextPairOption, TokensOption, run_values
+from mixling.cli.options import (
+    GroupOption,
+    LabelOption,
+    SlotsOption,
+    TextOption,
+    TextPairOption,
+    TokensOption,
+    run_values,
+)
 from mixling.cli.output import announce, put, total_time
 from mixling.errors import ConfigError, Interrupted
 
@@ -35,6 +43,7 @@ def compare(
     label: LabelOption = None,
     tokens: TokensOption = None,
     slots: SlotsOption = None,
+    group: GroupOption = None,
     task: Annotated[
         str | None,
         typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),

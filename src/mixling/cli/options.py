@@ -20,6 +20,10 @@ TextOption = Annotated[
 ]
 TextPairOption = Annotated[str | None, typer.Option("--text-pair", metavar="COLUMN", help="Column of a second text.")]
 LabelOption = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="Column of the label [label].")]
+GroupOption = Annotated[
+    str | None,
+    typer.Option("--group", metavar="COLUMN", help="Rows with one value there are set aside together, or not at all."),
+]
 TokensOption = Annotated[
     str | None, typer.Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
 ]
@@ -118,7 +122,7 @@ BatchSizeOption = Annotated[int, typer.Option("--batch-size", min=1, help="Texts
 
 def run_values(params: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a command that trains, by their names, laid out as `RunConfig` is; None or (): not given."""
-    columns = ("text", "text_pair", "label", "tokens", "slots")
+    columns = ("text", "text_pair", "label", "tokens", "slots", "group")
     budget = params["time_budget"]
     return {
         "task": params["task"],

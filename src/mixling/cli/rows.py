@@ -50,6 +50,7 @@ def columns_for(model: str, given: Mapping[str, str | None]) -> ColumnsConfig:
         pass  # a model.onnx alone
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
+    known.pop("group", None)  # of rows that were set aside
     given = {key: value for key, value in given.items() if value is not None}
     return parse(ColumnsConfig, {**known, **given}, where=str(path))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TASK = "text2text"
 OPTIONS = ("source", "target", "kind", "form", "prefix")  # of `train`, that only pairs have
-_FOR_LABELS = ("text", "text_pair", "label", "tokens", "slots", "start", "unlabelled")
+_FOR_LABELS = ("text", "text_pair", "label", "tokens", "slots", "group", "start", "unlabelled")
 
 
 def is_text_to_text(params: Mapping[str, Any]) -> bool:

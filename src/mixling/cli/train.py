@@ -19,6 +19,7 @@ from mixling.cli.options import (
     EpochsOption,
     FormOption,
     FromOption,
+    GroupOption,
     KindOption,
     LabelOption,
     ModelOption,
@@ -49,6 +50,7 @@ from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.runs import Run, RunConfig
+    from mixling.tasks.metrics import Metrics
 
 _CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
@@ -64,6 +66,7 @@ def train(
     label: LabelOption = None,
     tokens: TokensOption = None,
     slots: SlotsOption = None,
+    group: GroupOption = None,
     source: SourceOption = None,
     target: TargetOption = None,
     kind: KindOption = None,
@@ -168,7 +171,21 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
             raise interrupted("mixling train", out) from None
     if run is not None:
         terminal.say(total_time(context))
+        if line := _majority_line(run.metrics, run.labels.names):
+            terminal.say(line)
         _tell(run, settled, terminal)
+
+
+def _majority_line(metrics: Metrics, labels: Sequence[str]) -> str:
+    """What a model would reach that always gives the label of most validation rows."""
+    from mixling.errors import printable
+    from mixling.tasks.metrics import ClassificationMetrics
+
+    if not isinstance(metrics, ClassificationMetrics):
+        return ""
+    counts = [sum(row) for row in metrics.confusion]
+    most = max(range(len(counts)), key=counts.__getitem__)
+    return f"for comparison: always {printable(labels[most])!r} has accuracy {counts[most] / metrics.n:.4f}"
 
 
 def is_model_given(options: Mapping[str, Any], toml: str | None, overrides: Sequence[str]) -> bool:

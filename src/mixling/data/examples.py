@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mixling.config import Config
 from mixling.data.questions import read_answers
@@ -32,7 +32,7 @@ class Example:
     """A text, its target where it has one, and where it stands: file and 1-based line (or row).
 
     Of a question the text is the pair of question and context, and `id` its name, if it has one; it has no target but
-    answers, if they are known.
+    answers, if they are known. Examples of one `group` belong together.
     """
 
     text: Text
@@ -41,6 +41,7 @@ class Example:
     line: int
     id: str | None = None
     answers: Answers | None = None
+    group: str | None = None
 
 
 class ColumnsConfig(Config):
@@ -54,6 +55,7 @@ class ColumnsConfig(Config):
     question: str = "question"
     context: str = "context"
     answers: str = "answers"
+    group: str | None = Field(None, description="rows of one group are set aside together, or not at all")
 
 
 class DataConfig(Config):
@@ -66,6 +68,15 @@ class DataConfig(Config):
     on_bad_row: Literal["error", "skip"] = "error"
     file_format: str | None = None
 
+    @model_validator(mode="after")
+    def _groups_are_set_aside(self) -> DataConfig:
+        if self.columns.group is not None and self.dev:
+            raise ValueError(
+                f"columns.group: got {self.columns.group!r} (--group) beside dev (--dev); groups decide which rows are "
+                "set aside, and with rows of their own to measure on none are: leave one of them out"
+            )
+        return self
+
 
 def read_examples(
     sources: Sequence[str | Path],
@@ -75,6 +86,7 @@ def read_examples(
     on_bad_row: OnBadRow,
     labelled: bool = True,
     file_format: str | None = None,
+    grouped: bool = False,
 ) -> Iterator[Example]:
     """Stream the examples of files and hub data sets, in their order.
 
@@ -89,6 +101,7 @@ def read_examples(
     Args:
         labelled: False reads rows for prediction: a target is read where its column stands and may be empty, and a
             tagger takes the column of text where there are no tokens.
+        grouped: read the column of groups, if there is one; a string, or a value that becomes one.
 
     Raises:
         DataError: a column that the file lacks, always; a bad row, unless `on_bad_row` skips it (in JSONL, where each
@@ -103,6 +116,8 @@ def read_examples(
         for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format):
             if not (row.own_columns or checked):
                 _check_columns(row, task, columns, labelled)
+                if grouped:
+                    _check_group(row, columns)
                 checked = True
             try:
                 if row.own_columns:
@@ -113,6 +128,8 @@ def read_examples(
                     example = _tagged(row, columns, labelled)
                 else:
                     example = _texts(row, task, columns, labelled)
+                if grouped and columns.group is not None:
+                    example = replace(example, group=_group(row, columns.group))
             except DataError as error:
                 on_bad_row(error)
                 continue
@@ -138,6 +155,20 @@ def _check_columns(row: Row, task: Task, columns: ColumnsConfig, labelled: bool)
             if row.own_columns:
                 raise _fault(row, f"{message}, give the row one, {_SKIP}")
             raise DataError(message, path=row.path)
+
+
+def _check_group(row: Row, columns: ColumnsConfig) -> None:
+    if columns.group is not None and columns.group not in row.values:
+        message = f"no column {columns.group!r}; {near_miss(columns.group, row.values)}; choose a column with --group"
+        raise DataError(message, path=row.path)
+
+
+def _group(row: Row, column: str) -> str:
+    value = row.values.get(column)
+    if _is_blank(value) or isinstance(value, list | dict):
+        got = "empty" if _is_blank(value) else _shown(value)
+        raise _fault(row, f"column {column!r} is {got}; give the row the name of its group {_SKIP}")
+    return str(value)
 
 
 def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> Example:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 
 import numpy as np
@@ -20,7 +21,8 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
 
     Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random,
     and go back to train where they have a label that train would lack. Equal texts stay on one side, and questions on
-    one context. So dev can be a little smaller or larger than asked.
+    one context; or the examples of one group, where they have groups. So dev can be a little smaller or larger than
+    asked.
 
     Raises:
         ConfigError: the fraction is not between 0 and 1.
@@ -34,11 +36,14 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
     classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
     counts = np.bincount(classes, minlength=1)
     in_dev = np.zeros(len(store), dtype=bool)
-    rows_by_class = np.split(np.argsort(classes, kind="stable"), np.cumsum(counts)[:-1])
-    for rows, quota in zip(rows_by_class, _quotas(counts, fraction), strict=True):
-        if quota:
-            in_dev[rows[_smallest(keys[rows], int(quota))]] = True
-    in_dev &= ~np.isin(hashes, hashes[~in_dev])  # a text with two labels may have gone both ways
+    if store.has_groups:
+        in_dev = _groups_set_aside(keys, classes, fraction)
+    else:
+        rows_by_class = np.split(np.argsort(classes, kind="stable"), np.cumsum(counts)[:-1])
+        for rows, quota in zip(rows_by_class, _quotas(counts, fraction), strict=True):
+            if quota:
+                in_dev[rows[_smallest(keys[rows], int(quota))]] = True
+        in_dev &= ~np.isin(hashes, hashes[~in_dev])  # a text with two labels may have gone both ways
     if ids is None:
         chosen = np.flatnonzero(in_dev)
         lacking = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_dev)).label_counts())
@@ -46,7 +51,7 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
     if not in_dev.any():
         check_labels(store, None)  # more rows of the same kind would not help
         path = store.where(0)[0] if len(store) else None
-        what = "contexts" if store.has_questions else "texts"
+        what = "groups" if store.has_groups else "contexts" if store.has_questions else "texts"
         got = f"{len(store)} rows with {len(np.unique(hashes))} different {what}"
         remedy = "give more rows, a larger fraction, or validation rows of your own (--dev FILE)"
         raise DataError(f"{got} are too few to set some aside for validation; {remedy}", path=path)
@@ -82,6 +87,37 @@ def _smallest(keys: npt.NDArray[np.uint64], quota: int) -> npt.NDArray[np.bool_]
     below, upto = keys < edge, keys <= edge
     more, fewer = int(upto.sum()), int(below.sum())
     return upto if more < len(keys) and more - quota <= quota - fewer else below
+
+
+def _groups_set_aside(
+    keys: npt.NDArray[np.uint64], classes: npt.NDArray[np.int32], fraction: float
+) -> npt.NDArray[np.bool_]:
+    """Which examples go to dev (len,), by whole groups.
+
+    Groups are taken in the order of their keys while each brings the counts of the classes in dev nearer to `fraction`
+    of all; where even one is too much, the smallest. No class goes to dev as a whole.
+    """
+    order = np.argsort(keys, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)
+    left = Counter(classes.tolist())
+    wanted = {name: count * fraction for name, count in left.items()}
+    members = [Counter(classes[rows].tolist()) for rows in groups]
+    chosen: list[int] = []
+    for number, counts in enumerate(members):
+        nearer = sum(abs(wanted[name]) - abs(wanted[name] - count) for name, count in counts.items())
+        if nearer > 0 and all(left[name] > count for name, count in counts.items()):
+            chosen.append(number)
+            left -= counts
+            for name, count in counts.items():
+                wanted[name] -= count
+    if not chosen:
+        allowed = [i for i, counts in enumerate(members) if all(left[name] > count for name, count in counts.items())]
+        smallest = min(allowed, key=lambda i: len(groups[i]), default=None)
+        chosen = [smallest] if smallest is not None and len(groups[smallest]) < len(keys) / 2 else []
+    out = np.zeros(len(keys), dtype=bool)
+    for number in chosen:
+        out[groups[number]] = True
+    return out
 
 
 def report_duplicates(train: ExampleStore, dev: ExampleStore) -> int:

@@ -64,6 +64,11 @@ class ExampleStore:
         return self._storage.file is not None
 
     @property
+    def has_groups(self) -> bool:
+        """Whether the examples have names of groups."""
+        return self._storage.groups is not None
+
+    @property
     def has_questions(self) -> bool:
         """Whether the examples have answers instead of targets."""
         return self._storage.questions
@@ -106,10 +111,18 @@ class ExampleStore:
         return self._storage.hashes if self._indices is None else self._storage.hashes[self._indices]
 
     def group_hashes(self) -> npt.NDArray[np.uint64]:
-        """(len,) hashes, equal for examples that belong on one side of a split: of equal texts, of one context."""
+        """(len,) hashes, equal for examples that belong on one side of a split: of one group where there are groups,
+        else of equal texts, or of one context."""
+        groups = self._storage.groups
+        if groups is not None:
+            return groups if self._indices is None else groups[self._indices]
         if not self.has_questions:
             return self.text_hashes()
         return np.array([_hash(self.text(i)[1].encode("utf-8", "surrogatepass")) for i in range(len(self))], np.uint64)
+
+    def text_bytes(self) -> npt.NDArray[np.int64]:
+        """(len,) the size of each text as it is stored, with what stands beside it."""
+        return np.diff(self._storage.offsets)[self.indices()]
 
     def indices(self) -> npt.NDArray[np.int64]:
         """(len,) positions in the whole storage."""
@@ -125,7 +138,7 @@ class ExampleStore:
 
         A pair gives two texts, tokens are joined by spaces. At least one example is drawn.
         """
-        sizes = np.diff(self._storage.offsets)[self.indices()]
+        sizes = self.text_bytes()
         chosen = np.arange(len(self))
         if sizes.sum() > limit_bytes:
             drawn = np.random.default_rng(seed).permutation(len(self))
@@ -155,6 +168,7 @@ class _Storage:
     hashes: npt.NDArray[np.uint64]
     offsets: npt.NDArray[np.int64]  # (len + 1,) where the records begin and end, in the file or laid end to end
     ids: npt.NDArray[np.int32]  # number of the label; with tuples all their items, laid end to end
+    groups: npt.NDArray[np.uint64] | None = None  # (len,) hashes of their names; None without groups
     ends: npt.NDArray[np.int64] | None = None  # (len,) ends of the tuples in `ids`; None without tuples
 
     def __init__(self, spool_dir: Path | None, memory_limit: int) -> None:
@@ -166,7 +180,7 @@ class _Storage:
         self._paths: list[str] = []
         self._path_starts: list[int] = []
         self._lines, self._hashes, self._offsets = array("q"), array("Q"), array("q", [0])
-        self._ids, self._ends = array("i"), array("q")
+        self._ids, self._ends, self._groups = array("i"), array("q"), array("Q")
         self._tuples = False
         self.questions = False
 
@@ -179,6 +193,8 @@ class _Storage:
         text: object = {"pair": example.text} if isinstance(example.text, tuple) else example.text
         record = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
         self._hashes.append(_hash(record))
+        if example.group is not None:  # as all examples have, or none
+            self._groups.append(_hash(example.group.encode("utf-8", "surrogatepass")))
         if example.answers is not None:  # beside the text: unlike labels they are as many as the examples
             self.questions = True
             with_answers = {"pair": example.text, "texts": example.answers.texts, "starts": example.answers.starts}
@@ -233,6 +249,7 @@ class _Storage:
         self.lines, self.hashes = np.asarray(self._lines), np.asarray(self._hashes)
         self.offsets, self.ids = np.asarray(self._offsets), np.asarray(self._ids)
         self.ends = np.asarray(self._ends) if self._tuples else None
+        self.groups = np.asarray(self._groups) if self._groups else None
         if self.file is not None:
             self._write(flush=True)
 

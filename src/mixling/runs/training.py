@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mixling.data.batches import TextSet
 from mixling.data.examples import read_examples
+from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
@@ -55,13 +56,18 @@ def read_data(
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
 
-    def load(sources: tuple[str, ...]) -> ExampleStore:
+    def load(sources: tuple[str, ...], *, grouped: bool = False) -> ExampleStore:
         examples = read_examples(
-            sources, task=config.task, columns=data.columns, on_bad_row=on_bad_row, file_format=data.file_format
+            sources,
+            task=config.task,
+            columns=data.columns,
+            on_bad_row=on_bad_row,
+            file_format=data.file_format,
+            grouped=grouped,
         )
         return ExampleStore.from_examples(examples, spool_dir=spool_dir)
 
-    train = load(data.train)
+    train = load(data.train, grouped=not data.dev)
     if data.dev:
         dev = load(data.dev)
         repeated = report_duplicates(train, dev)
@@ -72,8 +78,25 @@ def read_data(
     if on_bad_row.skipped:
         say(f"{on_bad_row.skipped} bad rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
     check_labels(train, dev)
-    say(f"{len(train):,} training and {len(dev):,} dev examples")
+    say(f"{len(train):,} training and {len(dev):,} validation examples")
+    _report_near_duplicates(train, dev, config, say)
     return train, dev
+
+
+def _report_near_duplicates(
+    train: ExampleStore, dev: ExampleStore, config: RunConfig, say: Callable[[str], None]
+) -> None:
+    found = count_near_duplicates(train, dev, seed=config.train.seed)
+    if not found.count:
+        return
+    remedy = ""
+    if not config.data.dev and not train.has_groups and not train.has_questions:
+        remedy = "; --group COLUMN keeps rows that belong together on one side"
+    say(
+        f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} validation texts of "
+        f"{MIN_WORDS} words or more have a near-duplicate in the training rows: on new text the model will be worse "
+        f"than on these{remedy}"
+    )
 
 
 def fit(
