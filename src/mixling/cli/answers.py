@@ -6,12 +6,13 @@ import contextlib
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mixling.cli.output import put
-from mixling.errors import ConfigError, near_miss
+from mixling.errors import ConfigError, near_miss, printable
 from mixling.storage import atomic_file
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelKind
@@ -20,18 +21,20 @@ from mixling.text.predictions import Prediction
 _TOP = 5
 _ANSWER = ("id", "answer", "start", "end", "score", "no_answer")
 FORMATS = ("jsonl", "csv", "text")
+_FORMULA = re.compile(r"(?!-?\d+(\.\d+)?\Z)[=+\-@\t\r]")
 
 Writer = Callable[[Text | None, Prediction | str, str | None], str]
 """Text and prediction, or what was wrong with the row, and its id to one row of output with its line end."""
 
 
-def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[str, Writer]:
+def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool, escape: bool = False) -> tuple[str, Writer]:
     """What stands before the first row, and the writer of a row.
 
     Args:
         kind: of the model's labels.
         echo: write the text as well.
         skip: rows without an answer are to be expected.
+        escape: as `csv_line`.
 
     Raises:
         ConfigError: an unknown format, or CSV for a tagger.
@@ -50,7 +53,7 @@ def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[s
     def write(text: Text | None, answer: Prediction | str, name: str | None) -> str:
         fields: list[Any] = ([text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)]) * echo
         if isinstance(answer, str):
-            return csv_line([*[""] * (len(header) - 1), answer])
+            return csv_line([*[""] * (len(header) - 1), answer], escape=escape)
         if answer.answer is not None:
             values = {"id": name, **answer.to_dict()}
             values |= {"score": f"{values['score']:.6f}", "no_answer": str(values["no_answer"]).lower()}
@@ -59,7 +62,7 @@ def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool) -> tuple[s
             fields += [answer.label, f"{answer.probabilities[answer.label]:.6f}"]
         else:
             fields.append("|".join(answer.labels or ()))
-        return csv_line([*fields, *[""] * skip])
+        return csv_line([*fields, *[""] * skip], escape=escape)
 
     return csv_line(header), write
 
@@ -68,12 +71,18 @@ def _json_line(text: Text | None, answer: Prediction | str, name: str | None) ->
     row: dict[str, Any] = {} if name is None else {"id": name}
     row |= {} if text is None else {"text": text}
     row |= {"error": answer} if isinstance(answer, str) else answer.to_dict()
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def csv_line(fields: list[Any]) -> str:
-    """A row of a CSV with its end."""
+def csv_line(fields: list[Any], *, escape: bool = False) -> str:
+    """A row of a CSV with its end.
+
+    Args:
+        escape: put an apostrophe before what a spreadsheet would take for a formula; numbers stay as they are.
+    """
     line = io.StringIO()
+    if escape:
+        fields = [f"'{field}" if _FORMULA.match(str(field)) else field for field in fields]
     csv.writer(line, lineterminator="\n").writerow(fields)
     return line.getvalue()
 
@@ -104,11 +113,6 @@ def _for_people(text: Text | None, answer: Prediction | str) -> str:
     if not isinstance(answer, str) and answer.empty:
         lines.append("  (the text has no words: there was nothing to read)")
     return "\n".join([*lines, cut] if truncated else lines) + "\n"
-
-
-def printable(text: str) -> str:
-    """A text that cannot steer a terminal."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 @contextlib.contextmanager

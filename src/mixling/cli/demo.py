@@ -169,7 +169,7 @@ def report(metrics: Metrics) -> str:
 
 
 def _answer(predictor: Predictor, texts: Sequence[str]) -> None:
-    from mixling.cli.answers import printable
+    from mixling.errors import printable
 
     for text, answer in zip(texts, predictor.predict_stream(texts), strict=True):
         print(f"{_language(answer)}  {printable(text)}")

@@ -14,6 +14,7 @@ from mixling.cli.options import (
     AnswerBadRowOption,
     AnswersOption,
     BatchSizeOption,
+    EscapeOption,
     FormatOption,
     InputsArgument,
     SourceOption,
@@ -46,6 +47,7 @@ def generate(
     max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most pieces of an answer.")] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Write each source beside its answer.")] = False,
     on_bad_row: AnswerBadRowOption = "error",
+    escape: EscapeOption = False,
     batch_size: BatchSizeOption = 128,
 ) -> None:
     """Write text with a saved model.
@@ -74,7 +76,7 @@ def generate(
     config = parse(GenerationConfig, settled, where="options")
     by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
     name = output_format or format_of(out, people=by_hand and sys.stdout.isatty())
-    header, row = _writer(name, echo=echo or (name == "text" and len(inputs) > 1), skip=skip)
+    header, row = _writer(name, echo=echo or (name == "text" and len(inputs) > 1), skip=skip, escape=escape)
     windows: Iterator[list[Item]]
     if kind == "files":
         windows = in_windows(_file_items(generator, inputs, task, source=source, skip=skip))
@@ -192,14 +194,14 @@ def _texts(inputs: Sequence[str]) -> list[Item]:
     return [Item(text, id=f"text {number}") for number, text in enumerate(inputs, 1)]
 
 
-def _writer(name: str, *, echo: bool, skip: bool) -> tuple[str, Callable[[Any, Written | str], str]]:
+def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Callable[[Any, Written | str], str]]:
     """What stands before the first row, and the writer of a row.
 
     Raises:
         ConfigError: an unknown format.
     """
-    from mixling.cli.answers import csv_line, printable
-    from mixling.errors import near_miss
+    from mixling.cli.answers import csv_line
+    from mixling.errors import near_miss, printable
 
     if name not in _FORMATS:
         raise ConfigError(f"--format: got {name!r}; {near_miss(name, _FORMATS)}")
@@ -209,13 +211,14 @@ def _writer(name: str, *, echo: bool, skip: bool) -> tuple[str, Callable[[Any, W
         if isinstance(answer, str):
             return json.dumps({**row, "error": answer}, ensure_ascii=False) + "\n"
         row |= {"answer": answer.text, "score": round(answer.score, 6), "stopped": answer.stopped}
-        return json.dumps(row, ensure_ascii=False) + "\n"
+        return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
     def as_csv(source: str | None, answer: Written | str) -> str:
         fields = [source or ""] * echo
         if isinstance(answer, str):
-            return csv_line([*fields, "", "", "", answer])
-        return csv_line([*fields, answer.text, f"{answer.score:.6f}", str(answer.stopped).lower(), *[""] * skip])
+            return csv_line([*fields, "", "", "", answer], escape=escape)
+        fields += [answer.text, f"{answer.score:.6f}", str(answer.stopped).lower(), *[""] * skip]
+        return csv_line(fields, escape=escape)
 
     def for_people(source: str | None, answer: Written | str) -> str:
         lines = [printable(source or "")] * echo

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import typer
 
 from mixling.cli.output import open_closed_streams, standard_output
-from mixling.errors import Interrupted, UserError
+from mixling.errors import Interrupted, UserError, printable
 
 # One file a command. Named, not imported: the files are light, what they do is imported when a command runs.
 COMMANDS = (
@@ -94,7 +94,7 @@ def run() -> None:
 
 
 def _leave(message: str, code: int) -> None:
-    print(message, file=sys.stderr)
+    print(printable(message, keep="\n"), file=sys.stderr)
     sys.exit(code)
 
 

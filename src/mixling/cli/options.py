@@ -117,6 +117,9 @@ FormatOption = Annotated[
 AnswerBadRowOption = Annotated[
     str, typer.Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
 ]
+EscapeOption = Annotated[
+    bool, typer.Option("--escape-formulas", help="CSV: an apostrophe before cells that a spreadsheet would compute.")
+]
 BatchSizeOption = Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")]
 
 

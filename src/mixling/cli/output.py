@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import typer
 
-from mixling.errors import StorageError
+from mixling.errors import StorageError, printable
 
 
 @contextlib.contextmanager
@@ -33,8 +33,13 @@ def standard_output() -> Iterator[None]:
 
 
 def put(text: str) -> None:
-    """Write text to standard output as it stands, in UTF-8, at once; raises as `standard_output` does."""
+    """Write text to standard output at once, in UTF-8; raises as `standard_output` does.
+
+    A file or a pipe gets it as it stands, a terminal without what could steer it.
+    """
     with standard_output():
+        if sys.stdout.isatty():
+            text = printable(text, keep="\n\t")
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +17,7 @@ from mixling.cli.options import (
     AnswerBadRowOption,
     AnswersOption,
     BatchSizeOption,
+    EscapeOption,
     FormatOption,
     InputsArgument,
     ModelArgument,
@@ -49,6 +51,7 @@ def predict(
     ] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Write each text beside its answer.")] = False,
     on_bad_row: AnswerBadRowOption = "error",
+    escape: EscapeOption = False,
     batch_size: BatchSizeOption = 16,
     threads: ThreadsOption = 1,
 ) -> None:
@@ -83,7 +86,7 @@ def predict(
     by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
     name = output_format or format_of(out, people=by_hand and sys.stdout.isatty())
     echo = echo or (name == "text" and len(inputs) > 1)
-    header, row = writer_for(name, kind=predictor.labels.kind, echo=echo, skip=skip)
+    header, row = writer_for(name, kind=predictor.labels.kind, echo=echo, skip=skip, escape=escape)
     windows: Iterator[list[Item]]
     if kind == "files":
         columns = columns_for(model, {"text": text, "text_pair": text_pair, "tokens": tokens})
@@ -119,18 +122,27 @@ def kind_of(inputs: Sequence[str]) -> str:
     if list(inputs) == ["-"]:
         return "stdin"
     # os.path, as pathlib raises for a name that is too long, which most texts are.
-    files = [item.startswith("hf:") or os.path.isfile(item) for item in inputs]
+    files = [item.startswith("hf:") or _is_readable(item) for item in inputs]
     if all(files):
         return "files"
     for item in inputs:
         looks_like_a_file = bool(_FILE_NAME.fullmatch(item))
         if os.path.isdir(item) and (looks_like_a_file or "/" in item or os.sep in item or item in (".", "..")):
             raise DataError("is a folder; name the files in it", path=item)
-        if looks_like_a_file and not os.path.isfile(item):
+        if looks_like_a_file and not _is_readable(item):
             raise DataError("no such file; a text that looks like a file's name goes through standard input", path=item)
     if any(files) or "-" in inputs:
         raise ConfigError("inputs of several kinds; give texts, or files, or - for standard input")
     return "text"
+
+
+def _is_readable(name: str) -> bool:
+    """Whether there is a file of that name, or a pipe, such as that of the shell's <(command)."""
+    try:
+        mode = os.stat(name).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
 
 def _asked(inputs: Sequence[str] | None, question: str | None, context: str | None) -> list[Item]:

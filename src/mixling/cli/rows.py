@@ -132,21 +132,25 @@ def stream_items(stream: BinaryIO, name: str, *, skip: bool = False) -> Iterator
     Raises:
         DataError: a line is not UTF-8, or longer than 16 MiB, unless `skip`; the lines before it came first.
     """
-    number, rest = 0, b""
+    number, size = 0, 0
+    parts: list[bytes] = []  # of the line that has not ended, and their bytes
     while True:
         try:
             chunk = stream.read1(_CHUNK)  # type: ignore[attr-defined]
         except (OSError, EOFError, zlib.error) as error:  # the latter two of a damaged gzip file
             message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             raise DataError(message, path=name, line=number + 1) from None
-        *lines, rest = (rest + chunk).split(b"\n")
-        if not chunk:
-            lines, rest = ([rest] if rest else []), b""
-        if len(rest) > MAX_LINE:
-            if skip:
-                rest = rest[: MAX_LINE + 1]  # of a line that never ends no more is kept
-            else:
-                lines.append(rest)
+        *ends, rest = chunk.split(b"\n")
+        lines = []
+        for end in ends:
+            lines.append(b"".join([*parts, end]))
+            parts, size = [], 0
+        if rest and size <= MAX_LINE:  # of a line that never ends no more is kept
+            parts.append(rest)
+            size += len(rest)
+        if parts and (not chunk or (size > MAX_LINE and not skip)):
+            lines.append(b"".join(parts))
+            parts, size = [], 0
         items: list[Item] = []
         for line in lines:
             number += 1
@@ -169,7 +173,9 @@ def _decoded(line: bytes, name: str, number: int) -> str:
     if len(line) > MAX_LINE:
         raise DataError(f"the line is longer than {MAX_LINE >> 20} MiB", path=name, line=number)
     try:
-        return (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).removesuffix(b"\r").decode("utf-8")
+        while number == 1 and line.startswith(codecs.BOM_UTF8):  # some programs write two
+            line = line.removeprefix(codecs.BOM_UTF8)
+        return line.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         got = f"byte 0x{line[error.start]:02x} (byte {error.start + 1} of the line) is not UTF-8"
         raise DataError(f"{got}; convert it first, for example with iconv", path=name, line=number) from None

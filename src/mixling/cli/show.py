@@ -11,7 +11,7 @@ import typer
 
 from mixling.cli.options import ModelArgument
 from mixling.cli.output import put
-from mixling.errors import ModelFileError
+from mixling.errors import ModelFileError, printable
 
 _SHOWN_LABELS = 20
 
@@ -25,7 +25,8 @@ def show(
     Task, labels, size and configuration; of a run folder the measures on dev, too.
     """
     facts = describe(model)
-    put((json.dumps(facts, ensure_ascii=False, indent=2) if as_json else _for_people(facts)) + "\n")
+    lines = json.dumps(facts, ensure_ascii=False, indent=2) if as_json else printable(_for_people(facts), keep="\n")
+    put(lines + "\n")
 
 
 def describe(model: str) -> dict[str, Any]:
@@ -132,8 +133,6 @@ def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
 
 
 def _for_people(facts: dict[str, Any]) -> str:
-    from mixling.cli.answers import printable
-
     if "encoder_decoder" in facts:
         return _rows(_writer_lines(facts))
     text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
@@ -143,7 +142,7 @@ def _for_people(facts: dict[str, Any]) -> str:
         lines.append(("answers", _reading(facts["reading"])))
     elif "labels" in facts:
         labels = facts["labels"]
-        names = ", ".join(printable(name) for name in labels[:_SHOWN_LABELS])
+        names = ", ".join(labels[:_SHOWN_LABELS])
         more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
         lines.append(("labels", f"{len(labels)}: {names}{more}"))
     units = f", {facts['vocabulary_units']:,} units" if "vocabulary_units" in facts else ""

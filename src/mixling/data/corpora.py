@@ -50,7 +50,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _cells(source: str | Path, column: str) -> Iterator[str]:
-    for row in read_rows(source, on_bad_row=OnBadRow("error")):
+    for row in read_rows(source, on_bad_row=OnBadRow("error"), columns=(column,)):
         if column not in row.values:
             message = f"no column {column!r}; {near_miss(column, row.values)}; choose a column with --text"
             raise DataError(message, path=row.path)

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from mixling.data.rows import MAX_LINE, OnBadRow, Row, check_header, nul_error
 from mixling.errors import DataError
 
+_NAMES = 20  # of a header that a message quotes
+
 
 class _Lines:
     """Lines for the csv module; the lines that a broken row swallowed can be given back."""
@@ -65,12 +67,18 @@ def read_delimited(lines: Iterator[str], path: str, on_bad_row: OnBadRow, delimi
         elif len(fields) != len(header):
             many = f'quote a field that holds {delimiter!r}: "a{delimiter}b"'
             remedy = many if len(fields) > len(header) else "give every field, empty ones too"
-            message = f"{len(fields)} fields, but the header names {len(header)} ({', '.join(header)}); {remedy}"
+            message = f"{len(fields)} fields, but the header names {len(header)} ({_some(header)}); {remedy}"
             on_bad_row(DataError(message, path=path, line=line))
         else:
             yield Row(dict(zip(header, fields, strict=True)), path, line)
     if empty:
         raise DataError("has a header but no rows; at least one row is needed", path=path, line=blank + 1)
+
+
+def _some(names: list[str]) -> str:
+    """The first names of a header."""
+    more = f", and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
 
 
 def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, list[str] | DataError]]:

@@ -24,6 +24,8 @@ Task = Literal["classification", "multi_label", "tagging", "question_answering"]
 
 _WANTED = {"tagging": ("tokens", "slots"), "question_answering": ("question", "context", "answers")}
 _SKIP = "or pass --on-bad-row skip"
+_KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
+_KINDS["str"] = "a string"
 _SLOT = re.compile(r"O|[BI]-\S.*")
 
 
@@ -111,9 +113,11 @@ def read_examples(
         raise ConfigError("no input; name at least one file")
     empty = True
     seen: set[str] = set()  # ids of questions
+    kinds: dict[str, type] = {}  # of the values that labels were written as
+    wanted = {"id", *(name for name in columns.to_dict().values() if name is not None)}
     for source in sources:
         checked = False
-        for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format):
+        for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format, columns=wanted):
             if not (row.own_columns or checked):
                 _check_columns(row, task, columns, labelled)
                 if grouped:
@@ -127,7 +131,7 @@ def read_examples(
                 elif task == "tagging":
                     example = _tagged(row, columns, labelled)
                 else:
-                    example = _texts(row, task, columns, labelled)
+                    example = _texts(row, task, columns, labelled, kinds)
                 if grouped and columns.group is not None:
                     example = replace(example, group=_group(row, columns.group))
             except DataError as error:
@@ -171,7 +175,7 @@ def _group(row: Row, column: str) -> str:
     return str(value)
 
 
-def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> Example:
+def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool, kinds: dict[str, type]) -> Example:
     value = row.values.get(columns.text)
     text: Text
     if columns.text_pair is not None:
@@ -186,7 +190,7 @@ def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> Exam
         if task == "classification" and isinstance(value, list):
             got = f"column {columns.label!r} holds {_shown(value)}"
             raise _fault(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {_SKIP}")
-        target = _labels(row, columns.label) if task == "multi_label" else _label(row, columns.label, value)
+        target = (_labels if task == "multi_label" else _label)(row, columns.label, value, kinds)
     return Example(text, target, row.path, row.line)
 
 
@@ -222,6 +226,18 @@ def _question(row: Row, columns: ColumnsConfig, labelled: bool, seen: set[str]) 
             raise _fault(row, f"the id {name!r} stands twice; give each question its own {_SKIP}")
         seen.add(name)
     return Example(text, None, row.path, row.line, name, answers)
+
+
+def kinds_fault(label: str, value: object, kinds: dict[str, type]) -> str:
+    """What is wrong with a value whose label another kind of value had before, as 1 and "1"; nothing if it is none.
+
+    Args:
+        kinds: of the values of the labels so far; extended.
+    """
+    kind = kinds.setdefault(label, type(value))
+    if kind is type(value):
+        return ""
+    return f"{_shown(value)}, which stood before as {_KINDS[kind.__name__]}; write each label in one way"
 
 
 def words_fault(words: object, where: str, what: str = "token") -> str:
@@ -277,28 +293,27 @@ def _split(value: Any) -> Any:
     return value.split() if isinstance(value, str) else value
 
 
-def _labels(row: Row, column: str) -> tuple[str, ...]:
-    value = row.values.get(column)
+def _labels(row: Row, column: str, value: Any, kinds: dict[str, type]) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.split("|") if value.strip() else []
     if not isinstance(value, list):
         got = "empty" if value is None else _shown(value)
         allowed = "a list of labels or a string such as 'a|b' is allowed ([] for none)"
         raise _fault(row, f"column {column!r} is {got}; {allowed}, {_SKIP}")
-    return tuple(dict.fromkeys(_label(row, column, item) for item in value))
+    return tuple(dict.fromkeys(_label(row, column, item, kinds) for item in value))
 
 
-def _label(row: Row, column: str, value: Any) -> str:
+def _label(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
     if _is_blank(value):
         raise _fault(row, f"column {column!r} is empty; give a label {_SKIP}")
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int | str):
         allowed = "a string, an integer or a boolean is allowed"
         raise _fault(row, f"column {column!r} holds {_shown(value)}; {allowed}, {_SKIP}")
-    label = str(value).strip()
+    label = str(value).strip() if not isinstance(value, bool) else "true" if value else "false"
+    if message := kinds_fault(label, value, kinds):
+        raise _fault(row, f"column {column!r} holds {message} {_SKIP}")
     if any("\ud800" <= sign <= "\udfff" for sign in label):
         raise _fault(row, f"column {column!r} holds half of a UTF-16 pair: {label!r}; give another label {_SKIP}")
     return label
@@ -309,9 +324,7 @@ def _is_blank(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    kind = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
-    kind["str"] = "a string"
-    return f"{kind.get(type(value).__name__, type(value).__name__)} ({str(value)[:40]})"
+    return f"{_KINDS.get(type(value).__name__, type(value).__name__)} ({str(value)[:40]})"
 
 
 def _fault(row: Row, message: str) -> DataError:

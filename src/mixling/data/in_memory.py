@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mixling.data.examples import Example, Target, slots_fault, words_fault
+from mixling.data.examples import Example, Target, kinds_fault, slots_fault, words_fault
 from mixling.data.store import ExampleStore
 from mixling.errors import DataError
 from mixling.text.clean import check_many
@@ -33,10 +33,14 @@ def labelled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool
     """
     texts, targets = _beside(X, y, where)
     names: list[Target] = []
+    kinds: dict[str, type] = {}
     for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
         try:
             names.append(_names(target, many=many))
             fault = _fault(text)
+            for label in map(plain, target if many else [target]):
+                if message := kinds_fault(label_name(label), label, kinds):
+                    fault = fault or f"got the label {message}"
         except DataError as error:
             fault = str(error)
         if fault:

@@ -8,6 +8,8 @@ import difflib
 import gzip
 import io
 import itertools
+import os
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,8 +17,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from mixling.errors import ConfigError, DataError, near_miss
+from mixling.errors import ConfigError, DataError, near_miss, shown
 
+_PACKED = "is packed by {0}; unpack it ({1}), or pack it by gzip"
+_OTHER_FORMATS = {  # by their first bytes, whatever the name is
+    b"BZh": _PACKED.format("bzip2", "bunzip2 FILE"),
+    b"\xfd7zXZ\x00": _PACKED.format("xz", "unxz FILE"),
+    b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", "unzstd FILE"),
+    b"7z\xbc\xaf\x27\x1c": _PACKED.format("7-Zip", "7z x FILE"),
+    b"PK\x03\x04": "is a zip archive or an Excel workbook (.xlsx); unpack it, or save the sheet as CSV in UTF-8",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "is an old Office document (.xls); save the sheet as CSV in UTF-8",
+    b"%PDF-": "is a PDF; rows of text are needed",
+    b"\x89PNG\r\n\x1a\n": "is a picture (PNG); rows of text are needed",
+    b"\xff\xd8\xff": "is a picture (JPEG); rows of text are needed",
+    b"SQLite format 3\x00": "is an SQLite database; export the table as CSV",
+}
+_PIPES: set[tuple[int, int]] = set()  # that were opened, by device and inode
 MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field: beyond it a quote or a line end is missing
 
 
@@ -59,11 +75,18 @@ class OnBadRow:
 
 
 def open_file(path: Path, stack: ExitStack) -> BinaryIO:
-    """The bytes of a file, unzipped where its first two bytes are those of gzip."""
+    """The bytes of a file, or of a pipe, which is read once; unzipped where the first two are those of gzip.
+
+    Raises:
+        DataError: there is none, it cannot be read, or it is of a format that holds no rows.
+    """
     try:
         file = stack.enter_context(open(path, "rb"))  # noqa: SIM115 (the stack closes it)
-        magic = file.peek(2)[:2]
+        _read_once(file, path)
+        magic = file.peek(16)[:16]
     except FileNotFoundError:
+        if path.is_symlink():
+            raise DataError(f"is a link to {os.readlink(path)}, which does not exist", path=path) from None
         names: list[str] = []
         with contextlib.suppress(OSError):
             names = [item.name for item in path.parent.iterdir()]
@@ -74,11 +97,24 @@ def open_file(path: Path, stack: ExitStack) -> BinaryIO:
         raise DataError(f"is a folder; name the files in it, or write hf:{path}", path=path) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
-    if magic == b"\x1f\x8b":
+    if magic.startswith(b"\x1f\x8b"):
         return cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
+    for begin, remedy in _OTHER_FORMATS.items():
+        if magic.startswith(begin):
+            raise DataError(remedy, path=path)
     if path.suffix.lower() == ".gz" and magic:
         raise DataError("ends in .gz but is not gzip; remove .gz from its name, or compress it", path=path)
     return file
+
+
+def _read_once(file: BinaryIO, path: Path) -> None:
+    """Refuse a pipe that was opened before: what was read of it then would be missing now."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISFIFO(status.st_mode):
+        return
+    if (pipe := (status.st_dev, status.st_ino)) in _PIPES:
+        raise DataError("is a pipe, which can be read once, but is needed again; save it to a file first", path=path)
+    _PIPES.add(pipe)
 
 
 def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
@@ -100,7 +136,7 @@ def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
             raw = data.readline(MAX_LINE + 1)
             if not raw:
                 return
-            if number == 1:
+            while number == 1 and raw.startswith(codecs.BOM_UTF8):  # some programs write two
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             yield _checked(raw, len(raw), path, number)
     except DataError as error:
@@ -128,6 +164,11 @@ def damage_or(error: DataError) -> DataError:
     except (EOFError, OSError, zlib.error) as fault:
         return DataError(explain(fault), path=error.path)
     return error
+
+
+def refuse_constant(name: str) -> None:
+    """Refuse NaN and infinities, which Python's reader of JSON takes."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def explain(error: EOFError | OSError | zlib.error) -> str:
@@ -168,10 +209,12 @@ def check_header(header: list[str], path: str, line: int | None) -> list[str]:
     Raises:
         DataError: a column has no name, or the name of another.
     """
+    seen: set[str] = set()
     for number, name in enumerate(header, 1):
         if not name:
             message = f"column {number} of the header has no name; name it, or write the file without an index column"
             raise DataError(message, path=path, line=line)
-        if name in header[: number - 1]:
-            raise DataError(f"column {name!r} stands twice in the header; rename one", path=path, line=line)
+        if name in seen:
+            raise DataError(f"column {shown(name)} stands twice in the header; rename one", path=path, line=line)
+        seen.add(name)
     return header

@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-from mixling.data.rows import OnBadRow, Row, explain
+from mixling.data.rows import OnBadRow, Row, explain, refuse_constant
 from mixling.errors import DataError
 
-MAX_BYTES = 1 << 31
+MAX_BYTES = 1 << 29  # unzipped; as objects it is some times as large
 _HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[')
 _FORM = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers"}]}]}]}'
 
@@ -63,14 +63,16 @@ def _parsed(data: BinaryIO, path: str) -> Any:
     try:
         content = data.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise DataError(f"is larger than {MAX_BYTES >> 30} GiB; divide it, or write one question a line", path=path)
-        return json.loads(content)
+            raise DataError(f"is larger than {MAX_BYTES >> 20} MiB; divide it, or write one question a line", path=path)
+        return json.loads(content, parse_constant=refuse_constant)
     except (EOFError, OSError, zlib.error) as error:
         message = explain(error)
     except UnicodeDecodeError as error:
         message = f"byte {error.start + 1} is not UTF-8; convert it, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
     except json.JSONDecodeError as error:
         message = f"line {error.lineno}, column {error.colno}: bad JSON: {error.msg}; the form is {_FORM}"
+    except ValueError as error:  # NaN, or an integer with thousands of digits
+        message = f"bad JSON: {error}; the form is {_FORM}"
     except RecursionError:
         message = f"is nested too deeply; the form is {_FORM}"
     raise DataError(message, path=path)

@@ -9,25 +9,26 @@ that are not UTF-8, a bad header, a corrupt footer) always raises, since rows co
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import json
 import re
-import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from mixling.data.delimited import read_delimited
-from mixling.data.rows import OnBadRow, Row, check_header, nul_error, open_file, read_lines
+from mixling.data.rows import OnBadRow, Row, check_header, nul_error, open_file, read_lines, refuse_constant
 from mixling.data.squad import is_squad, read_squad
 from mixling.errors import ConfigError, DataError, UserError, near_miss
 
 __all__ = ["OnBadRow", "Row", "read_rows"]
 
 MAX_SENTENCE = 100_000  # tokens of a CoNLL sentence: beyond it the blank lines are missing
+MAX_SPOOLED = 1 << 32  # bytes of a zipped or piped Parquet file
 BATCH_ROWS = 1024  # rows of Parquet held as Python objects at a time
 
 _FORMATS = {
@@ -41,11 +42,18 @@ _FORMATS = {
     ".iob": "conll",
     ".bio": "conll",
 }
+_PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4")
 _METADATA = re.compile(r"# |#.* = ")  # only where a sentence may start; `#news O` and `# O` are tokens
 _TAG = re.compile(r"O|[BI]-\S+")
 
 
-def read_rows(source: str | Path, *, on_bad_row: OnBadRow, file_format: str | None = None) -> Iterator[Row]:
+def read_rows(
+    source: str | Path,
+    *,
+    on_bad_row: OnBadRow,
+    file_format: str | None = None,
+    columns: Collection[str] | None = None,
+) -> Iterator[Row]:
     """Stream the rows of a file, or of `hf:NAME[:SPLIT]` (NAME may be a local folder; SPLIT is `train` by default).
 
     Text files are UTF-8, or UTF-16 with a byte order mark. The delimiter of a `.csv` is the first of `,` `;` tab that
@@ -53,7 +61,9 @@ def read_rows(source: str | Path, *, on_bad_row: OnBadRow, file_format: str | No
     (last column, absent where there is one column only).
 
     Args:
-        file_format: csv, tsv, jsonl, parquet or conll; by default the file's extension says it.
+        file_format: csv, tsv, jsonl, parquet or conll; by default the file's extension decides, and of a pipe without
+            one its first byte: an object or a table.
+        columns: those that are needed; of Parquet the others are not read, and None in every row. By default all.
 
     Raises:
         DataError: with file and line, for a row (unless `on_bad_row` skips) or for the whole file.
@@ -64,11 +74,15 @@ def read_rows(source: str | Path, *, on_bad_row: OnBadRow, file_format: str | No
         yield from _read_hub(name)
         return
     path = Path(source)
-    kind = _format_of(path, file_format)
     with ExitStack() as stack:
-        data = open_file(path, stack)
+        if file_format is None and not path.suffix and path.is_fifo():
+            data = open_file(path, stack)
+            kind = "jsonl" if cast(io.BufferedReader, data).peek(1)[:1] in (b"{", b"[") else "csv"
+        else:
+            kind = _format_of(path, file_format)
+            data = open_file(path, stack)
         if kind == "parquet":
-            yield from _read_parquet(data, name, stack)
+            yield from _read_parquet(data, name, stack, columns)
         elif kind == "jsonl" and is_squad(data):
             yield from read_squad(data, name, on_bad_row)
         elif kind == "jsonl":
@@ -89,6 +103,8 @@ def _format_of(path: Path, file_format: str | None) -> str:
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
+    if suffix in _PACKED:
+        raise DataError(f"ends in {suffix}, which is not read; unpack it, or pack it by gzip (.gz)", path=path)
     if suffix not in _FORMATS and not path.is_dir():
         got = f"unknown extension {suffix!r}" if suffix else "a file name without an extension"
         raise DataError(f"{got}; {near_miss(suffix, _FORMATS)} (each also with .gz); rename or convert it", path=path)
@@ -108,7 +124,7 @@ def _read_jsonl(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterat
             on_bad_row(nul_error(path, number))
             continue
         try:
-            values = json.loads(line.rstrip("\r\n"), object_pairs_hook=_object, parse_constant=_refuse)
+            values = json.loads(line.rstrip("\r\n"), object_pairs_hook=_object, parse_constant=refuse_constant)
         except json.JSONDecodeError as error:
             remedy = "one complete JSON object a line is allowed (jq -c . OLD > NEW makes them)"
             message = f"column {error.colno}: bad JSON: {error.msg}; {remedy}"
@@ -130,10 +146,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"key {next(name for name in names if names.count(name) > 1)!r} stands twice")
     return values
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _read_conll(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
@@ -171,30 +183,55 @@ def _read_conll(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterat
         raise DataError("holds no tokens; a line per token and a blank line between sentences are needed", path=path)
 
 
-def _read_parquet(data: BinaryIO, path: str, stack: ExitStack) -> Iterator[Row]:
+def _read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collection[str] | None) -> Iterator[Row]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise UserError('reading Parquet needs pyarrow: pip install "mixling[train]"') from None
-    broken = (pa.ArrowException, OSError, EOFError, ValueError, zlib.error)
+    broken = (pa.ArrowException, OSError, EOFError, ValueError, OverflowError, ImportError, zlib.error)
     number = 0
+
+    def values_of(batch: Any, name: str) -> list[Any]:
+        try:
+            return batch.column(name).to_pylist()
+        except broken:
+            if columns is not None:
+                raise
+            return [None] * len(batch)  # a column that nobody asked for may hold what Python has no value for
+
     try:
-        if isinstance(data, gzip.GzipFile):  # Parquet is read from its end: unzip first
-            unzipped = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
-            shutil.copyfileobj(data, unzipped)
-            data = cast(BinaryIO, unzipped)
+        if isinstance(data, gzip.GzipFile) or not data.seekable():  # Parquet is read from its end
+            data = _spooled(data, path, stack)
         file = pq.ParquetFile(data)
         header = check_header(list(file.schema_arrow.names), path, None)
-        for batch in file.iter_batches(BATCH_ROWS):
-            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        wanted = [name for name in header if columns is None or name in columns]
+        unread = dict.fromkeys(header)
+        for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
+            read = [values_of(batch, name) for name in wanted]
+            for place in range(len(batch)):
                 number += 1
-                yield Row(dict(zip(header, values, strict=True)), path, number)
+                yield Row({**unread, **{n: v[place] for n, v in zip(wanted, read, strict=True)}}, path, number)
     except broken as error:
         message = f"cannot be read as Parquet: {' '.join(str(error).split())}; if it was cut or changed, write it again"
         raise DataError(message, path=path, line=number or None) from None
     if not number:
         raise DataError("has columns but no rows; at least one row is needed", path=path)
+
+
+def _spooled(data: BinaryIO, path: str, stack: ExitStack) -> BinaryIO:
+    """What a stream holds, in a temporary file that can be read from its end.
+
+    Raises:
+        DataError: it is too much, as a small zipped file may hold a million times its size.
+    """
+    out = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
+    while chunk := data.read(1 << 20):
+        if out.tell() > MAX_SPOOLED:
+            raise DataError(f"unzips to more than {MAX_SPOOLED >> 30} GiB; unzip it, and give that file", path=path)
+        out.write(chunk)
+    out.seek(0)
+    return cast(BinaryIO, out)
 
 
 def _read_hub(source: str) -> Iterator[Row]:

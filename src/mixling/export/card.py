@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mixling.errors import printable
 from mixling.text.labels import LabelSet
 
 _SHOWN_LABELS = 50
@@ -182,7 +183,7 @@ def _reach(task: str, config: Mapping[str, Any]) -> str:
 
 def _code(name: str) -> str:
     """A label as Markdown code: on one line, fenced by more backticks than stand in it."""
-    line = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    line = printable(name)
     fence = "`"
     while fence in line:
         fence += "`"

@@ -22,13 +22,14 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Encoded, Text, TextEncoder
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
-from mixling.text.windows import WindowEncoder
+from mixling.text.windows import Passage, WindowEncoder
 
 # One batch: more texts are no faster on a core, and their activations leave its cache.
 BATCH_SIZE = 16
 BATCH_TOKENS = 4096
 # Texts that are looked at together, to put those of one length into one batch.
 WINDOW_TEXTS = 4096
+_WINDOWS = 64  # of contexts, whose rows are held at a time
 WINDOW_QUESTIONS = 64  # questions, whose overlapping windows hold their contexts several times
 ROW_CACHE_BYTES = 64 << 20
 _GATHERED = 1 << 22  # numbers of the bags whose rows are summed at a time
@@ -251,14 +252,33 @@ class Predictor:
         assert self._windows_of is not None
         with _ENCODING:
             passages = self._windows_of.encode([(pair[0], pair[1]) for pair in pairs])
-            windows = [self._word_rows(item.window(i)) for item in passages for i in range(len(item.begins))]
-        logits = iter(self._run(windows, batch_size))
+            everything = [part for item in passages for part in (item.window(0)[: item.separator + 1], item.context)]
+            words, places = np.unique(np.concatenate(everything), return_inverse=True)
+            rows = self._word_rows(words)  # a copy: another thread may start the table anew
+        ends = np.cumsum([len(part) for part in everything])
+        windows = self._window_rows(passages, rows, np.split(places, ends[:-1]))
+        logits = itertools.chain.from_iterable(
+            self._run(part, batch_size) for part in iter(lambda: list(itertools.islice(windows, _WINDOWS)), [])
+        )
         reading = self._windows_of.reading
         out = []
         for pair, passage in zip(pairs, passages, strict=True):
-            found = find_answer(passage, list(itertools.islice(logits, len(passage.begins))), reading)
+            found = find_answer(passage, itertools.islice(logits, len(passage.begins)), reading)
             out.append(Prediction(answer=found.answer(pair[1], reading.threshold), truncated=passage.truncated))
         return out
+
+    def _window_rows(
+        self, passages: Sequence[Passage], rows: Float32, places: Sequence[npt.NDArray[np.intp]]
+    ) -> Iterator[Float32]:
+        """The rows of each window in turn, as they overlap.
+
+        Args:
+            rows: of the distinct words. places: among them, of each passage's question with its separator, and context.
+        """
+        for number, passage in enumerate(passages):
+            question, context = places[2 * number], places[2 * number + 1]
+            for begin in passage.begins:
+                yield rows[np.concatenate([question, context[begin : begin + passage.space]])]
 
     def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
         if self.labels.kind != "iob" or self.text_config.tokens == "words":

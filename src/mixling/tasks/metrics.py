@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mixling.errors import printable
+
 TABLE_ROWS = 40
 _NAME_COLUMNS = 40
 
@@ -157,7 +159,7 @@ def _or_dash(value: float | None) -> str:
 
 def _printable(name: str) -> str:
     """A label that cannot move a terminal's cursor, cut to `_NAME_COLUMNS` columns."""
-    name = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    name = printable(name)
     if _columns(name) <= _NAME_COLUMNS:
         return name
     while _columns(name) >= _NAME_COLUMNS:

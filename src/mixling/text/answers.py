@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +51,7 @@ class Found:
         return Answer(text=context[start:end], start=start, end=end, score=self.probability)
 
 
-def find_answer(passage: Passage, logits: Sequence[npt.NDArray[np.floating]], reading: ReadingConfig) -> Found:
+def find_answer(passage: Passage, logits: Iterable[npt.NDArray[np.floating]], reading: ReadingConfig) -> Found:
     """The best span of at most `max_answer` tokens, over all windows.
 
     A span's score is the sum of the logits of its start and its end, the greatest where several windows hold it; that
@@ -60,37 +60,63 @@ def find_answer(passage: Passage, logits: Sequence[npt.NDArray[np.floating]], re
     probabilities are the softmax of the scores of all spans and of no answer.
 
     Args:
-        logits: (N, 2) of each window.
+        logits: (N, 2) of each window, in their order; they are read one at a time, and not kept.
 
     Raises:
         ModelFileError: a logit is not finite.
     """
-    assert len(logits) == len(passage.begins), f"{len(logits)} answers for {len(passage.begins)} windows"
     place, total = passage.separator, len(passage.context)
     width = min(reading.max_answer, max(total, 1))
-    scores = np.full((total, width), -np.inf)
-    nothing = np.inf
+    nothing, best = np.inf, _Best(width)
     for begin, values in zip(passage.begins, logits, strict=True):
         if not np.isfinite(values).all():
             raise not_finite()
         starts, ends = values[place:].astype(np.float64).T
         nothing = min(nothing, float(starts[0] + ends[0]))
         if not total:
-            break
+            continue
         beyond = np.concatenate([ends[1:], np.full(width - 1, -np.inf)])
-        spans = starts[1:, None] + np.lib.stride_tricks.sliding_window_view(beyond, width)
-        part = scores[begin : begin + len(spans)]
-        np.maximum(part, spans, out=part)
+        best.add(begin, starts[1:, None] + np.lib.stride_tricks.sliding_window_view(beyond, width))
     if not total:
         return Found(span=None, margin=np.inf, probability=0.0, no_answer=1.0)
-    best = int(scores.argmax())
-    first, more = divmod(best, width)
-    top = float(scores.flat[best])
-    highest = max(top, nothing)
-    sum_of_all = float(np.exp(scores - highest).sum() + np.exp(nothing - highest))
+    best.close(total)
+    highest = max(best.score, nothing)
+    sum_of_all = best.sum * float(np.exp(best.score - highest)) + float(np.exp(nothing - highest))
     return Found(
-        span=(int(passage.spans[first, 0]), int(passage.spans[first + more, 1])),
-        margin=nothing - top,
-        probability=float(np.exp(top - highest)) / sum_of_all,
+        span=(int(passage.spans[best.first, 0]), int(passage.spans[best.last, 1])),
+        margin=nothing - best.score,
+        probability=float(np.exp(best.score - highest)) / sum_of_all,
         no_answer=float(np.exp(nothing - highest)) / sum_of_all,
     )
+
+
+class _Best:
+    """The best of spans whose scores come window by window; only those that another window may hold too are kept.
+
+    score: of the span from token `first` to token `last`, and sum: of exp(score of a span - score), over all spans.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.score, self.sum, self.first, self.last = -np.inf, 0.0, 0, 0
+        self._open, self._begin = np.zeros((0, width)), 0  # (K, width) scores of spans from token `_begin` on
+
+    def add(self, begin: int, scores: npt.NDArray[np.float64]) -> None:
+        """Take in the spans (N, width) that start at token `begin` or later, in a window that begins there."""
+        self.close(begin)
+        grown = np.full((max(len(self._open), len(scores)), scores.shape[1]), -np.inf)
+        grown[: len(self._open)] = self._open
+        np.maximum(grown[: len(scores)], scores, out=grown[: len(scores)])
+        self._open, self._begin = grown, begin
+
+    def close(self, end: int) -> None:
+        """Count the spans that start before token `end`, which no later window holds."""
+        done, self._open = self._open[: end - self._begin], self._open[end - self._begin :]
+        if not len(done):
+            return
+        place = int(done.argmax())
+        top = float(done.flat[place])
+        if top > self.score:
+            self.sum *= float(np.exp(self.score - top))
+            first, more = divmod(place, done.shape[1])
+            self.score, self.first, self.last = top, self._begin + first, self._begin + first + more
+        self.sum += float(np.exp(done - self.score).sum())
