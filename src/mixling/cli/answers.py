@@ -83,8 +83,8 @@ def csv_line(fields: list[Any], *, escape: bool = False) -> str:
     line = io.StringIO()
     if escape:
         fields = [f"'{field}" if _FORMULA.match(str(field)) else field for field in fields]
-    csv.writer(line, lineterminator="\n").writerow(fields)
-    return line.getvalue()
+    csv.writer(line).writerow(fields)  # its own line end, so that both of its characters are quoted in fields
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _for_people(text: Text | None, answer: Prediction | str) -> str:
