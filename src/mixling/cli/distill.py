@@ -43,7 +43,7 @@ def distill(
         typer.Option(
             "--teacher",
             metavar="MODEL|FILE",
-            help="A run folder, a transformers folder, hf:NAME, a file of texts and probabilities, or self.",
+            help="A run folder, a transformers folder, hf:NAME[@REVISION], a file of texts and probabilities, or self.",
         ),
     ] = None,
     unlabelled: Annotated[

@@ -53,7 +53,7 @@ ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of
 RowsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILES...", help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[:SPLIT]."
+        metavar="FILES...", help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[@REVISION][:SPLIT]."
     ),
 ]
 RunOption = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder of the run.")]

@@ -35,7 +35,9 @@ def pretrain(
     context: typer.Context,
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILES...", help="Text: .txt, a document a line, tables, or hf:NAME[:SPLIT]; or .gz."),
+        typer.Argument(
+            metavar="FILES...", help="Text: .txt, a document a line, tables, or hf:NAME[@REVISION]; or .gz."
+        ),
     ] = None,
     out: RunOption = ...,  # type: ignore[assignment]
     model: Annotated[

@@ -24,9 +24,11 @@ from mixling.data.delimited import read_delimited
 from mixling.data.rows import OnBadRow, Row, check_header, nul_error, open_file, read_lines, refuse_constant
 from mixling.data.squad import is_squad, read_squad
 from mixling.errors import ConfigError, DataError, UserError, near_miss
+from mixling.hub import pinned, split_revision
 
 __all__ = ["OnBadRow", "Row", "read_rows"]
 
+HUB = "hf:"  # before the name of a data set, or of a teacher, on the hub
 MAX_SENTENCE = 100_000  # tokens of a CoNLL sentence: beyond it the blank lines are missing
 MAX_SPOOLED = 1 << 32  # bytes of a zipped or piped Parquet file
 BATCH_ROWS = 1024  # rows of Parquet held as Python objects at a time
@@ -54,7 +56,8 @@ def read_rows(
     file_format: str | None = None,
     columns: Collection[str] | None = None,
 ) -> Iterator[Row]:
-    """Stream the rows of a file, or of `hf:NAME[:SPLIT]` (NAME may be a local folder; SPLIT is `train` by default).
+    """Stream the rows of a file, or of `hf:NAME[@REVISION][:SPLIT]` (SPLIT is `train` by default; NAME may be
+    a local folder).
 
     Text files are UTF-8, or UTF-16 with a byte order mark. The delimiter of a `.csv` is the first of `,` `;` tab that
     stands in its header. Blank lines are no rows. CoNLL files give the columns `tokens` (first column) and `slots`
@@ -70,7 +73,7 @@ def read_rows(
         UserError: a library that this format needs is not installed.
     """
     name = str(source)
-    if name.startswith("hf:"):
+    if name.startswith(HUB):
         yield from _read_hub(name)
         return
     path = Path(source)
@@ -234,8 +237,23 @@ def _spooled(data: BinaryIO, path: str, stack: ExitStack) -> BinaryIO:
     return cast(BinaryIO, out)
 
 
+def pinned_rows(source: str) -> str:
+    """Return `hf:NAME[@REVISION][:SPLIT]` with the commit that it means now.
+
+    Raises:
+        ConfigError: the name has no revision after its @.
+    """
+    name, split = _name_and_split(source)
+    return f"{HUB}{pinned(name, 'dataset')}{f':{split}' if split else ''}"
+
+
+def _name_and_split(source: str) -> tuple[str, str]:
+    name, _, split = source.removeprefix(HUB).partition(":")
+    return name, split
+
+
 def _read_hub(source: str) -> Iterator[Row]:
-    name, _, split = source.removeprefix("hf:").partition(":")
+    name, split = _name_and_split(source)
     try:
         import datasets
     except ImportError:
@@ -247,12 +265,19 @@ def _read_hub(source: str) -> Iterator[Row]:
             table = table[split or "train"] if isinstance(table, dict) else table
         else:
             # Streaming leaves the set where it is; only a slice such as train[:100] cannot be streamed.
-            table = datasets.load_dataset(name, split=split or "train", streaming="[" not in split)
+            base, revision = split_revision(pinned(name, "dataset"))
+            table = datasets.load_dataset(
+                base,
+                split=split or "train",
+                revision=revision,
+                streaming="[" not in split,
+                trust_remote_code=False,
+            )
         features = table.features or {}
         for number, values in enumerate(table, 1):
             yield Row({key: _names(value, features.get(key)) for key, value in values.items()}, source, number)
     except Exception as error:
-        message = f"cannot be read: {type(error).__name__}: {error}; the form is hf:NAME[:SPLIT]"
+        message = f"cannot be read: {type(error).__name__}: {error}; the form is hf:NAME[@REVISION][:SPLIT]"
         raise DataError(message, path=source, line=number or None) from error
     if not number:
         raise DataError("has no rows; at least one row is needed", path=source)

@@ -28,6 +28,7 @@ from mixling.runs.artifact import (
     METRICS_FILE,
     PRETRAINING,
 )
+from mixling.runs.hub_names import with_commits
 from mixling.runs.pictures import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
 from mixling.runs.weights import write_model
@@ -98,6 +99,7 @@ def pretrain(
         UserError: of the kind that fits; see `prepare` and `Trainer.fit`.
     """
     processes = processes or Processes()
+    config = config if resume else with_commits(config)
     if processes.is_main:
         remove_leftovers(folder)
     with beginning(folder, resume=resume, is_main=processes.is_main) as place:

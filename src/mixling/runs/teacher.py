@@ -41,8 +41,8 @@ class DistillConfig(Config):
     """A teacher, the text that it labels, and how much of it is believed."""
 
     teacher: str = Field(
-        description="run folder, model.onnx, transformers folder, hf:NAME, file of answers, or self: the mean of "
-        "models like the student, trained on the labelled rows"
+        description="run folder, model.onnx, transformers folder, hf:NAME[@REVISION], file of answers, or self: the "
+        "mean of models like the student, trained on the labelled rows"
     )
     members: int = Field(4, ge=1, le=100, description="of teacher 'self': models, with seeds of their own")
     fine_tune: bool = Field(False, description="train the teacher, a transformers model, on the labelled rows first")

@@ -24,6 +24,7 @@ from mixling.runs.artifact import (
     TEXT_TO_TEXT,
 )
 from mixling.runs.generator import TextGenerator, read_pieces, read_saved
+from mixling.runs.hub_names import with_commits
 from mixling.runs.pair_config import SPANS, PairRunConfig
 from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
 from mixling.runs.pictures import Curves, if_possible
@@ -83,6 +84,7 @@ def fit_pairs(
         UserError: of the kind that fits; see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
     processes = processes or Processes()
+    config = config if resume else with_commits(config)
     begun = resume and (folder / CHECKPOINT).exists()
     if config.start is not None and not resume and Path(config.start).resolve() == folder.resolve():
         raise ConfigError(f"{config.start}: a run cannot replace the one that it begins with; give another folder")

@@ -22,6 +22,7 @@ from mixling.runs.config import TASKS, RunConfig
 from mixling.runs.dev import Dev, LabelledDev, QuestionDev
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import Run, write_folder
+from mixling.runs.hub_names import with_commits
 from mixling.runs.pictures import Curves
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.record import begin_run, finish_run
@@ -130,6 +131,7 @@ def fit(
     """
     processes = processes or Processes()
     config = config.model_copy(update={"start": start_of(config)})
+    config = config if resume else with_commits(config)
     task_type, kind = TASKS[config.task]
     labels = label_set(train, kind)
     counts = train.label_counts()

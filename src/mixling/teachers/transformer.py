@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError
 
 from mixling.errors import DataError, ModelFileError, UserError
+from mixling.hub import split_revision
 from mixling.teachers.base import Answer, Teacher, columns_of
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelKind, LabelSet
@@ -29,7 +30,7 @@ class TransformerTeacher(Teacher):
     Words of a tagger are answered for by their first subword. What is longer than `max_len` subwords is cut.
 
     Args:
-        path: a local folder, or a name on the hub.
+        path: a local folder, or NAME[@REVISION] on the hub.
     """
 
     def __init__(self, path: str, *, kind: LabelKind, max_len: int = 256) -> None:
@@ -92,9 +93,14 @@ def load(path: str, kind: LabelKind, labels: LabelSet | None = None) -> tuple[An
             "ignore_mismatched_sizes": True,
             "problem_type": "multi_label_classification" if kind == "multi" else None,
         }
+    base, revision = split_revision(path)
+    if Path(base).is_dir():
+        _check_files(Path(base))
+    # Code of a folder is never run; without the word the library would ask on standard input.
+    source: dict[str, Any] = {"trust_remote_code": False, "revision": revision or "main"}
     with quiet(transformers):
         try:
-            config = transformers.AutoConfig.from_pretrained(path)
+            config = transformers.AutoConfig.from_pretrained(base, **source)
             architecture = next(iter(config.architectures or ()), "none")
             if labels is None and f"For{head}Classification" not in architecture:
                 raise ModelFileError(
@@ -103,14 +109,26 @@ def load(path: str, kind: LabelKind, labels: LabelSet | None = None) -> tuple[An
                 )
             # The fast tokenizers tell which word a subword belongs to; texts of words need the space before them.
             spaced = {"add_prefix_space": True} if kind == "iob" and config.model_type in ("roberta", "gpt2") else {}
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path, use_fast=True, **spaced)
-            model = getattr(transformers, f"AutoModelFor{head}Classification").from_pretrained(path, **options)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(base, use_fast=True, **source, **spaced)
+            of_head = getattr(transformers, f"AutoModelFor{head}Classification")
+            model = of_head.from_pretrained(base, **source, **options)
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ModelFileError(f"{path}: cannot be read as a model of the transformers library: {reason}") from None
     if not tokenizer.is_fast:
         raise ModelFileError(f"{path}: its tokenizer has no fast form; give a model with a tokenizer.json")
     return tokenizer, model
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse pipes and devices, which the library would wait for.
+
+    Raises:
+        ModelFileError: there is one.
+    """
+    for item in folder.iterdir():
+        if item.exists() and not (item.is_file() or item.is_dir()):
+            raise ModelFileError(f"{item}: is not a regular file")
 
 
 def is_transformer(path: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal
 from tokenizers import Tokenizer, models, trainers
 
 from mixling.errors import ConfigError, ModelFileError
+from mixling.hub import split_revision
 from mixling.text.tokenizer_file import read_tokenizer, rust_errors
 from mixling.text.unigram import repeated, train_unigram, unigram_tokenizer
 from mixling.text.words import split_words
@@ -149,8 +150,9 @@ class Vocabulary:
         except OSError as error:
             raise ConfigError(f"{source}: cannot be read: {error.strerror}") from None
         try:
-            _probe_hub(source)
-            return cls(read_tokenizer(Tokenizer.from_pretrained(source).to_str()))
+            base, revision = split_revision(source)
+            _probe_hub(base, revision)
+            return cls(read_tokenizer(Tokenizer.from_pretrained(base, revision=revision or "main").to_str()))
         except Exception as error:  # network, authorisation and parsing faults have no common type
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ConfigError(
@@ -227,9 +229,9 @@ def _unknown(tokenizer: Tokenizer) -> str:
     return named or UNKNOWN
 
 
-def _probe_hub(name: str) -> None:
+def _probe_hub(name: str, revision: str | None) -> None:
     """Ask the model hub once for a tokenizer that is not here yet; the download asks six times, and prints that."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 
-    if not isinstance(try_to_load_from_cache(name, "tokenizer.json"), str):
-        get_hf_file_metadata(hf_hub_url(name, "tokenizer.json"))
+    if not isinstance(try_to_load_from_cache(name, "tokenizer.json", revision=revision), str):
+        get_hf_file_metadata(hf_hub_url(name, "tokenizer.json", revision=revision))

@@ -1,0 +1,37 @@
+"""The commits of what a run takes from the Hugging Face hub, for its record: a resumed run reads the same files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeVar
+
+from mixling.config import Config, parse
+from mixling.data.tables import HUB, pinned_rows
+from mixling.hub import pinned
+
+C = TypeVar("C", bound=Config)
+
+
+def with_commits(config: C) -> C:
+    """Return the configuration with commits in the names of data sets, of a teacher and of a vocabulary of the hub.
+
+    Raises:
+        ConfigError: a name has no revision after its @.
+    """
+    values = config.to_dict()
+    found = _walk(values, "")
+    return config if found == values else parse(type(config), found, where="names on the hub")
+
+
+def _walk(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _walk(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_walk(item, key) for item in value]
+    if not isinstance(value, str):
+        return value
+    if key == "vocabulary" and not os.path.exists(value):
+        return pinned(value, "model")
+    if not value.startswith(HUB):
+        return value
+    return HUB + pinned(value.removeprefix(HUB), "model") if key == "teacher" else pinned_rows(value)
