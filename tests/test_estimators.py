@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -304,3 +305,66 @@ def test_teachers_and_texts_that_are_none(teacher: Any, unlabelled: Any, message
     texts, labels = [f"word{i % 5} {i}" for i in range(40)], ["ab"[i % 2] for i in range(40)]
     with pytest.raises(UserError, match=message):
         TextClassifier(epochs=1).fit(texts, labels, teacher=teacher, unlabelled=unlabelled)
+
+
+def test_a_misspelt_parameter_names_the_class_and_the_near_miss() -> None:
+    for kind in (TextClassifier, TokenLabeller):
+        with pytest.raises(TypeError, match=rf"{kind.__name__} has no parameter 'modle'; did you mean 'model'\?"):
+            kind(modle="mixling-tiny")
+
+
+def test_a_table_is_answered_by_one_of_its_columns(fitted: TextClassifier) -> None:
+    class Table:
+        ndim, columns = 2, ["review", "stars"]
+
+        def __iter__(self) -> Any:
+            return iter(self.columns)
+
+    with pytest.raises(DataError, match=r"got one Table of 2 dimensions.*such as df\['review'\]"):
+        fitted.predict(Table())  # type: ignore[arg-type]
+
+
+def test_too_few_rows_are_answered_in_terms_of_python() -> None:
+    with pytest.raises(DataError, match=r"too few .*dev=\(X, y\)") as error:
+        TextClassifier().fit(["a", "b"], ["x", "y"])
+    assert "--" not in str(error.value)
+
+
+def test_progress_is_shown_on_request(capfd: pytest.CaptureFixture[str]) -> None:
+    texts, labels = rows()
+    for verbose in (0, 1, 2):
+        made = classifier(epochs=2, verbose=verbose).fit(texts, labels)
+        out, err = capfd.readouterr()
+        steps = [line for line in err.splitlines() if line.startswith("step ")]
+        assert out == ""
+        assert len(steps) == (len(made.history_) if verbose else 0)
+        assert ("parameters" in err) is (verbose > 1)
+        assert bool(err) is bool(verbose)
+
+
+def test_of_a_folder_only_a_runs_own_files_are_kept(
+    fitted: TextClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, secret = tmp_path / "model", tmp_path / "secret.key"
+    fitted.save(folder)
+    secret.write_text("MY-PRIVATE-KEY")
+    (folder / "extra.txt").symlink_to(secret)
+    (folder / "notes.txt").write_text("MY-PRIVATE-NOTES")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to(secret)
+    os.mkfifo(folder / "curves.svg")
+    with (folder / "large.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    loaded = TextClassifier.load(folder)
+    assert loaded.files_ == {name: content for name, content in fitted.files_.items() if name != "README.md"}
+    assert b"MY-PRIVATE" not in pickle.dumps(loaded)
+    loaded.save(tmp_path / "saved")
+    assert {path.name for path in (tmp_path / "saved").iterdir()} == set(loaded.files_)
+    with (folder / "metrics.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ModelFileError, match=r"metrics\.json: has 1,099,511,627,776 bytes; allowed"):
+        TextClassifier.load(folder)
+    (folder / "metrics.json").unlink()
+    (folder / "model.onnx").rename(tmp_path / "elsewhere.onnx")
+    (folder / "model.onnx").symlink_to(tmp_path / "elsewhere.onnx")
+    assert TextClassifier.load(folder).files_["model.onnx"] == fitted.files_["model.onnx"]

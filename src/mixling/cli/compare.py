@@ -90,7 +90,6 @@ def compare(
     """
     announce(context)
     from mixling.cli.options import present
-    from mixling.cli.progress import TrainingProgress
     from mixling.cli.train import configure
     from mixling.comparison.contest import check_folder
     from mixling.comparison.outcome import compare as hold
@@ -98,6 +97,7 @@ def compare(
     from mixling.cost.provenance import provenance
     from mixling.runs import TASKS
     from mixling.storage import write_atomic, write_json
+    from mixling.training.progress import TrainingProgress
 
     numbers = read_seeds(seeds)
     for path in (out, markdown):

@@ -125,9 +125,9 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     import torch
 
     from mixling import runs
-    from mixling.cli.progress import TrainingProgress
     from mixling.data.store import ExampleStore
     from mixling.runtime.predictor import Predictor
+    from mixling.training.progress import TrainingProgress
 
     torch.set_num_threads(1)  # steps this small gain little from a second one, and lose much where cores are shared
     terminal = TrainingProgress()

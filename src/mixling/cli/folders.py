@@ -13,9 +13,9 @@ from mixling.cli.output import time_budget_line
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
-    from mixling.cli.progress import TrainingProgress
     from mixling.runs.pair_config import PairRunConfig
     from mixling.runs.pretrain import PretrainConfig
+    from mixling.training.progress import TrainingProgress
 
 C = TypeVar("C", "PretrainConfig", "PairRunConfig")
 R = TypeVar("R")
@@ -39,10 +39,10 @@ def run_folder(
     Returns:
         what `run` gives; None where there is nothing to do, and in processes other than the main one.
     """
-    from mixling.cli.progress import TrainingProgress
     from mixling.runs.config import read_record
     from mixling.runs.record import tidy
     from mixling.training.distributed import processes
+    from mixling.training.progress import TrainingProgress
 
     out, resume, overwrite = (context.params[name] for name in ("out", "resume", "overwrite"))
     if resume and overwrite:

@@ -27,8 +27,8 @@ from mixling.cli.text_to_text import pretrain_spans, training_values
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mixling.cli.progress import TrainingProgress
     from mixling.runs.pretrain import PretrainConfig
+    from mixling.training.progress import TrainingProgress
 
 
 def pretrain(

@@ -15,10 +15,10 @@ from mixling.cli.output import put, total_time
 from mixling.errors import ConfigError, DataError, near_miss
 
 if TYPE_CHECKING:
-    from mixling.cli.progress import TrainingProgress
     from mixling.data.tables import OnBadRow
     from mixling.runs.pair_config import PairRunConfig
     from mixling.tasks.text_metrics import TextMetrics
+    from mixling.training.progress import TrainingProgress
 
 TASK = "text2text"
 OPTIONS = ("source", "target", "kind", "form", "prefix")  # of `train`, that only pairs have

@@ -110,9 +110,9 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
         taught: there must be a teacher.
     """
     from mixling import runs
-    from mixling.cli.progress import TrainingProgress
     from mixling.training.distributed import processes
     from mixling.training.files import CHECKPOINT
+    from mixling.training.progress import TrainingProgress
 
     out, overrides = context.params["out"], context.params["overrides"] or ()
     config, vocabulary = context.params["config"], context.params["vocabulary"]

@@ -16,13 +16,18 @@ _MANY_LABELS = 20  # so few are classes, whatever they look like
 _NUMBER = re.compile(r"[-+]?(\d{1,300}\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
-def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[ExampleStore, ExampleStore]:
+def split_dev(
+    store: ExampleStore, *, fraction: float, seed: int, own: str = "--dev FILE"
+) -> tuple[ExampleStore, ExampleStore]:
     """Set about `fraction` of the examples aside: (train, dev), both in the order of the store.
 
     Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random,
     and go back to train where they have a label that train would lack. Equal texts stay on one side, and questions on
     one context; or the examples of one group, where they have groups. So dev can be a little smaller or larger than
     asked.
+
+    Args:
+        own: how the caller may give validation rows, for the message where there are too few.
 
     Raises:
         ConfigError: the fraction is not between 0 and 1.
@@ -53,7 +58,7 @@ def split_dev(store: ExampleStore, *, fraction: float, seed: int) -> tuple[Examp
         path = store.where(0)[0] if len(store) else None
         what = "groups" if store.has_groups else "contexts" if store.has_questions else "texts"
         got = f"{len(store)} rows with {len(np.unique(hashes))} different {what}"
-        remedy = "give more rows, a larger fraction, or validation rows of your own (--dev FILE)"
+        remedy = f"give more rows, a larger fraction, or validation rows of your own ({own})"
         raise DataError(f"{got} are too few to set some aside for validation; {remedy}", path=path)
     return store.subset(np.flatnonzero(~in_dev)), store.subset(np.flatnonzero(in_dev))
 

@@ -14,9 +14,10 @@ from mixling.config import merge, parse
 from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabelled_texts
 from mixling.data.splits import check_labels, split_dev
 from mixling.data.store import ExampleStore
-from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError
+from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
 from mixling.models.presets import DEFAULT_PRESET, model_config, preset_values
-from mixling.runs import RunConfig, choose_model, fit
+from mixling.runs import TASKS, RunConfig, choose_model, fit
+from mixling.runs.artifact import run_files
 from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 from mixling.runs.teacher import DistillConfig
 from mixling.runtime.onnx_file import ONNX_FILE
@@ -24,6 +25,7 @@ from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
 from mixling.tasks.base import TaskName
 from mixling.teachers.base import FunctionTeacher, Teacher
+from mixling.training.progress import TrainingProgress
 
 # What stands for the file in messages about rows that were given in memory; rows count from 0, as the items of a list.
 FIT, DEV, SCORE = "<fit>", "<dev>", "<score>"
@@ -48,6 +50,7 @@ class Estimator(BaseEstimator, ABC):
         dev_fraction: float = 0.1,
         seed: int = 0,
         config: dict[str, Any] | None = None,
+        verbose: int = 0,
     ) -> None:
         self.model = model
         self.pretrained = pretrained
@@ -58,6 +61,19 @@ class Estimator(BaseEstimator, ABC):
         self.dev_fraction = dev_fraction
         self.seed = seed
         self.config = config
+        self.verbose = verbose
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Refuse a parameter of a wrong name with the near miss, which Python itself does not give.
+
+        Raises:
+            TypeError: there is one.
+        """
+        known = cls._get_param_names()
+        for name in parameters:
+            if name not in known:
+                raise TypeError(f"{cls.__name__} has no parameter {name!r}; {near_miss(name, known)}")
+        return super().__new__(cls)
 
     def _fit(
         self,
@@ -72,7 +88,7 @@ class Estimator(BaseEstimator, ABC):
         pairs = bool(rows[0]) and isinstance(rows[0][0], tuple)
         train = store_rows(rows, FIT, pairs)
         if dev_rows is None:
-            train, dev = split_dev(train, fraction=self.dev_fraction, seed=self.seed)
+            train, dev = split_dev(train, fraction=self.dev_fraction, seed=self.seed, own="dev=(X, y)")
             weights = None if weights is None else weights[train.indices()]
         else:
             dev = store_rows(dev_rows, DEV, pairs)
@@ -82,9 +98,15 @@ class Estimator(BaseEstimator, ABC):
             raise DataError("unlabelled texts are for a teacher to label; give one with teacher=")
         config, teacher = self._run_config(task, train, teacher)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
-            run = fit(config, train, dev, folder=Path(folder), weights=weights, teacher=teacher, unlabelled=more)
+            progress = TrainingProgress(silent=not self.verbose)
+            progress.metric = TASKS[task][0].metric
+            run = fit(
+                config, train, dev,
+                folder=Path(folder), weights=weights, teacher=teacher, unlabelled=more,
+                observer=progress, say=progress.say if self.verbose > 1 else lambda message: None,
+            )  # fmt: skip
             assert run is not None
-            self.files_ = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}
+            self.files_ = run_files(Path(folder))
         self.metrics_, self.history_ = run.metrics, run.history
         self._predictor_: Predictor | None = None
 
@@ -140,16 +162,15 @@ class Estimator(BaseEstimator, ABC):
     def load(cls, folder: str | Path) -> Self:
         """Read a run folder, or a `model.onnx` alone; the labels come back as strings.
 
+        Of a folder the files that a run writes are read, and no links, so that nothing else is pickled or saved.
+
         Raises:
-            ModelFileError: there is no model of this kind.
+            ModelFileError: there is no model of this kind, or a file is too large to be of one.
         """
         out, folder = cls(), Path(folder)
         out._predictor_ = Predictor(folder)
         try:
-            if folder.is_dir():
-                out.files_ = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
-            else:
-                out.files_ = {ONNX_FILE: folder.read_bytes()}
+            out.files_ = run_files(folder) if folder.is_dir() else {ONNX_FILE: folder.read_bytes()}
         except OSError as error:
             raise ModelFileError(f"{folder}: cannot be read: {error.strerror}") from None
         out._loaded(folder)

@@ -25,6 +25,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         pretrained: the folder of a run, such as one of `mixling pretrain`, to begin with instead.
         epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the recipe's.
         dev_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `dev`.
+        verbose: 1 shows the progress of `fit` on standard error, 2 what is read and made, too.
         config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.
 
     Attributes:

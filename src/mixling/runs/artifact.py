@@ -8,7 +8,7 @@ from typing import Any
 
 from mixling.errors import ModelFileError
 from mixling.runtime.onnx_file import ONNX_FILE
-from mixling.storage import check_sha256, read_json
+from mixling.storage import MAX_JSON, check_sha256, read_json
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.training.files import CHECKPOINT, HISTORY
 
@@ -17,6 +17,7 @@ __all__ = ["ONNX_FILE"]
 RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
 METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
 CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
+MAX_WEIGHTS = 2 << 30  # bytes of model.onnx, as its format allows, and of the same weights in model.safetensors
 TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and its answers
 CORPUS_FOLDER = "corpus"  # of unlabelled text, encoded
 
@@ -105,6 +106,27 @@ def vocabulary_file(folder: Path, saved: Mapping[str, Any]) -> Path:
     path = folder / Path(name).name
     check_sha256(path, saved.get("vocabulary_sha256"))
     return path
+
+
+def run_files(folder: Path) -> dict[str, bytes]:
+    """Return the content of the files that a finished run wrote into a folder; other files and links are left out.
+
+    A `model.onnx` that is a link is followed: what is not a model is refused where it is opened.
+
+    Raises:
+        OSError: a file cannot be read.
+        ModelFileError: a file is too large to be of a model.
+    """
+    out = {}
+    for name in sorted({RUN_FILE, *WRITTEN} - {CHECKPOINT}):
+        path = folder / name
+        if not path.is_file() or (path.is_symlink() and name != ONNX_FILE):
+            continue
+        most = MAX_WEIGHTS if name in (ONNX_FILE, WEIGHTS_FILE) else MAX_JSON
+        if (size := path.stat().st_size) > most:
+            raise ModelFileError(f"{path}: has {size:,} bytes; allowed: up to {most:,}")
+        out[name] = path.read_bytes()
+    return out
 
 
 def kind_of_model(path: str | Path) -> str | None:

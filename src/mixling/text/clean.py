@@ -45,7 +45,9 @@ def check_many(items: object, what: str) -> None:
     dimensions = getattr(items, "ndim", 1)
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable) or dimensions != 1:
         shape = "" if dimensions == 1 else f" of {dimensions} dimensions"
-        raise DataError(f"got one {type(items).__name__}{shape}, not a list of {what}")
+        columns = list(getattr(items, "columns", ()))
+        remedy = f"; give one of its columns, such as df[{columns[0]!r}]" if columns else ""
+        raise DataError(f"got one {type(items).__name__}{shape}, not a list of {what}{remedy}")
 
 
 def count_chars(text: object, number: int) -> int:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mixling.cli import progress
-from mixling.cli.progress import TrainingProgress
+from mixling.training import progress
 from mixling.training.observers import Step
+from mixling.training.progress import TrainingProgress
 
 
 def lines_of(

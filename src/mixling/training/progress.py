@@ -1,7 +1,8 @@
-"""What a training tells on standard error: a bar on a terminal, else one line for each evaluation."""
+"""The progress of a training on standard error: a bar on a terminal or in a notebook, else a line an evaluation."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from mixling.errors import printable
 from mixling.training.observers import Observer, Step
 
 
@@ -25,7 +27,9 @@ class TrainingProgress(Observer):
         self._silent = silent
         self._console = Console(stderr=True, highlight=False)
         self._bar: Progress | None = None
-        if sys.stderr.isatty() and not silent:
+        # In a notebook rich draws by ipywidgets.
+        in_notebook = self._console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        if (sys.stderr.isatty() or in_notebook) and not silent:
             columns = (
                 BarColumn(),
                 MofNCompleteColumn(),
@@ -42,7 +46,7 @@ class TrainingProgress(Observer):
     def say(self, message: str) -> None:
         """Write one line."""
         if not self._silent:
-            self._console.print(message, markup=False, soft_wrap=True)
+            self._console.print(printable(message, keep="\n"), markup=False, soft_wrap=True)
 
     def started(self, step: int, total_steps: int) -> None:
         self._total_steps, self._total_epochs, self._resumed = total_steps, None, step > 0
