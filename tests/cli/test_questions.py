@@ -134,6 +134,29 @@ def test_answers_do_not_depend_on_their_neighbours(asked: Path) -> None:
             call_it(["one text"])
 
 
+def test_a_long_context_is_answered_in_parts_alike(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = " ".join(f"word{number} in a house with {number} cats." for number in range(900))
+    question = ("What has anna?", context)
+    whole = Predictor(asked / "one").predict([question, question])
+    sizes: list[int] = []
+    run = Predictor._run
+
+    def counted(self: Predictor, rows: list[Any], batch_size: int) -> list[Any]:
+        sizes.append(len(rows))
+        return run(self, rows, batch_size)
+
+    monkeypatch.setattr(Predictor, "_run", counted)
+    monkeypatch.setattr("mixling.runtime.predictor._WINDOWS", 7)
+    parts = Predictor(asked / "one").predict([question, question])
+    assert len(sizes) > 10
+    assert max(sizes) == 7
+    for item, other in zip(whole, parts, strict=True):
+        assert item.answer is not None
+        assert other.answer is not None
+        assert (item.answer.start, item.answer.end) == (other.answer.start, other.answer.end)
+        assert item.answer.score == pytest.approx(other.answer.score, abs=1e-6)
+
+
 def test_show_card_and_export(call: Call, asked: Path, tmp_path: Path) -> None:
     shown = call("show", asked / "one").out
     assert "task        question_answering\nanswers     up to 30 tokens, always one\n" in shown

@@ -22,7 +22,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Encoded, Text, TextEncoder
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
-from mixling.text.windows import Passage, WindowEncoder
+from mixling.text.windows import WindowEncoder
 
 # One batch: more texts are no faster on a core, and their activations leave its cache.
 BATCH_SIZE = 16
@@ -252,33 +252,16 @@ class Predictor:
         assert self._windows_of is not None
         with _ENCODING:
             passages = self._windows_of.encode([(pair[0], pair[1]) for pair in pairs])
-            everything = [part for item in passages for part in (item.window(0)[: item.separator + 1], item.context)]
-            words, places = np.unique(np.concatenate(everything), return_inverse=True)
-            rows = self._word_rows(words)  # a copy: another thread may start the table anew
-        ends = np.cumsum([len(part) for part in everything])
-        windows = self._window_rows(passages, rows, np.split(places, ends[:-1]))
-        logits = itertools.chain.from_iterable(
-            self._run(part, batch_size) for part in iter(lambda: list(itertools.islice(windows, _WINDOWS)), [])
-        )
+            table = self._known_rows()
+        windows = (table[item.window(i)] for item in passages for i in range(len(item.begins)))
+        parts = iter(lambda: list(itertools.islice(windows, _WINDOWS)), [])
+        logits = itertools.chain.from_iterable(self._run(part, batch_size) for part in parts)
         reading = self._windows_of.reading
         out = []
         for pair, passage in zip(pairs, passages, strict=True):
             found = find_answer(passage, itertools.islice(logits, len(passage.begins)), reading)
             out.append(Prediction(answer=found.answer(pair[1], reading.threshold), truncated=passage.truncated))
         return out
-
-    def _window_rows(
-        self, passages: Sequence[Passage], rows: Float32, places: Sequence[npt.NDArray[np.intp]]
-    ) -> Iterator[Float32]:
-        """The rows of each window in turn, as they overlap.
-
-        Args:
-            rows: of the distinct words. places: among them, of each passage's question with its separator, and context.
-        """
-        for number, passage in enumerate(passages):
-            question, context = places[2 * number], places[2 * number + 1]
-            for begin in passage.begins:
-                yield rows[np.concatenate([question, context[begin : begin + passage.space]])]
 
     def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
         if self.labels.kind != "iob" or self.text_config.tokens == "words":
@@ -309,11 +292,16 @@ class Predictor:
 
     def _word_rows(self, words: npt.NDArray[np.int32]) -> Float32:
         """The summed rows (len(words), R) of words, rows of the encoder's table; the caller holds the lock."""
+        return self._known_rows()[words]
+
+    def _known_rows(self) -> Float32:
+        """The summed rows (words, R) of the encoder's table; the caller holds the lock, and may keep what it gets."""
         if self._generation != self.encoder.generation:
-            self._num_rows, self._generation = 0, self.encoder.generation
+            self._rows, self._num_rows = self._rows[:0].copy(), 0  # never written over: another thread may read it
+            self._generation = self.encoder.generation
         if self._num_rows < len(self.encoder):
             self._add_rows()
-        return self._rows[words]
+        return self._rows
 
     def _add_rows(self) -> None:
         """Sum the rows of the words that the encoder's table has gained."""
