@@ -68,7 +68,7 @@ def make(folder: Path) -> dict[str, dict[Path, Read]]:
     changes = [item for change in small for item in ("--set", change)]
     pairs = ("--task", "text2text", "--model", "t5-10m", *changes, "--set", "train.evaluations=1")
     mixling("train", folder / "pairs.csv", *pairs, "-o", folder / "text to text")
-    mixling("vectors", folder / "text.txt", "-o", folder / "vectors", "--dim", 8)
+    mixling("vectors", folder / "text.txt", "-o", folder / "vectors", "--set", "dim=8")
     selves = ("--teacher", "self", "--set", "distill.members=1", "--model", "mixling-tiny")
     mixling("distill", folder / "rows.csv", *selves, *short, "-o", folder / "distilled")
     save_checkpoint(folder / "checkpoint.safetensors", {"a": torch.ones(9, 9), "b": torch.zeros(3)}, {"step": 3})

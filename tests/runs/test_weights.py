@@ -12,6 +12,7 @@ from mixling.data.prepared import CorpusConfig, open_prepared, prepare
 from mixling.errors import DataError, ModelFileError, UserError
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.folder import load_model
+from mixling.runs.pretrained import pretrained_config
 from mixling.runs.weights import read_weights, write_model
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.teachers.answers import collect_answers
@@ -117,8 +118,9 @@ def test_a_model_that_its_weights_do_not_fill_takes_up_no_memory(changes: dict, 
         if isinstance(value, dict):
             model[key] = {**saved["model"][key], **value}
     write_sealed(tmp_path / "config.json", {**saved, "model": model})
-    with pytest.raises(ModelFileError):
-        load_model(tmp_path)
+    for read in (load_model, pretrained_config):
+        with pytest.raises(ModelFileError):
+            read(str(tmp_path))
 
 
 def test_a_corpus_of_an_older_version_is_made_again(tmp_path: Path) -> None:

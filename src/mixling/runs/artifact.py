@@ -104,6 +104,8 @@ def vocabulary_file(folder: Path, saved: Mapping[str, Any]) -> Path:
     if not isinstance(name, str) or not Path(name).name:
         raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: it names no vocabulary")
     path = folder / Path(name).name
+    if path.is_file() and path.stat().st_size > MAX_JSON:
+        raise ModelFileError(f"{path}: has {path.stat().st_size:,} bytes; allowed: up to {MAX_JSON:,}")
     check_sha256(path, saved.get("vocabulary_sha256"))
     return path
 

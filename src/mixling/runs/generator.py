@@ -66,7 +66,7 @@ class TextGenerator:
             self.model: EncoderDecoder = read_model(
                 Path(folder), self.saved, lambda: build_encoder_decoder(self.config, num_units=units)
             )
-        except (OSError, KeyError, TypeError, ValueError, RuntimeError, ValidationError) as error:
+        except (OSError, KeyError, TypeError, ValueError, RuntimeError, ConfigError, ValidationError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None
         self.device = torch.device(device)

@@ -24,9 +24,12 @@ from mixling.models.model import Model, ModelConfig, build_model, count_paramete
 from mixling.models.presets import PRESETS
 from mixling.runs.artifact import (
     CARD_FILE,
+    CONFIG_FILE,
     CURVES_FILE,
     METRICS_FILE,
     PRETRAINING,
+    read_config,
+    vocabulary_file,
 )
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pictures import Curves, if_possible
@@ -191,6 +194,8 @@ def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEnco
     text = config.model.text
     source = folder if config.corpus.prepared is None else Path(config.corpus.prepared)
     kept = next((source / name for name in VOCABULARY_FILES if (source / name).is_file()), None)
+    if config.corpus.prepared is not None and (source / CONFIG_FILE).is_file():
+        kept = vocabulary_file(source, read_config(source))
     if kept is not None:
         vocabulary = Vocabulary.load(str(kept))
     elif config.corpus.prepared is not None:

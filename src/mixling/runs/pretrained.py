@@ -16,7 +16,7 @@ from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.artifact import CONFIG_FILE, read_config, vocabulary_file
-from mixling.runs.weights import read_model, read_weights
+from mixling.runs.weights import check_shapes, read_model, read_weights, weight_shapes
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vocabulary import Vocabulary
@@ -38,9 +38,11 @@ def pretrained_config(folder: str) -> dict[str, Any]:
         ConfigError: there is no run folder.
         ModelFileError: it is not complete, or damaged.
     """
-    saved = _read(Path(folder))
-    config = parse(ModelConfig, saved["model"], where=str(Path(folder) / CONFIG_FILE))
-    text = config.text.model_copy(update={"vocabulary": str(vocabulary_file(Path(folder), saved))})
+    path = Path(folder)
+    saved = _read(path)
+    config = _parsed(path, saved)
+    check_shapes(path, lambda: build_model(config, num_outputs=2, output="text"), weight_shapes(path), parts=_PARTS)
+    text = config.text.model_copy(update={"vocabulary": str(vocabulary_file(path, saved))})
     return config.model_copy(update={"text": text}).to_dict()
 
 
@@ -57,7 +59,7 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
     """
     path = Path(folder)
     record = _read(path)
-    saved = parse(ModelConfig, record["model"], where=str(path / CONFIG_FILE))
+    saved = _parsed(path, record)
     for name in ("dim", "blocks", "final_norm"):
         if getattr(saved, name) != getattr(config, name):
             raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
@@ -147,13 +149,25 @@ def _load(folder: Path) -> tuple[dict[str, Any], Model, ModelConfig, Vocabulary]
     """What the folder's configuration says, and the model as it was trained, with its head."""
     saved = _read(folder)
     try:
-        config = parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
+        config = _parsed(folder, saved)
         num_outputs = int(saved["num_outputs"])
         model = read_model(folder, saved, lambda: build_model(config, num_outputs=num_outputs, output="units"))
         vocabulary = Vocabulary.load(str(vocabulary_file(folder, saved)))
     except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelFileError(f"{folder}: is not complete: {str(error).splitlines()[0]}") from None
     return saved, model.eval(), config, vocabulary
+
+
+def _parsed(folder: Path, saved: dict[str, Any]) -> ModelConfig:
+    """The configuration of the model.
+
+    Raises:
+        ModelFileError: it is none.
+    """
+    try:
+        return parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
+    except ConfigError as error:
+        raise ModelFileError(f"{str(error).splitlines()[0]}: the file is damaged") from None
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
@@ -77,8 +77,32 @@ def read_model(folder: Path, saved: Mapping[str, Any], build: Callable[[], M]) -
     return model
 
 
-def check_shapes(folder: Path, build: Callable[[], nn.Module], shapes: Mapping[str, torch.Size]) -> None:
+def weight_shapes(folder: Path) -> dict[str, torch.Size]:
+    """Return the shapes of the weights in a folder; the weights are not read.
+
+    Raises:
+        ModelFileError: the file is missing or damaged.
+    """
+    path = folder / WEIGHTS_FILE
+    check_sha256(path, None)
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: torch.Size(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+
+
+def check_shapes(
+    folder: Path,
+    build: Callable[[], nn.Module],
+    shapes: Mapping[str, torch.Size],
+    *,
+    parts: tuple[str, ...] = ("",),
+) -> None:
     """Refuse a configuration that does not fit the weights beside it, without the memory that it asks for.
+
+    Args:
+        parts: what the names of those weights begin with that are compared.
 
     Raises:
         ModelFileError: it does not.
@@ -91,6 +115,6 @@ def check_shapes(folder: Path, build: Callable[[], nn.Module], shapes: Mapping[s
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelFileError(f"{where}: describes a model that cannot be built: {reason}") from None
     for name in sorted(own.keys() | shapes.keys()):
-        if own.get(name) != shapes.get(name):
+        if name.startswith(parts) and own.get(name) != shapes.get(name):
             got, wanted = (tuple(part[name]) if name in part else None for part in (shapes, own))
             raise ModelFileError(f"{folder / WEIGHTS_FILE}: {name} has the shape {got}; config.json says {wanted}")
