@@ -79,12 +79,12 @@ def make(folder: Path) -> dict[str, dict[Path, Read]]:
         return collect_answers(teacher, texts[:100], labels, folder=folder / "answers")
 
     def corpus() -> object:
-        _, encoder = load_pretraining(pretrained)
         return open_prepared(pretrained / "corpus", WordReader(document_encoder(encoder.config, encoder.vocabulary)))
 
     answers()
     trained, pretrained, writer = folder / "trained", folder / "pretrained", folder / "text to text"
     teacher = folder / "distilled" / "teacher"
+    _, encoder = load_pretraining(pretrained)
     return {
         "trained": {
             trained / "model.onnx": lambda: Predictor(trained),

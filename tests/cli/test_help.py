@@ -29,11 +29,11 @@ FLAGS = {
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
-        "--batch-size", "--threads", "--question", "--context",
+        "--batch-size", "--threads", "--question", "--context", "--escape-formulas",
     },
     "generate": {
         "model", "inputs", "--out", "-o", "--format", "--of", "--source", "--beams", "--length-penalty", "--max-len",
-        "--echo", "--on-bad-row", "--batch-size",
+        "--echo", "--on-bad-row", "--batch-size", "--escape-formulas",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",

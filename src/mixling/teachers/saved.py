@@ -52,8 +52,8 @@ class FileTeacher(Teacher):
         self.path = path
         self._found: dict[str, tuple[int, object]] = {}
         self._texts: list[Text] = []
-        wanted = {name for name in (text, text_pair, tokens, "text", "probabilities") if name is not None}
-        for row in read_rows(path, on_bad_row=OnBadRow("error"), columns=wanted):
+        columns = {name for name in (text, text_pair, tokens, "text", "probabilities") if name is not None}
+        for row in read_rows(path, on_bad_row=OnBadRow("error"), columns=columns):
             values = row.values
             wanted = tokens if tokens in values else text if text in values else "text"
             for name in (wanted, "probabilities"):
