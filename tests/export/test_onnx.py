@@ -25,7 +25,7 @@ from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runtime.onnx_file import read_metadata
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.fingerprint import AveragedEmbedding, Binary, MinHash, SimHash, Tsp
+from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Tsp
 from mixling.text.labels import LabelSet
 
 TEXTS = ["play some music by the beatles", "what is the weather in paris tomorrow?", "book a table", "", "naïve größe"]
@@ -33,6 +33,7 @@ VOCABULARY = train_vocabulary(TEXTS, TextConfig(vocabulary_size=100))
 CASES = {
     "minhash": (MinHash(num_features=90, num_hashes=7), 0, "text", "attention"),
     "factorised": (MinHash(num_features=90, num_hashes=7, word_hashes=2), 1, "text", "all"),
+    "char_ngrams": (CharNgrams(num_features=64), 1, "text", "mean"),
     "simhash": (SimHash(num_features=64), 1, "tokens", "attention"),
     "binary": (Binary(num_features=90, num_hashes=7), 2, "text", "mean"),
     "tsp": (Tsp(num_features=64), 0, "text", "max"),

@@ -25,7 +25,7 @@ from mixling.models.model import Model, ModelConfig, Output, build_model
 from mixling.models.presets import model_config
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder
-from mixling.text.fingerprint import AveragedEmbedding, Binary, MinHash, SimHash, Tsp
+from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Tsp
 from mixling.text.vocabulary import Vocabulary
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64
@@ -40,6 +40,7 @@ TEXTS: list[Text] = [
 PROJECTIONS = [
     MinHash(num_features=32, num_hashes=6),
     Binary(num_features=32, num_hashes=6),
+    CharNgrams(num_features=32),
     SimHash(num_features=32),
     Tsp(num_features=32),
     AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=5),

@@ -14,7 +14,7 @@ from mixling.config import parse
 from mixling.errors import ConfigError, DataError
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
-from mixling.text.fingerprint import AveragedEmbedding, Binary, MinHash, Projector, SimHash, Tsp, Units
+from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, Projector, SimHash, Tsp, Units
 from mixling.text.table import EMPTY, PADDING, SEPARATOR
 from mixling.text.vocabulary import Vocabulary
 
@@ -24,6 +24,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
 PROJECTIONS = [
     MinHash(num_hashes=4),
     Binary(num_hashes=4),
+    CharNgrams(num_features=32),
     SimHash(num_features=32),
     Tsp(num_features=32),
     AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=2),

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mixling.config import Config
 from mixling.text.tsp import tsp_features
@@ -58,6 +58,28 @@ class Binary(Config):
     seed: int = Field(0, ge=0, lt=2**32)
 
 
+class CharNgrams(Config):
+    """The character n-grams of the word between boundary marks, "<word>", and that as a whole, averaged.
+
+    These are fastText's features (Bojanowski et al. 2017, arXiv:1607.04606, section 3.2), of single characters too; the
+    vocabulary has no part in them. Decided beyond the paper: each n-gram counts once in a word, a mark alone is none,
+    and of many n-grams those with the smallest hashes are a sample, so that no long word makes the bags of all wide.
+    """
+
+    type: Literal["char_ngrams"] = "char_ngrams"
+    num_features: int = Field(16384, ge=2, le=2**24)
+    min_n: int = Field(1, ge=1, le=8, description="characters of the shortest n-grams, marks included")
+    max_n: int = Field(3, ge=1, le=8, description="and of the longest")
+    max_ngrams: int = Field(32, ge=1, le=1024, description="n-grams of a word, itself included")
+    seed: int = Field(0, ge=0, lt=2**32)
+
+    @model_validator(mode="after")
+    def _lengths_are_a_range(self) -> CharNgrams:
+        if self.min_n > self.max_n:
+            raise ValueError(f"min_n = {self.min_n} is more than max_n = {self.max_n}; allowed: at most that")
+        return self
+
+
 class Tsp(Config):
     """Ternary: two bits of the word's 128-bit hash make each feature 0, 1 or -1."""
 
@@ -80,7 +102,9 @@ class Units(Config):
     num_features: int | None = Field(None, ge=1, description="rows of the table; None: as many as the vocabulary has")
 
 
-Projection = Annotated[MinHash | SimHash | Binary | Tsp | AveragedEmbedding | Units, Field(discriminator="type")]
+Projection = Annotated[
+    MinHash | SimHash | Binary | CharNgrams | Tsp | AveragedEmbedding | Units, Field(discriminator="type")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +146,8 @@ class Projector:
                 return _ragged([np.unique(part) for part in np.split(flat, starts[1:])])
             case SimHash():
                 return _from_dense(_simhash(units, config))
+            case CharNgrams():
+                return _ragged(_char_ngrams(words, config), mean=True)
             case Tsp():
                 return _from_dense(tsp_features(words, config.num_features))
             case AveragedEmbedding() | Units():
@@ -190,6 +216,28 @@ def _minhash(units: Sequence[str], num_hashes: int, seed: int) -> UInt32:
 
 def _unit_hashes(units: Sequence[str], num_hashes: int, seed: int) -> UInt32:
     return hash_family(hash_strings(units), num_hashes, seed)
+
+
+def _char_ngrams(words: Sequence[str], config: CharNgrams) -> list[npt.NDArray[np.int32]]:
+    """The positions of each word: itself, then its n-grams in the order of their hashes."""
+    marked = [f"<{word}>" for word in words]
+    grams = [
+        [
+            word[i : i + n]
+            for n in range(config.min_n, min(config.max_n, len(word) - 1) + 1)
+            for i in range(n == 1, len(word) - n + (n > 1))  # a mark alone says nothing
+        ]
+        for word in marked
+    ]
+    number = {gram: i for i, gram in enumerate(dict.fromkeys(gram for found in grams for gram in found))}
+    hashes = hash_family(hash_strings(list(number)), 1, config.seed)[:, 0]
+    itself = hash_family(hash_strings(marked), 1, config.seed)
+    features = np.uint32(config.num_features)
+    return [
+        (np.append(word, np.unique(hashes[[number[gram] for gram in found]])[: config.max_ngrams - 1]) % features)
+        .astype(np.int32)
+        for word, found in zip(itself, grams, strict=True)
+    ]  # fmt: skip
 
 
 def _simhash(units: Sequence[Sequence[str]], config: SimHash) -> npt.NDArray[np.int8]:
