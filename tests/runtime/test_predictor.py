@@ -342,7 +342,7 @@ def test_what_is_printed_of_a_predictor_and_an_answer(
         f"Prediction(truncated=False, label={answer.label!r}, probabilities={answer.probabilities!r})"
     )
     tags = Predictor(tagger[1]).predict_one("")
-    assert repr(tags) == "Prediction(truncated=False, spans=(), tokens=(), tags=())"
+    assert repr(tags) == "Prediction(truncated=False, empty=True, spans=(), tokens=(), tags=())"
 
 
 def test_a_model_that_answers_questions_takes_pairs_whatever_its_file_has() -> None:
