@@ -52,6 +52,13 @@ class Heap:
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def release() -> None:
+    """Give back what is free, after work that took much memory and is over."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
 def _malloc_trim() -> Callable[[int], int] | None:
     """glibc's function, which other C libraries lack."""
     if not _STATM.exists():

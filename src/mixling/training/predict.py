@@ -11,6 +11,7 @@ from mixling.data.windows import WindowSet
 from mixling.models.model import Model
 from mixling.tasks.base import Task
 from mixling.text.labels import Targets
+from mixling.training.memory import release
 
 
 @torch.inference_mode()
@@ -25,6 +26,7 @@ def predict_logits(model: Model, texts: TextSet | WindowSet, *, batch_size: int 
         logits = model(*batch.arguments).float().cpu().numpy()
         for row, index, item in zip(logits, indices, starts or words, strict=True):
             out[index] = row if row.ndim == 1 else row[: len(item)]
+    release()
     return out
 
 
