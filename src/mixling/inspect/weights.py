@@ -130,7 +130,8 @@ def layer_maps(inspected: Inspected) -> list[LayerMap]:
     """
     found: dict[tuple[str, int, Mixer, bool], dict[str, _Mean]] = {}
     longest: dict[str, int] = {}
-    texts, tokens = 0, {}
+    texts = 0
+    tokens: Mapping[str, Sequence[str]] = {}
     with _evaluating(inspected.model):
         for item in inspected.passes:
             for stack, mask in item.masks.items():
