@@ -80,7 +80,9 @@ def test_the_files_are_the_rows_and_starts_of_documents(tmp_path: Path) -> None:
     prepared(tmp_path, word_reader())
     content = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     meta = json.loads(content["corpus.json"])
-    assert list(meta) == ["format_version", "reading", "digest", "words"]
+    assert list(meta) == ["format_version", "reading", "digest", "files", "words", "sha256"]
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items() if name != "corpus.json"}
+    assert meta["files"] == sums
     assert meta["reading"] == {"tokens": "units", "max_word_chars": 100, "lowercase": True, "contractions": False}
     encoder = word_encoder()
     encoder.learn(meta["words"])
