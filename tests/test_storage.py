@@ -59,7 +59,7 @@ def test_a_full_disk_is_told_and_the_old_file_still_stands(
     path = tmp_path / "model.bin"
     write_atomic(path, b"old")
     spoil(monkeypatch)
-    with pytest.raises(StorageError, match="No space left on device; nothing was saved there") as caught:
+    with pytest.raises(StorageError, match="No space left on device; what was there before is unchanged") as caught:
         write_atomic(path, b"new" * 1000)
     assert str(caught.value).startswith(f"{path}: ")
     monkeypatch.undo()

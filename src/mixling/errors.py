@@ -7,6 +7,9 @@ and leaves with exit code 2; anything else that escapes is a fault of ours and k
 from __future__ import annotations
 
 import difflib
+import os
+import shlex
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -60,6 +63,12 @@ class Interrupted(Exception):
 
 class NotFittedError(UserError, ValueError, AttributeError):
     """An estimator that was asked before it was fitted (the bases are those of scikit-learn's error)."""
+
+
+def command_line(*words: str | Path) -> str:
+    """Return a command as a message prints it, quoted so that it can be pasted into a shell."""
+    parts = [str(word) for word in words]
+    return subprocess.list2cmdline(parts) if os.name == "nt" else shlex.join(parts)
 
 
 _SHOWN = 20  # choices that a message lists

@@ -7,8 +7,10 @@ import hashlib
 import json
 import os
 import re
+import socket
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -17,6 +19,7 @@ from mixling.errors import ModelFileError, StorageError
 
 MAX_JSON = 64 << 20  # bytes; labels are the most of it
 FORMAT_VERSION = 2  # of sealed JSON files; those of format 1 have no checksum
+LOCK_FILE, OWNER_FILE = ".lock", ".lock.json"  # of a folder that a process writes to, and who that is
 _SEAL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n}\n\Z')
 _SUFFIX = ".part"  # what `remove_leftovers` may take for its own
 
@@ -51,10 +54,10 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
         temporary = None
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise StorageError(
-            f"{given}: could not be written: {error.strerror or error}; nothing was saved there"
+            f"{given}: could not be written: {error.strerror or error}; what was there before is unchanged"
         ) from error
     finally:
         if temporary is not None:
@@ -190,14 +193,63 @@ def remove(path: str | Path) -> None:
         raise StorageError(f"{path}: could not be removed: {error.strerror or error}") from error
 
 
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this thread alone, and make it if it is missing; a thread may hold it more than once.
+
+    The kernel releases the lock when the process ends, however it ends. A folder that is made here and is still empty
+    at the end is removed.
+
+    Raises:
+        StorageError: another process or thread holds it, or it cannot be written to.
+    """
+    from filelock import FileLock, Timeout  # of the extra [train]; who only reads needs no lock
+
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / LOCK_FILE, is_singleton=True)
+        outermost = not lock.is_locked
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise StorageError(f"{folder}: {_owner(folder)}; wait for it, stop it, or give another folder") from None
+    except OSError as error:
+        raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
+    try:
+        if outermost:
+            owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
+            with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
+                (folder / OWNER_FILE).write_text(json.dumps(owner), "utf-8")
+        yield
+    finally:
+        if outermost:  # before the release: afterwards they may be another's
+            for name in (OWNER_FILE, LOCK_FILE):
+                with contextlib.suppress(OSError):
+                    (folder / name).unlink()
+        lock.release()
+        with contextlib.suppress(OSError):  # one that is not empty stays
+            for path in missing:
+                path.rmdir()
+
+
+def _owner(folder: Path) -> str:
+    """Return who holds a folder, as a message states it."""
+    try:
+        owner = json.loads((folder / OWNER_FILE).read_bytes())
+        return f"process {owner['pid']} on {owner['host']} has been writing to this folder since {owner['since']}"
+    except (OSError, ValueError, KeyError, TypeError):  # it has just begun, or ends just now
+        return "another process is writing to this folder"
+
+
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files that a killed process left behind."""
+    """Remove temporary files that a killed process left behind; only under the folder's lock, as others have theirs."""
     for path in folder.glob(f".*.????????{_SUFFIX}"):
         if path.is_file():
             remove(path)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

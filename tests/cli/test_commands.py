@@ -313,11 +313,22 @@ def test_what_replaces_a_run_leaves_nothing_of_it(
     shutil.copytree(model, folder)
     (folder / "tokenizer.json").write_text("{}")  # of a run before that
     (folder / "notes.txt").write_text("the user's own")
-    monkeypatch.setattr(Trainer, "fit", killed)
-    arguments = ["train", reviews / "train.csv", "--text", "review", "--label", "stars", "-o", folder]
-    assert call(*arguments, "--overwrite").code == 143
-    assert {path.name for path in folder.iterdir()} == {"run.json", "notes.txt"}
-    assert json.loads((folder / "run.json").read_text())["finished"] is False
+    arguments = ["train", reviews / "train.csv", "--text", "review", "--label", "stars", "-o", folder, "--epochs", 1]
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "fit", killed)
+        assert call(*arguments, "--overwrite").code == 143
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    done = call(*arguments)
+    assert done.code == 2
+    assert (
+        "holds a finished run, and an unfinished one that will replace it; resume that with: mixling train" in done.err
+    )
+    done = call("train", "--resume", "-o", folder)
+    assert done.code == 0, done.err
+    assert {path.name for path in folder.iterdir()} == {path.name for path in model.iterdir()} | {"notes.txt"}
+    assert (folder / "model.onnx").read_bytes() != before["model.onnx"]
+    assert (folder / "notes.txt").read_text() == "the user's own"
 
 
 def test_all_that_a_run_writes_is_known(model: Path, tagger: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_resumed_student_asks_for_nothing_again(call: Any, tmp_path: Path, mon
     monkeypatch.setattr(module, "write_folder", cut_off)
     done = call(*command("cut"))
     assert done.code == 130
-    assert f"interrupted; go on with: mixling train --resume -o {tmp_path / 'cut'}" in done.err
+    assert f"interrupted; resume with: mixling train --resume -o {tmp_path / 'cut'}" in done.err
     done = call("distill", "--resume", "-o", tmp_path / "cut")
     assert done.code == 0, done.err
     assert "is trained" not in done.err

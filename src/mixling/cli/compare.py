@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import contextlib
 import sys
 import tempfile
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from mixling.cli.folders import interruptible
 from mixling.cli.options import (
     GroupOption,
     LabelOption,
@@ -20,7 +21,7 @@ from mixling.cli.options import (
     run_values,
 )
 from mixling.cli.output import announce, put, total_time
-from mixling.errors import ConfigError, Interrupted
+from mixling.errors import ConfigError, Interrupted, command_line
 
 
 def compare(
@@ -96,7 +97,7 @@ def compare(
     from mixling.comparison.report import as_markdown, as_text, to_dict
     from mixling.cost.provenance import provenance
     from mixling.runs import TASKS
-    from mixling.storage import write_atomic, write_json
+    from mixling.storage import locked, write_atomic, write_json
     from mixling.training.progress import TrainingProgress
 
     numbers = read_seeds(seeds)
@@ -118,19 +119,22 @@ def compare(
         each.metric = TASKS[config.task][0].metric
         return each
 
-    with tempfile.TemporaryDirectory(prefix="mixling-") as temporary:
-        folder = keep if keep is not None else Path(temporary)
+    with contextlib.ExitStack() as stack:
+        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mixling-")))
+        stack.enter_context(locked(folder))
+        check_folder(folder)  # again: another may have begun there before the lock
         origin = provenance(seed=numbers[0], packages=("onnxruntime", "tokenizers", "scipy", "scikit-learn"))
         try:
-            found = hold(
-                config,
-                test=test or (),
-                models=model or (),
-                seeds=numbers,
-                folder=folder,
-                say=terminal.say,
-                observer=observer,
-            )
+            with interruptible(folder):
+                found = hold(
+                    config,
+                    test=test or (),
+                    models=model or (),
+                    seeds=numbers,
+                    folder=folder,
+                    say=terminal.say,
+                    observer=observer,
+                )
         except Interrupted as error:
             kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"
             raise Interrupted(f"interrupted{kept}", signum=error.exit_code - 128) from None
@@ -139,7 +143,7 @@ def compare(
     if out is not None:
         write_json(out, to_dict(found, origin))
     if markdown is not None:
-        write_atomic(markdown, as_markdown(found, shlex.join(["mixling", *sys.argv[1:]])))
+        write_atomic(markdown, as_markdown(found, command_line("mixling", *sys.argv[1:])))
 
 
 def read_seeds(text: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.errors import ConfigError, Interrupted
+from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
     from mixling.data.examples import Example
@@ -125,6 +125,7 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     import torch
 
     from mixling import runs
+    from mixling.cli.folders import interruptible
     from mixling.data.store import ExampleStore
     from mixling.runtime.predictor import Predictor
     from mixling.training.progress import TrainingProgress
@@ -137,20 +138,22 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     terminal.say(f"examples: {sizes}; for instance {examples['dev'][0].text!r} is {examples['dev'][0].target}")
     stores = {part: ExampleStore.from_examples(examples[part]) for part in ("train", "dev")}
     try:
-        runs.fit(
-            demo_config(epochs=epochs, seed=seed),
-            stores["train"],
-            stores["dev"],
-            folder=folder,
-            observer=terminal,
-            say=terminal.say,
-        )
+        with interruptible(folder):
+            runs.fit(
+                demo_config(epochs=epochs, seed=seed),
+                stores["train"],
+                stores["dev"],
+                folder=folder,
+                observer=terminal,
+                say=terminal.say,
+            )
     except Interrupted as error:
-        raise Interrupted("interrupted; start again with: mixling demo", signum=error.exit_code - 128) from None
+        command = command_line("mixling", "demo", "-o", folder)
+        raise Interrupted(f"interrupted; start again with: {command}", signum=error.exit_code - 128) from None
     metrics = measure_on(Predictor(folder), iter(examples["test"]))
     print(report(metrics))
     size = (folder / "model.onnx").stat().st_size
-    terminal.say(f"{folder}: the model, {size / 1e6:.2f} MB; try: mixling show {folder}")
+    terminal.say(f"{folder}: the model, {size / 1e6:.2f} MB; try: {command_line('mixling', 'show', folder)}")
 
 
 def measure_on(predictor: Predictor, examples: Iterator[Example]) -> Metrics:

@@ -63,6 +63,7 @@ def evaluate(
     A label that the model does not know is a bad row. Torch is not needed. Of a folder of `mixling pretrain` the
     perplexity on unlabelled text is measured, and of a model that writes text its answers, with torch.
     """
+    from mixling.cli.folders import refuse_unfinished
     from mixling.cli.rows import columns_for
     from mixling.cli.show import is_pretraining, reads_text
     from mixling.cli.text_to_text import measure_written, writes_text
@@ -98,6 +99,7 @@ def evaluate(
                 out, {"model": model, "files": files, "skipped": bad.skipped, **report.to_dict(), "answers": answers}
             )
         return
+    refuse_unfinished(model)
     predictor = Predictor(model, num_threads=threads)
     if confusion is not None and predictor.labels.kind != "single":
         raise ConfigError("--confusion: only texts with one label each have a confusion matrix")

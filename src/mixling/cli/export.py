@@ -27,9 +27,9 @@ def export(
     """Write a model as one ONNX file.
 
     Vocabulary, labels and configuration are inside. Another precision than that of the folder's model.onnx is made
-    from its float weights, which needs torch.
+    from its float weights, which needs torch, and so is the best model so far of an unfinished run.
     """
-    from mixling.runs.artifact import ONNX_FILE
+    from mixling.runs.artifact import ONNX_FILE, unfinished_run
     from mixling.runtime.session import open_model
     from mixling.storage import write_atomic
 
@@ -37,6 +37,15 @@ def export(
         raise ConfigError(f"--precision: got {precision!r}; {near_miss(precision, _PRECISIONS)}")
     if out.is_dir():
         raise ConfigError(f"{out}: is a folder; give the name of a file, such as {out / 'model.onnx'}")
+    run = None if (Path(model) / ONNX_FILE).exists() else unfinished_run(model)
+    if run is not None:
+        from mixling.runs.unfinished import export_best
+
+        content, precision = export_best(run, precision=cast(Any, precision))
+        write_atomic(out, content)
+        print(f"{out}: {len(content) / 1e6:.2f} MB, {precision}, the best so far of an unfinished run", file=sys.stderr)
+        print(f"at step {run.step:,}; resume it with: {run.command}", file=sys.stderr)
+        return
     metadata = open_model(model).metadata
     has = metadata.precision
     folder = Path(model).is_dir()

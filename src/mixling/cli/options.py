@@ -99,8 +99,12 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any value of the configuration, e.g. train.optim.lr=0.002."),
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in DIR.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the run in DIR.")]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Continue the unfinished run in DIR; it ends with the same bytes.")
+]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the run in DIR; its model stays until the new one is finished.")
+]
 
 # Of the commands that answer.
 InputsArgument = Annotated[

@@ -27,7 +27,7 @@ from mixling.cli.options import (
     TokensOption,
 )
 from mixling.cli.output import no_collections
-from mixling.errors import ConfigError, DataError
+from mixling.errors import ConfigError, DataError, command_line
 
 if TYPE_CHECKING:
     from mixling.cli.rows import Item
@@ -60,10 +60,11 @@ def predict(
     Each input row gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
     tags and spans; or answer, start, end, score and no_answer), CSV has label and probability, or the latter. A text
     without words has an answer, too, with "empty": true. Lines on standard input are answered as they arrive.
-    Torch is not needed.
+    Torch is not needed. An unfinished run has no model yet: resume it, or take its best so far with `mixling export`.
     """
     with no_collections():
         from mixling.cli.answers import open_out, writer_for
+        from mixling.cli.folders import refuse_unfinished
         from mixling.cli.rows import columns_for, file_items, stream_items
         from mixling.cli.show import is_pretraining
         from mixling.cli.text_to_text import writes_text
@@ -77,9 +78,11 @@ def predict(
     if out is not None and kind == "files":
         keep_inputs(inputs, out)
     if is_pretraining(model):
-        raise ConfigError(f"{model}: is pretrained and has no task yet; mixling train ROWS --from {model} gives it one")
+        command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
+        raise ConfigError(f"{model}: is pretrained and has no task yet; {command} gives it one")
     if writes_text(model):
-        raise ConfigError(f"{model}: its model writes text: mixling generate {model} INPUT")
+        raise ConfigError(f"{model}: its model writes text: {command_line('mixling', 'generate', model, 'INPUT')}")
+    refuse_unfinished(model)
     predictor = Predictor(model, num_threads=threads)
     if asked and predictor.labels.kind != "span":
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task}")

@@ -24,7 +24,7 @@ from mixling.cli.options import (
 )
 from mixling.cli.output import announce, put, total_time
 from mixling.cli.text_to_text import pretrain_spans, training_values
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
     from mixling.runs.pretrain import PretrainConfig
@@ -97,7 +97,8 @@ def pretrain(
         done, terminal = found
         terminal.say(total_time(context))
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
-        terminal.say(f"{out}: {done.parameters:,} parameters\nnext:  mixling train ROWS --from {out} -o DIR")
+        command = command_line("mixling", "train", "ROWS", "--from", out, "-o", "DIR")
+        terminal.say(f"{out}: {done.parameters:,} parameters\nnext:  {command}")
 
 
 def configure(

@@ -22,7 +22,8 @@ def show(
 ) -> None:
     """Show what a saved model is.
 
-    Task, labels, size and configuration; of a run folder the measures on dev, too.
+    Task, labels, size and configuration; of a run folder the measures on dev, too. Of an unfinished run: the step, the
+    best evaluation so far and how to resume.
     """
     facts = describe(model)
     lines = json.dumps(facts, ensure_ascii=False, indent=2) if as_json else printable(_for_people(facts), keep="\n")
@@ -30,11 +31,23 @@ def show(
 
 
 def describe(model: str) -> dict[str, Any]:
-    """What the model's file says, and its folder where it is given.
+    """Return what the model's file and its folder say of it, and of an unfinished run there.
 
     Raises:
         ModelFileError: there is no sound model, or a file beside it is damaged.
     """
+    from mixling.runs.artifact import ONNX_FILE, kind_of_model, read_folder, unfinished_run
+
+    run = unfinished_run(model)
+    if run is None:
+        return read_folder(model, lambda path: _describe(str(path)))
+    facts: dict[str, Any] = {"step": run.step, "total_steps": run.total_steps, "best": run.best, "resume": run.command}
+    if (Path(model) / ONNX_FILE).exists() or kind_of_model(model) is not None:
+        return {**read_folder(model, lambda path: _describe(str(path))), "unfinished": facts}
+    return {"file": model, "unfinished": facts}
+
+
+def _describe(model: str) -> dict[str, Any]:
     from mixling.runs.artifact import ONNX_FILE, kind_of_model
     from mixling.runtime.session import open_model
 
@@ -133,8 +146,11 @@ def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
 
 
 def _for_people(facts: dict[str, Any]) -> str:
+    unfinished = _unfinished_lines(facts["unfinished"]) if "unfinished" in facts else []
     if "encoder_decoder" in facts:
-        return _rows(_writer_lines(facts))
+        return _rows(_writer_lines(facts) + unfinished)
+    if "text" not in facts:
+        return _rows([("file", f"{facts['file']}: no model yet"), *unfinished])
     text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
     projection = ", ".join(f"{key} {value}" for key, value in text["projection"].items() if key != "type")
     lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB{by}"), ("task", facts["task"])]
@@ -157,7 +173,17 @@ def _for_people(facts: dict[str, Any]) -> str:
         lines.append(("dev", _dev(facts["dev"])))
     if "best" in facts:
         lines.append(("best epoch", _best(facts["best"])))
-    return _rows(lines)
+    return _rows(lines + unfinished)
+
+
+def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
+    total, best = run["total_steps"], run["best"]
+    at = "before its first checkpoint" if total is None else f"at step {run['step']:,} of {total:,}"
+    lines = [("unfinished", f"a run {at}")]
+    if best is not None:
+        measures = {key.removeprefix("dev_"): value for key, value in best.items() if key.startswith("dev_")}
+        lines.append(("best so far", f"epoch {best['epoch']:g}: {_dev(measures)}"))
+    return [*lines, ("resume with", run["resume"])]
 
 
 def _rows(lines: list[tuple[str, str]]) -> str:

@@ -12,7 +12,7 @@ import typer
 from mixling.cli.folders import run_folder
 from mixling.cli.options import layered, present, read_seconds
 from mixling.cli.output import put, total_time
-from mixling.errors import ConfigError, DataError, near_miss
+from mixling.errors import ConfigError, DataError, command_line, near_miss
 
 if TYPE_CHECKING:
     from mixling.data.tables import OnBadRow
@@ -167,14 +167,14 @@ def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
         put(f"dev: {f'{name}: ' if len(done.metrics) > 1 else ''}{metrics.summary()}\n")
     if not done.metrics:
         put(f"held-out: perplexity {done.held_out['perplexity']:.3f}, accuracy {done.held_out['accuracy']:.4f}\n")
-    terminal.say(
-        f"{done.folder}: {done.parameters:,} parameters\n"
-        + (
-            f'next:  mixling generate {done.folder} "a text"\n       mixling evaluate {done.folder} TEST_FILE'
-            if done.metrics
-            else f"next:  mixling train PAIRS --task {TASK} --from {done.folder} -o DIR"
-        )
-    )
+    following = [command_line("mixling", "train", "PAIRS", "--task", TASK, "--from", done.folder, "-o", "DIR")]
+    if done.metrics:
+        following = [
+            command_line("mixling", "generate", done.folder, "a text"),
+            command_line("mixling", "evaluate", done.folder, "TEST_FILE"),
+        ]
+    commands = "\n       ".join(following)
+    terminal.say(f"{done.folder}: {done.parameters:,} parameters\nnext:  {commands}")
 
 
 def configure(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.folders import given_beside, interrupted, refuse_file, refuse_old_run
+from mixling.cli.folders import interruptible, refuse_beside_resume, refuse_file, refuse_old_run
 from mixling.cli.options import (
     AnyTaskOption,
     ConfigOption,
@@ -46,11 +46,12 @@ from mixling.cli.options import (
 )
 from mixling.cli.output import announce, put, time_budget_line, total_time
 from mixling.cli.text_to_text import is_text_to_text, train_pairs
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
     from mixling.runs import Run, RunConfig
     from mixling.tasks.metrics import Metrics
+    from mixling.training.progress import TrainingProgress
 
 _CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
@@ -109,30 +110,41 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
         options: as `run_values` lays them out; the others are those of the context.
         taught: there must be a teacher.
     """
+    out, resume = context.params["out"], context.params["resume"]
+    if resume and context.params["overwrite"]:
+        raise ConfigError("--resume and --overwrite exclude each other: resume the run, or replace it")
+    refuse_file(out)
+    with interruptible(out):
+        done = _run(context, present(options), taught=taught)
+    if done is not None:
+        run, settled, terminal = done
+        terminal.say(total_time(context))
+        if line := _majority_line(run.metrics, run.labels.names):
+            terminal.say(line)
+        _tell(run, settled, terminal)
+
+
+def _run(
+    context: typer.Context, given: Mapping[str, Any], *, taught: bool
+) -> tuple[Run, RunConfig, TrainingProgress] | None:
     from mixling import runs
+    from mixling.runs.record import conclude, held
     from mixling.training.distributed import processes
-    from mixling.training.files import CHECKPOINT
     from mixling.training.progress import TrainingProgress
 
     out, overrides = context.params["out"], context.params["overrides"] or ()
     config, vocabulary = context.params["config"], context.params["vocabulary"]
-    resume, overwrite = context.params["resume"], context.params["overwrite"]
-    if resume and overwrite:
-        raise ConfigError("--resume and --overwrite exclude each other: go on with the run, or replace it")
-    refuse_file(out)
-    given = present(options)
-    with processes() as ranks:
+    resume = context.params["resume"]
+    with processes() as ranks, held(out, is_main=ranks.is_main):
         terminal = TrainingProgress(silent=not ranks.is_main)
         if resume:
             settled, finished = runs.resumed_config(out)
-            if also := given_beside(context, "resume", "out"):
-                raise ConfigError(f"with --resume all comes from {out}; leave out {', '.join(also)}")
+            refuse_beside_resume(context)
             if finished:
-                (out / CHECKPOINT).unlink(missing_ok=True)  # cut off between its last two acts
-                terminal.say(f"{out}: this run is finished; there is nothing to go on with")
-                return
-            resume = (out / CHECKPOINT).exists()  # killed before the first: the run begins anew
-        elif ranks.is_main and not overwrite:
+                conclude(out, is_main=ranks.is_main)
+                terminal.say(f"{out}: this run is finished; there is nothing to resume")
+                return None
+        elif ranks.is_main and not context.params["overwrite"]:
             refuse_old_run(out)
         settle = None
         if given or config or overrides or vocabulary:
@@ -144,7 +156,7 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
                     "no teacher; --teacher names one: a run folder, a folder of the transformers library, hf:NAME, a "
                     "file of texts and probabilities, or self"
                 )
-        elif not resume and not (out / runs.RUN_FILE).exists():
+        elif not resume:
             raise ConfigError(f"no input; name at least one file: mixling {context.info_name} FILE -o DIR")
         if settled.train.time_budget is not None:
             terminal.say(time_budget_line(settled.train.time_budget))
@@ -156,24 +168,11 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
             choice = runs.choose_model(train_rows, settled)
             settled, _ = settle(chosen=choice.values)
             terminal.say(f"model: {choice.name} ({choice.why}; --model takes another)")
-        try:
-            run = runs.fit(
-                settled,
-                train_rows,
-                dev_rows,
-                folder=out,
-                resume=resume,
-                processes=ranks,
-                observer=terminal,
-                say=terminal.say,
-            )
-        except KeyboardInterrupt:  # before or after the steps, which see to it themselves
-            raise interrupted("mixling train", out) from None
-    if run is not None:
-        terminal.say(total_time(context))
-        if line := _majority_line(run.metrics, run.labels.names):
-            terminal.say(line)
-        _tell(run, settled, terminal)
+        run = runs.fit(
+            settled, train_rows, dev_rows,
+            folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say,
+        )  # fmt: skip
+    return None if run is None else (run, settled, terminal)
 
 
 def _majority_line(metrics: Metrics, labels: Sequence[str]) -> str:
@@ -293,14 +292,14 @@ def _tell(run: Run, settled: RunConfig, terminal: Any) -> None:
     """The result on standard output, what to do next on standard error."""
     size = (run.folder / "model.onnx").stat().st_size
     best = next(record for record in reversed(run.history) if record["best"])
-    example = '"a text"' if settled.data.columns.text_pair is None else "FILE"
+    example = ["a text" if settled.data.columns.text_pair is None else "FILE"]
     if settled.task == "question_answering":
-        example = '--question "..." --context "..."'
+        example = ["--question", "a question", "--context", "a text"]
     put(f"dev: {run.metrics.summary()}\n")
     terminal.say(
         f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.precision}), {run.parameters:,} parameters, "
         f"best epoch {best['epoch']:g}\n"
-        f"next:  mixling predict {run.folder} {example}\n"
-        f"       mixling evaluate {run.folder} TEST_FILE\n"
-        f"       mixling show {run.folder}"
+        f"next:  {command_line('mixling', 'predict', run.folder, *example)}\n"
+        f"       {command_line('mixling', 'evaluate', run.folder, 'TEST_FILE')}\n"
+        f"       {command_line('mixling', 'show', run.folder)}"
     )

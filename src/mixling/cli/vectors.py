@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mixling.cli.options import TextOption
+from mixling.errors import command_line
 
 
 def vectors(
@@ -37,4 +38,5 @@ def vectors(
     made = train_vectors(read_texts(files, text=text or "text"), config)
     made.save(out)
     print(f"{len(made.words):,} words of {made.num_tokens:,}, vectors of width {config.dim}")
-    print(f"{time.monotonic() - begin:.0f} s\nnext:  mixling train FILE --start {out} -o DIR", file=sys.stderr)
+    command = command_line("mixling", "train", "FILE", "--start", out, "-o", "DIR")
+    print(f"{time.monotonic() - begin:.0f} s\nnext:  {command}", file=sys.stderr)

@@ -23,6 +23,7 @@ from mixling.runs import TASKS, Run, RunConfig, fit
 from mixling.runs.artifact import ONNX_FILE
 from mixling.runs.training import label_set
 from mixling.runtime.predictor import Predictor
+from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 from mixling.training.observers import Observer
@@ -280,7 +281,7 @@ def check_folder(folder: Path) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--keep {folder}: is a file; a folder is needed")
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and any(path.name not in (LOCK_FILE, OWNER_FILE) for path in folder.iterdir()):
         raise ConfigError(f"--keep {folder}: is not empty; give a new folder, or delete what is there")
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from mixling.errors import ModelFileError
+from safetensors import SafetensorError, safe_open
+
+from mixling.errors import ModelFileError, command_line
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import MAX_JSON, check_sha256, read_json
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
@@ -14,12 +18,17 @@ from mixling.training.files import CHECKPOINT, HISTORY
 
 __all__ = ["ONNX_FILE"]
 
+T = TypeVar("T")
+
 RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
 METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
 CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
 MAX_WEIGHTS = 2 << 30  # bytes of model.onnx, as its format allows, and of the same weights in model.safetensors
 TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and its answers
 CORPUS_FOLDER = "corpus"  # of unlabelled text, encoded
+NEXT = ".next"  # of the run that will replace the one in the folder; see `mixling.runs.replacement`
+COMPLETE = "complete"  # in NEXT: its files are the folder's from now on
+SETUP_FILE = "checkpoint.json"  # of an unfinished run: the model, labels and vocabulary that its checkpoint is of
 
 # The kind of a run, as run.json and config.json have it; training on labelled rows has none there.
 TRAINING, PRETRAINING, TEXT_TO_TEXT = "training", "pretraining", "text to text"
@@ -36,12 +45,105 @@ DESCRIPTIONS = {
 WRITTEN = (
     *(name for name in DESCRIPTIONS if name != RUN_FILE),
     *VOCABULARY_FILES,
+    SETUP_FILE,
     CHECKPOINT,
     CONFUSION_FILE,
     f"{CONFUSION_FILE}.txt",  # names of classes that no font can draw
     CURVES_FILE,
     CARD_FILE,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """A run that has begun and is not finished.
+
+    folder: where its files are. step: of `total_steps`; 0 before the first checkpoint. best: the best evaluation so
+    far, a record of metrics.jsonl. command: resumes the run.
+    """
+
+    folder: Path
+    step: int
+    total_steps: int | None
+    best: dict[str, Any] | None
+    command: str
+
+
+def is_complete(folder: Path) -> bool:
+    """Return whether a new run is replacing the one in a folder, all of whose files are in NEXT."""
+    return (folder / NEXT / COMPLETE).exists()
+
+
+def read_folder(path: str | Path, read: Callable[[Path], T]) -> T:
+    """Return what `read` makes of a saved model, all of it of one run, also while another run replaces that.
+
+    Args:
+        path: the folder of a run, or a file, which is given as it is.
+        read: takes the folder where the files are; it is called again where they were replaced meanwhile.
+    """
+    folder = Path(path)
+
+    def state() -> tuple[Any, ...]:
+        return is_complete(folder), *(_identity(folder / name) for name in (RUN_FILE, CONFIG_FILE, ONNX_FILE))
+
+    while True:
+        before = state()
+        try:
+            found = read(folder / NEXT if before[0] else folder)
+        except Exception:
+            if state() == before:
+                raise
+        else:
+            if state() == before:
+                return found
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def folder_to_resume(folder: Path) -> Path:
+    """Return where the run is that --resume is about: the one that replaces the folder's, if there is one."""
+    return folder / NEXT if (folder / NEXT / RUN_FILE).exists() else folder
+
+
+def unfinished_run(path: str | Path) -> Unfinished | None:
+    """Return the unfinished run of a folder, which may be one that replaces a finished one; None where there is none.
+
+    Raises:
+        ModelFileError: its record or its checkpoint is damaged.
+    """
+    folder = Path(path)
+    place = folder_to_resume(folder)
+    try:
+        record = read_run(place)
+    except FileNotFoundError:
+        return None
+    if record["finished"]:
+        return None
+    commands = {PRETRAINING: "pretrain"}
+    name = commands.get(record.get("kind", TRAINING), "train")
+    state: dict[str, Any] = {}
+    try:
+        with safe_open(place / CHECKPOINT, framework="np") as file:
+            state = json.loads(file.metadata()["state"])
+        best = [item for item in state["history"] if item["best"]]
+        step, total_steps = int(state["step"]), int(state["total_steps"])
+    except FileNotFoundError:
+        best, step, total_steps = [], 0, None
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{place / CHECKPOINT}: is damaged: {error}") from None
+    return Unfinished(
+        folder=place,
+        step=step,
+        total_steps=total_steps,
+        best=best[-1] if best else None,
+        command=command_line("mixling", name, "--resume", "-o", folder),
+    )
 
 
 def read_run(folder: Path) -> dict[str, Any]:
@@ -71,9 +173,9 @@ def is_finished(folder: Path) -> bool:
 
 
 def kind_of_run(folder: Path) -> str | None:
-    """Return what kind of run is in a folder; None where there is none, or its record is damaged."""
+    """Return the kind of run that --resume is about; None where there is none, or its record is damaged."""
     try:
-        return str(read_run(folder).get("kind", TRAINING))
+        return str(read_run(folder_to_resume(folder)).get("kind", TRAINING))
     except (FileNotFoundError, ModelFileError):
         return None
 
@@ -137,11 +239,14 @@ def kind_of_model(path: str | Path) -> str | None:
     Raises:
         ModelFileError: its config.json is damaged.
     """
-    folder = Path(path)
-    if (folder / ONNX_FILE).exists():
-        return None
-    try:
-        kind = read_config(folder).get("kind")
-    except FileNotFoundError:
-        return None
-    return None if kind is None else str(kind)
+
+    def read(folder: Path) -> str | None:
+        if (folder / ONNX_FILE).exists():
+            return None
+        try:
+            kind = read_config(folder).get("kind")
+        except FileNotFoundError:
+            return None
+        return None if kind is None else str(kind)
+
+    return read_folder(path, read)

@@ -11,10 +11,10 @@ from pydantic import Field, model_validator
 
 from mixling.config import Config, parse
 from mixling.data.examples import DataConfig
-from mixling.errors import TrainingError
+from mixling.errors import TrainingError, command_line
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
-from mixling.runs.artifact import PRETRAINING, RUN_FILE, TRAINING, read_run
+from mixling.runs.artifact import PRETRAINING, RUN_FILE, TRAINING, folder_to_resume, read_run
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks.base import Task, TaskName
 from mixling.tasks.classification import Classification, MultiLabel
@@ -99,7 +99,7 @@ def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
 
 
 def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
-    """The configuration of the run in a folder, and whether the run is finished.
+    """The configuration of the run that --resume of a folder is about, and whether the run is finished.
 
     Args:
         kind: one of `mixling.runs.artifact`.
@@ -108,18 +108,17 @@ def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
         TrainingError: there is no run in the folder, or one of another kind.
         ModelFileError: its record is damaged.
     """
-    path = folder / RUN_FILE
-    commands = {PRETRAINING: "mixling pretrain"}
+    path = folder_to_resume(folder) / RUN_FILE
+    commands = {PRETRAINING: "pretrain"}
     try:
-        saved = read_run(folder)
+        saved = read_run(path.parent)
     except FileNotFoundError:
-        raise TrainingError(
-            f"{path}: there is no run to resume; start one with: {commands.get(kind, 'mixling train')} FILE -o {folder}"
-        ) from None
+        start = command_line("mixling", commands.get(kind, "train"), "FILE", "-o", folder)
+        raise TrainingError(f"{path}: there is no run to resume; start one with: {start}") from None
     found = saved.get("kind", TRAINING)
     if found != kind:
         raise TrainingError(
             f"{folder}: holds a run of {found}, not of {kind}; give another folder, or use "
-            f"{commands.get(str(found), 'mixling train')}"
+            f"mixling {commands.get(str(found), 'train')}"
         )
     return parse(schema, saved["config"], where=str(path)), saved["finished"]

@@ -27,6 +27,7 @@ from mixling.runs.artifact import (
     METRICS_FILE,
     ONNX_FILE,
     read_config,
+    read_folder,
     vocabulary_file,
 )
 from mixling.runs.config import TASKS, RunConfig
@@ -136,12 +137,15 @@ def write_folder(
 
 
 def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, TaskName]:
-    """The float model of a run folder, for torch.
+    """Return the float model of a run folder, for torch.
 
     Raises:
         ModelFileError: a file of the folder is missing or damaged.
     """
-    folder = Path(folder)
+    return read_folder(folder, _load_model)
+
+
+def _load_model(folder: Path) -> tuple[Model, TextEncoder, LabelSet, TaskName]:
     try:
         saved = read_config(folder)
         config = parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))

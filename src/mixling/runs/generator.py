@@ -16,10 +16,10 @@ from mixling.config import parse
 from mixling.data.batches import length_batches
 from mixling.data.forms import find_form
 from mixling.data.pair_batches import Pieces, pad_sources
-from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
+from mixling.errors import ConfigError, DataError, ModelFileError, command_line, near_miss
 from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.generation import GenerationConfig, generate
-from mixling.runs.artifact import CONFIG_FILE, TEXT_TO_TEXT, read_config, vocabulary_file
+from mixling.runs.artifact import CONFIG_FILE, TEXT_TO_TEXT, read_config, read_folder, vocabulary_file
 from mixling.runs.pair_config import PairTaskConfig
 from mixling.runs.weights import read_model
 from mixling.text.labels import not_finite
@@ -53,24 +53,27 @@ class TextGenerator:
     """
 
     def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
-        self.saved = read_saved(Path(folder))
-        where = str(Path(folder) / CONFIG_FILE)
+        read_folder(folder, self._read)
+        self.device = torch.device(device)
+        self.model.to(self.device).eval()
+
+    def _read(self, folder: Path) -> None:
+        self.saved = read_saved(folder)
+        where = str(folder / CONFIG_FILE)
         try:
             self.config = parse(EncoderDecoderConfig, self.saved["model"], where=where)
             self.generation = parse(GenerationConfig, self.saved["generation"], where=where)
             self.tasks = {
                 str(values["name"]): parse(PairTaskConfig, values, where=where) for values in self.saved["tasks"]
             }
-            self.coder = read_pieces(Path(folder))
+            self.coder = read_pieces(folder)
             units = len(self.coder)
             self.model: EncoderDecoder = read_model(
-                Path(folder), self.saved, lambda: build_encoder_decoder(self.config, num_units=units)
+                folder, self.saved, lambda: build_encoder_decoder(self.config, num_units=units)
             )
         except (OSError, KeyError, TypeError, ValueError, RuntimeError, ConfigError, ValidationError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None
-        self.device = torch.device(device)
-        self.model.to(self.device).eval()
 
     def task(self, name: str | None = None) -> PairTaskConfig:
         """The task of that name, or the only one.
@@ -185,7 +188,8 @@ def read_saved(folder: Path) -> dict[str, Any]:
             f"{folder}: is no folder of a finished run; `mixling train --task text2text` makes a model that writes"
         ) from None
     if saved.get("kind") != TEXT_TO_TEXT:
-        raise ConfigError(f"{folder}: its model does not write text; mixling show {folder} tells what it is")
+        show = command_line("mixling", "show", folder)
+        raise ConfigError(f"{folder}: its model does not write text; {show} describes it")
     return saved
 
 

@@ -12,7 +12,7 @@ from mixling.data.batches import Batch, collate
 from mixling.data.pair_batches import pad_sources
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.inspect.weights import Inspected, of_encoder_decoder, of_model
-from mixling.runs.artifact import CONFIG_FILE, PRETRAINING, TEXT_TO_TEXT, TRAINING, read_config
+from mixling.runs.artifact import CONFIG_FILE, PRETRAINING, TEXT_TO_TEXT, TRAINING, read_config, read_folder
 from mixling.runs.folder import load_model
 from mixling.runs.generator import TextGenerator
 from mixling.runs.pretrained import load_pretraining
@@ -73,7 +73,7 @@ _LOADERS: dict[str, Callable[[Path, Sequence[Text]], Inspected]] = {
 
 def _kind(folder: Path) -> str:
     try:
-        kind = read_config(folder).get("kind", TRAINING)
+        kind = read_folder(folder, read_config).get("kind", TRAINING)
     except FileNotFoundError:
         raise ConfigError(
             f"{folder}: is no folder of a finished run; give one that `mixling train` or `mixling pretrain` wrote"

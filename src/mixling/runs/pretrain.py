@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from mixling.data.prepared import (
     check_length,
     sample_documents,
 )
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, command_line
 from mixling.export.card import pretraining_card
 from mixling.inspect.plots import training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
@@ -33,9 +33,9 @@ from mixling.runs.artifact import (
 )
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pictures import Curves, if_possible
-from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
+from mixling.runs.record import begin_run, beginning, finish_run, open_run, run_corpus
 from mixling.runs.weights import write_model
-from mixling.storage import remove_leftovers, write_atomic, write_sealed
+from mixling.storage import write_atomic, write_sealed
 from mixling.tasks.base import UNSMOOTHED
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.config import TextConfig
@@ -94,6 +94,7 @@ def pretrain(
     """Train a masked language model and write its folder.
 
     Text and vocabulary are read once, into the folder, and removed from there at the end: a resumed run needs no file.
+    A model in the folder stays until the new one is finished.
 
     Returns:
         the run; None in processes other than the main one.
@@ -103,8 +104,21 @@ def pretrain(
     """
     processes = processes or Processes()
     config = config if resume else with_commits(config)
-    if processes.is_main:
-        remove_leftovers(folder)
+    command = command_line("mixling", "pretrain", "--resume", "-o", folder)
+    with open_run(folder, resume=resume, processes=processes, command=command) as place:
+        done = _pretrain(config, place, resume, command, processes, observer, say)
+    return None if done is None else replace(done, folder=folder)
+
+
+def _pretrain(
+    config: PretrainConfig,
+    folder: Path,
+    resume: bool,
+    command: str,
+    processes: Processes,
+    observer: Observer | None,
+    say: Callable[[str], None],
+) -> Pretrained | None:
     with beginning(folder, resume=resume, is_main=processes.is_main) as place:
         if processes.is_main:
             text, encoder = _encoder(config, place)
@@ -142,7 +156,7 @@ def pretrain(
     trainer = Trainer(
         model, data, config.train,
         folder=folder,
-        command="mixling pretrain",
+        command=command,
         fingerprint=_fingerprint(config, prepared, encoder.vocabulary),
         processes=processes,
         observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,

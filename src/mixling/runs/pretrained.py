@@ -15,7 +15,7 @@ from mixling.data.documents import WordReader
 from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import CONFIG_FILE, read_config, vocabulary_file
+from mixling.runs.artifact import CONFIG_FILE, read_config, read_folder, vocabulary_file
 from mixling.runs.weights import check_shapes, read_model, read_weights, weight_shapes
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
@@ -38,11 +38,16 @@ def pretrained_config(folder: str) -> dict[str, Any]:
         ConfigError: there is no run folder.
         ModelFileError: it is not complete, or damaged.
     """
-    path = Path(folder)
-    saved = _read(path)
-    config = _parsed(path, saved)
-    check_shapes(path, lambda: build_model(config, num_outputs=2, output="text"), weight_shapes(path), parts=_PARTS)
-    text = config.text.model_copy(update={"vocabulary": str(vocabulary_file(path, saved))})
+
+    def read(place: Path) -> tuple[ModelConfig, str]:
+        saved = _read(place)
+        config = _parsed(place, saved)
+        shapes = weight_shapes(place)
+        check_shapes(place, lambda: build_model(config, num_outputs=2, output="text"), shapes, parts=_PARTS)
+        return config, vocabulary_file(place, saved).name
+
+    config, vocabulary = read_folder(folder, read)
+    text = config.text.model_copy(update={"vocabulary": str(Path(folder) / vocabulary)})
     return config.model_copy(update={"text": text}).to_dict()
 
 
@@ -57,9 +62,7 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
         ConfigError: the model differs from the pretrained one, or reads longer texts; it says in what.
         ModelFileError: the folder is not complete, or damaged.
     """
-    path = Path(folder)
-    record = _read(path)
-    saved = _parsed(path, record)
+    saved, weights = read_folder(folder, _read_weights)
     for name in ("dim", "blocks", "final_norm"):
         if getattr(saved, name) != getattr(config, name):
             raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
@@ -69,7 +72,6 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
             f"model.text.max_len = {wanted}, but {folder} read {longest} tokens at a time; take that, or allow longer "
             "texts with --set start.resize=true"
         )
-    weights = {name: value for name, value in read_weights(path, record).items() if name.startswith(_PARTS)}
     if wanted > longest:
         weights = _for_longer_texts(saved, model, weights, wanted)
     own = {name: value for name, value in model.state_dict().items() if name.startswith(_PARTS)}
@@ -84,6 +86,12 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
     model.load_state_dict({**model.state_dict(), **weights})
 
 
+def _read_weights(folder: Path) -> tuple[ModelConfig, dict[str, Tensor]]:
+    record = _read(folder)
+    weights = read_weights(folder, record)
+    return _parsed(folder, record), {name: weights[name] for name in weights if name.startswith(_PARTS)}
+
+
 def load_pretraining(folder: str | Path) -> tuple[Model, TextEncoder]:
     """The float model of a folder of `mixling pretrain`, and what encodes texts for it.
 
@@ -91,7 +99,7 @@ def load_pretraining(folder: str | Path) -> tuple[Model, TextEncoder]:
         ConfigError: there is no run folder.
         ModelFileError: it is not complete, or damaged.
     """
-    _, model, config, vocabulary = _load(Path(folder))
+    _, model, config, vocabulary = read_folder(folder, _load)
     return model, TextEncoder(config.text, vocabulary)
 
 
@@ -102,7 +110,7 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
         DataError: a file that cannot be used.
         ModelFileError: the folder is not complete, or damaged.
     """
-    saved, model, config, vocabulary = _load(Path(folder))
+    saved, model, config, vocabulary = read_folder(folder, _load)
     try:
         objective = parse(MaskedLMConfig, saved["objective"], where=str(Path(folder) / CONFIG_FILE))
     except (KeyError, TypeError) as error:

@@ -11,10 +11,12 @@ from pathlib import Path
 from mixling.config import Config
 from mixling.data.documents import DocumentReader
 from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
-from mixling.errors import StorageError
-from mixling.runs.artifact import CORPUS_FOLDER, RUN_FILE, WRITTEN
+from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
+from mixling.runs.artifact import CORPUS_FOLDER, NEXT, RUN_FILE, SETUP_FILE, WRITTEN, folder_to_resume, is_complete
 from mixling.runs.config import provenance
-from mixling.storage import remove, write_sealed
+from mixling.runs.replacement import commit, complete, holds_model
+from mixling.storage import locked, remove, remove_leftovers, write_sealed
+from mixling.training.distributed import Processes
 from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
 from mixling.training.tracking import remove_curves
 
@@ -22,8 +24,83 @@ _BEGINNING = ".beginning"
 
 
 @contextlib.contextmanager
+def held(folder: Path, *, is_main: bool) -> Iterator[None]:
+    """Hold a run's folder in the main process, and put in place what a killed process had finished there.
+
+    Raises:
+        StorageError: another process writes to the folder, or it cannot be written to.
+    """
+    if not is_main:
+        yield
+        return
+    with locked(folder):
+        complete(folder)
+        yield
+
+
+def conclude(folder: Path, corpus: CorpusConfig | None = None, *, is_main: bool) -> None:
+    """Do the last acts of a finished run that was cut off between them."""
+    if not is_main:
+        return
+    place = folder_to_resume(folder)
+    tidy(place, corpus)
+    if place != folder:
+        commit(folder)
+
+
+@contextlib.contextmanager
+def open_run(folder: Path, *, resume: bool, processes: Processes, command: str) -> Iterator[Path]:
+    """Yield where the files of a run go: the folder, or one inside it while the folder holds a model to replace.
+
+    The main process holds the folder's lock. A run that fails leaves the model as it was, which its error states.
+
+    Args:
+        command: resumes the run.
+
+    Raises:
+        StorageError: another process writes to the folder, or it cannot be written to.
+        TrainingError: the run to resume is finished.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(held(folder, is_main=processes.is_main))
+        replaces = False
+        if processes.is_main:
+            replaces = folder_to_resume(folder) != folder if resume else holds_model(folder)
+            if resume and not replaces and holds_model(folder) and not (folder / CHECKPOINT).exists():
+                raise TrainingError(f"{folder / CHECKPOINT}: there is no checkpoint to resume from")
+            if not replaces:
+                shutil.rmtree(folder / NEXT, ignore_errors=True)  # of a model that was deleted meanwhile
+        place = folder / NEXT if processes.share([replaces])[0] else folder
+        if processes.is_main:
+            remove_leftovers(folder)
+            remove_leftovers(place)
+        try:
+            yield place
+            if processes.is_main and replaces:
+                commit(folder)
+        except (UserError, Interrupted) as error:
+            if replaces and (kept := _kept(folder, command, interrupted=isinstance(error, Interrupted))):
+                error.args = (f"{error}\n{kept}",)
+            raise
+
+
+def _kept(folder: Path, command: str, *, interrupted: bool) -> str:
+    """Return what a message says of the model that a run did not replace, and of the run."""
+    if is_complete(folder):  # it is replaced; what was left to do is in the message
+        return ""
+    if folder_to_resume(folder) == folder:
+        return f"{folder}: its model is unchanged"
+    discard = command_line("rm", "-r", folder / NEXT)
+    resume = "" if interrupted else f"resume the new run with: {command}; "
+    return f"{folder}: its model is unchanged; {resume}discard the new run with: {discard}"
+
+
+@contextlib.contextmanager
 def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
-    """Where a run's first files are written while it is found out whether it can begin: the folder, if it goes on.
+    """Where a run's first files are written while it is found out whether it can begin: the folder, if it is resumed.
+
+    Args:
+        folder: that of `open_run`.
 
     Of a new run nothing is left where that fails, and of an older one in the folder all; else `begin_run` takes them.
     """
@@ -76,6 +153,7 @@ def tidy(folder: Path, corpus: CorpusConfig | None = None) -> None:
     """Remove what a finished run needs no more, also where one was cut off between its last acts."""
     if corpus is not None and not corpus.keep:
         shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+    remove(folder / SETUP_FILE)
     remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mixling.data.documents import PieceReader
 from mixling.data.mixing import draws
 from mixling.data.prepared import Prepared, sample_documents
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, command_line
 from mixling.export.card import text_to_text_card
 from mixling.inspect.plots import training_curves
 from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
@@ -22,16 +22,17 @@ from mixling.runs.artifact import (
     CURVES_FILE,
     METRICS_FILE,
     TEXT_TO_TEXT,
+    read_folder,
 )
 from mixling.runs.generator import TextGenerator, read_pieces, read_saved
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pair_config import SPANS, PairRunConfig
 from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
 from mixling.runs.pictures import Curves, if_possible
-from mixling.runs.record import begin_run, beginning, finish_run, run_corpus
+from mixling.runs.record import begin_run, beginning, finish_run, open_run, run_corpus
 from mixling.runs.weights import read_weights, write_model
 from mixling.runs.written import measure_task
-from mixling.storage import remove_leftovers, write_atomic, write_sealed
+from mixling.storage import write_atomic, write_sealed
 from mixling.tasks.text_metrics import TextMetrics
 from mixling.tasks.text_to_text import TextToText
 from mixling.text.pieces import FILE as PIECES_FILE
@@ -71,11 +72,11 @@ def fit_pairs(
     observer: Observer | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> PairRun | None:
-    """Train an encoder-decoder and write its folder.
+    """Train an encoder-decoder and write its folder; a model in it stays until the new one is finished.
 
     Args:
-        resume: go on with the run in the folder; rows are read again, unlabelled text is not.
-        command: the one that goes on with an interrupted run.
+        resume: resume the run in the folder; rows are read again, unlabelled text is not.
+        command: the one that resumes an interrupted run with --resume.
 
     Returns:
         the run; None in processes other than the main one.
@@ -85,13 +86,26 @@ def fit_pairs(
     """
     processes = processes or Processes()
     config = config if resume else with_commits(config)
-    begun = resume and (folder / CHECKPOINT).exists()
     if config.start is not None and not resume and Path(config.start).resolve() == folder.resolve():
         raise ConfigError(f"{config.start}: a run cannot replace the one that it begins with; give another folder")
+    command = command_line(*command.split(), "--resume", "-o", folder)
+    with open_run(folder, resume=resume, processes=processes, command=command) as place:
+        run = _fit_pairs(config, place, resume, command, processes, observer, say)
+    return None if run is None else replace(run, folder=folder)
+
+
+def _fit_pairs(
+    config: PairRunConfig,
+    folder: Path,
+    resume: bool,
+    command: str,
+    processes: Processes,
+    observer: Observer | None,
+    say: Callable[[str], None],
+) -> PairRun | None:
+    begun = resume and (folder / CHECKPOINT).exists()
     rows = [read_task(task, seed=config.train.seed, say=say) for task in config.tasks]
     prepared: Prepared | None = None
-    if processes.is_main:
-        remove_leftovers(folder)
     with beginning(folder, resume=resume, is_main=processes.is_main) as place:
         if processes.is_main:
             coder = _coder(config, rows, folder if resume else None)
@@ -149,7 +163,7 @@ def load_weights(model: EncoderDecoder, folder: Path) -> None:
         ConfigError: the folder is of no such run, or its model has other shapes.
         ModelFileError: the weights are missing or damaged.
     """
-    weights = read_weights(folder, read_saved(folder))
+    weights = read_folder(Path(folder), lambda place: read_weights(place, read_saved(place)))
     own = model.state_dict()
     faults = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
     if faults:
@@ -171,7 +185,7 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
     if config.start is not None:
         if source is not None:
             raise ConfigError(f"{config.start} has the pieces that it was trained with; leave out pieces.vocabulary")
-        return read_pieces(Path(config.start))
+        return read_folder(config.start, read_pieces)
     if config.corpus is not None and config.corpus.prepared is not None:
         source = str(Path(config.corpus.prepared) / PIECES_FILE)
     if source is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
 from mixling.data.tables import OnBadRow
+from mixling.errors import command_line
 from mixling.models.model import build_model, count_parameters
 from mixling.runs.artifact import TEACHER_FOLDER
 from mixling.runs.config import TASKS, RunConfig
@@ -25,10 +27,11 @@ from mixling.runs.folder import Run, write_folder
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pictures import Curves
 from mixling.runs.pretrained import load_pretrained
-from mixling.runs.record import begin_run, finish_run
+from mixling.runs.record import begin_run, finish_run, open_run
+from mixling.runs.replacement import share_folder
 from mixling.runs.start import make_vectors, start_of
 from mixling.runs.teacher import SELF, check_distill
-from mixling.storage import remove_leftovers
+from mixling.runs.unfinished import write_setup
 from mixling.tasks.question_answering import QuestionAnswering
 from mixling.teachers.base import Teacher
 from mixling.text.answers import ANSWER_ENDS
@@ -38,6 +41,7 @@ from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import LabelledData
 from mixling.training.distributed import Processes
+from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Observers
 from mixling.training.questions import QuestionData, question_data
@@ -117,19 +121,50 @@ def fit(
 ) -> Run | None:
     """Train, choose the best epoch on dev, export, measure what was exported, and write the run folder.
 
+    A model in the folder stays until the new one is finished.
+
     Args:
         weights: one for each training example.
         teacher, unlabelled: of a run with `config.distill`, see `make_lessons`; by default those that it names.
         vectors: to begin with, instead of those that `config.start` speaks of.
-        resume: go on from the folder's checkpoint.
+        resume: continue from the folder's checkpoint.
 
     Returns:
         the run; None in processes other than the main one.
 
     Raises:
-        UserError: of the kind that fits; see `Trainer.fit`.
+        UserError: of the kind that fits; see `open_run` and `Trainer.fit`.
     """
     processes = processes or Processes()
+    command = command_line("mixling", "train", "--resume", "-o", folder)
+    with open_run(folder, resume=resume, processes=processes, command=command) as place:
+        if config.distill is not None and processes.is_main and place != folder:
+            share_folder(folder / TEACHER_FOLDER, place / TEACHER_FOLDER)
+        run = _fit(
+            config, train, dev,
+            folder=place, weights=weights, teacher=teacher, unlabelled=unlabelled, vectors=vectors,
+            resume=resume and (place / CHECKPOINT).exists(),  # killed before the first: the run begins anew
+            command=command, processes=processes, observer=observer, say=say,
+        )  # fmt: skip
+    return None if run is None else replace(run, folder=folder)
+
+
+def _fit(
+    config: RunConfig,
+    train: ExampleStore,
+    dev: ExampleStore,
+    *,
+    folder: Path,
+    weights: npt.NDArray[np.float32] | None,
+    teacher: Teacher | None,
+    unlabelled: Iterable[Text],
+    vectors: WordVectors | None,
+    resume: bool,
+    command: str,
+    processes: Processes,
+    observer: Observer | None,
+    say: Callable[[str], None],
+) -> Run | None:
     config = config.model_copy(update={"start": start_of(config)})
     config = config if resume else with_commits(config)
     task_type, kind = TASKS[config.task]
@@ -199,17 +234,19 @@ def fit(
             f"initialisation: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
             "variance of their vectors"
         )
+    pairs = isinstance(train.text(0), tuple)  # as all texts are, or none
     if processes.is_main:
         observer = Observers(observer or Observer(), Curves(folder, say))
-        remove_leftovers(folder)
         if not resume and config.distill is None:
             begin_run(folder, given)
+        write_setup(folder, config, labels, vocabulary, pairs=pairs)
     smoothing = config.train.loss.label_smoothing
     if smoothing and config.distill is None:
         say(f"losses while training include label smoothing of {smoothing:g}; the log-loss at the end does not")
     trainer = Trainer(
         model, data, config.train,
         folder=folder,
+        command=command,
         fingerprint=_fingerprint(config, texts, targets, dev, vocabulary, weights),
         processes=processes,
         observer=observer,
@@ -218,7 +255,6 @@ def fit(
     if not processes.is_main:
         return None
     model.cpu()
-    pairs = isinstance(train.text(0), tuple)  # as all texts are, or none
     run = write_folder(config, model, encoder, labels, dev_set, history, folder, say, pairs=pairs)
     if dev_set.reading is not None:
         config = config.model_copy(update={"reading": dev_set.reading})

@@ -1,11 +1,38 @@
-"""SIGINT and SIGTERM as a number to look at between two steps."""
+"""SIGINT and SIGTERM as a number to look at between two steps, and outside of the steps as an exception."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came while nothing noted it."""
+
+
+@contextlib.contextmanager
+def terminations() -> Iterator[None]:
+    """Raise `Terminated` where SIGTERM would end the process without a word; not in one of several processes.
+
+    Those may wait for each other outside of Python, where nothing can be raised: torchrun would have to kill them.
+    """
+    if threading.current_thread() is not threading.main_thread() or "RANK" in os.environ:
+        yield
+        return
+    old = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, old)
+
+
+def _terminate(signum: int, frame: FrameType | None) -> None:
+    raise Terminated
 
 
 class Interrupts:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from mixling.data.batches import Indices, Inputs, shard
-from mixling.errors import Interrupted, TrainingError
+from mixling.errors import Interrupted, TrainingError, command_line
 from mixling.storage import append, write_atomic
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.data import TrainingData
@@ -42,7 +42,7 @@ class Trainer:
 
     Args:
         folder: where checkpoints and metrics.jsonl go; None keeps nothing.
-        command: the one that goes on with an interrupted training.
+        command: resumes an interrupted training; by default that of `mixling train` into the folder.
         fingerprint: identifies data and configuration; a checkpoint of another fingerprint is not resumed.
     """
 
@@ -53,13 +53,14 @@ class Trainer:
         config: TrainConfig,
         *,
         folder: Path | None = None,
-        command: str = "mixling train",
+        command: str | None = None,
         fingerprint: str = "",
         processes: Processes | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.data, self.config, self.folder = data, config, folder
-        self.command, self.fingerprint = command, fingerprint
+        self.command = command or command_line("mixling", "train", "--resume", "-o", folder or "DIR")
+        self.fingerprint = fingerprint
         self.processes = processes or Processes()
         self.observer = observer or Observer()
         if config.track == "tensorboard" and folder is not None and self.processes.is_main:
@@ -307,5 +308,5 @@ class Trainer:
         return f"a lower rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
 
     def _interrupted(self, state: State, signum: int) -> Interrupted:
-        told = "" if self.folder is None else f"; go on with: {self.command} --resume -o {self.folder}"
-        return Interrupted(f"interrupted at step {state.step} of {state.total_steps}{told}", signum=signum)
+        hint = "" if self.folder is None else f"; resume with: {self.command}"
+        return Interrupted(f"interrupted at step {state.step} of {state.total_steps}{hint}", signum=signum)

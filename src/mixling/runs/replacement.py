@@ -1,0 +1,139 @@
+"""How a run takes the place of a finished one: beside it until all its files are there, then at once.
+
+The new run writes to `DIR/.next`. A marker there, written last, commits: from then on `read_folder` reads the new
+files, all from there, while they are put in place one by one. A kill before the marker leaves the old model as it is,
+and a run to resume; a kill after it leaves the new model, and the rest to the next command that writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from mixling.errors import StorageError
+from mixling.runs.artifact import (
+    COMPLETE,
+    CORPUS_FOLDER,
+    NEXT,
+    ONNX_FILE,
+    RUN_FILE,
+    TEACHER_FOLDER,
+    WEIGHTS_FILE,
+    WRITTEN,
+    is_complete,
+)
+from mixling.storage import sync_folder, write_atomic
+from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
+
+_DONE = ".replaced"  # what NEXT is called when all its files are in place
+_LINK = ".link"  # in NEXT: a file on its way
+_OWN = {COMPLETE, CHECKPOINT, _LINK}  # of NEXT, not of the finished run
+
+
+def holds_model(folder: Path) -> bool:
+    """Return whether a folder holds a model that a new run must not harm before it is finished."""
+    return any((folder / name).exists() for name in (ONNX_FILE, WEIGHTS_FILE))
+
+
+def commit(folder: Path) -> None:
+    """Let the finished run in `folder/.next` take the place of the one in the folder.
+
+    Raises:
+        StorageError: a file could not be written. If the marker was, the next call of `complete` does the rest.
+    """
+    try:
+        for path in _files(folder / NEXT):
+            _sync(path)
+    except OSError as error:
+        raise StorageError(f"{folder / NEXT}: could not be written: {error.strerror or error}") from error
+    write_atomic(folder / NEXT / COMPLETE, "")
+    complete(folder)
+
+
+def complete(folder: Path) -> None:
+    """Put the files of a committed run in place, and remove what is of no run any more.
+
+    Raises:
+        StorageError: a file could not be written.
+    """
+    new, done = folder / NEXT, folder / _DONE
+    try:
+        shutil.rmtree(done, ignore_errors=True)
+        if not is_complete(folder):
+            if new.exists() and not (new / RUN_FILE).exists():  # killed before it began
+                shutil.rmtree(new)
+            return
+        files = _files(new)
+        for path in files:
+            _put(path, folder / path.relative_to(new), by=new / _LINK)
+        wanted = {path.relative_to(new) for path in files}
+        for path in _replaced(folder, new):
+            if path.relative_to(folder) not in wanted:
+                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where the new run has no corpus
+            (folder / CORPUS_FOLDER).rmdir()
+        for place in {folder, *((folder / path).parent for path in wanted)}:
+            sync_folder(place)
+        os.rename(new, done)
+        sync_folder(folder)
+        shutil.rmtree(done, ignore_errors=True)
+    except OSError as error:
+        raise StorageError(
+            f"{folder}: could not be written: {error.strerror or error}; the new model is complete, in {new}: the next "
+            "run or --resume puts it in place"
+        ) from error
+
+
+def share_folder(source: Path, target: Path) -> None:
+    """Give a run the files of a folder of the run that it replaces, by hard links where the file system has them.
+
+    What is written later replaces files and so leaves the source as it is.
+    """
+    if target.exists() or not source.is_dir():
+        return
+    part = target.with_name(f".{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        shutil.copytree(source, part, copy_function=_link)
+        part.rename(target)
+    except OSError as error:
+        raise StorageError(f"{target}: could not be written: {error.strerror or error}") from error
+
+
+def _files(new: Path) -> list[Path]:
+    """Return the files to put in place, the model that predicts and the record of the run last."""
+    last = {ONNX_FILE: 1, RUN_FILE: 2}
+    found = [path for path in new.rglob("*") if path.is_file() and path.relative_to(new).parts[0] not in _OWN]
+    return sorted(found, key=lambda path: (last.get(str(path.relative_to(new)), 0), path))
+
+
+def _replaced(folder: Path, new: Path) -> list[Path]:
+    """Return the files of the old run."""
+    found = [folder / name for name in WRITTEN]
+    found += (folder / TENSORBOARD_FOLDER).glob("events.out.tfevents.*")
+    trees = [CORPUS_FOLDER] + [TEACHER_FOLDER] * (new / TEACHER_FOLDER).exists()
+    return found + [path for name in trees for path in (folder / name).rglob("*") if path.is_file()]
+
+
+def _put(source: Path, target: Path, *, by: Path) -> None:
+    if target.exists() and source.samefile(target):  # of a call that was cut off
+        return
+    by.unlink(missing_ok=True)
+    _link(source, by)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(by, target)
+
+
+def _link(source: str | Path, target: str | Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copy2(source, target)
+        _sync(Path(target))
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb+" if os.name == "nt" else "rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,79 @@
+"""The best model so far of an unfinished run of `mixling train` or `mixling distill`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, cast
+
+from pydantic import ValidationError
+
+from mixling.config import parse
+from mixling.errors import ModelFileError, TrainingError, UserError
+from mixling.export.onnx import export_onnx
+from mixling.models.model import Model, ModelConfig, build_model
+from mixling.runs.artifact import SETUP_FILE, Unfinished
+from mixling.runs.config import TASKS, RunConfig
+from mixling.storage import read_json, write_sealed
+from mixling.text.labels import LabelSet
+from mixling.text.vocabulary import Vocabulary
+from mixling.text.windows import ReadingConfig
+from mixling.training.checkpoint import load_checkpoint
+from mixling.training.files import CHECKPOINT
+
+Precision = Literal["int8", "float32"]
+
+
+def write_setup(folder: Path, config: RunConfig, labels: LabelSet, vocabulary: Vocabulary, *, pairs: bool) -> None:
+    """Write what a checkpoint's weights are of, from which a model can be made without the data.
+
+    Args:
+        pairs: whether the training texts are pairs.
+    """
+    model, precision, reading = config.model.to_dict(), config.precision, config.reading.to_dict()
+    own = {"task": config.task, "model": model, "precision": precision, "reading": reading, "pairs": pairs}
+    write_sealed(folder / SETUP_FILE, {**own, "labels": labels.to_dict(), "vocabulary": vocabulary.serialise()})
+
+
+def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple[bytes, Precision]:
+    """Return the best model so far as the content of an ONNX file, and the precision of its weights.
+
+    Args:
+        precision: by default that of the run.
+
+    Raises:
+        TrainingError: nothing was evaluated yet, or the run is not of labelled rows.
+        ModelFileError: a file is missing or damaged.
+    """
+    if run.best is None:
+        raise TrainingError(f"{run.folder}: the run there has no evaluation yet; resume it with: {run.command}")
+    path = run.folder / SETUP_FILE
+    try:
+        saved = read_json(path)
+    except FileNotFoundError:
+        raise TrainingError(
+            f"{path}: is missing: the run is not of labelled rows, or of another version; resume it with: {run.command}"
+        ) from None
+    tensors, _ = load_checkpoint(run.folder / CHECKPOINT)
+    try:
+        config = parse(ModelConfig, saved["model"], where=str(path))
+        labels, vocabulary = LabelSet.from_dict(saved["labels"]), Vocabulary.parse(*saved["vocabulary"])
+        model: Model = build_model(config, num_outputs=len(labels), output=TASKS[saved["task"]][0].output)
+        best = {name.removeprefix("best/"): value for name, value in tensors.items() if name.startswith("best/")}
+        model.load_state_dict(best)
+        reading = parse(ReadingConfig, saved["reading"], where=str(path)) if labels.kind == "span" else None
+        chosen = precision or cast(Precision, saved["precision"])
+        content = export_onnx(
+            model.eval(),
+            text=config.text,
+            task=saved["task"],
+            labels=labels,
+            vocabulary=vocabulary,
+            precision=chosen,
+            pairs=saved["pairs"],
+            reading=reading,
+        )
+    except UserError as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+    except (ValueError, KeyError, TypeError, RuntimeError, ValidationError) as error:
+        raise ModelFileError(f"{path}: is damaged: {str(error).splitlines()[0] if str(error) else error!r}") from None
+    return content, chosen
