@@ -142,7 +142,8 @@ def test_a_signal_before_the_first_step_ends_with_a_hint(
     with monkeypatch.context() as patch:
         patch.setattr("mixling.cli.progress.TrainingProgress.say", terminated(lambda self, message: None))
         done = call(*arguments)
-    assert (done.code, done.err) == (143, "interrupted; nothing was changed\n")
+    assert done.code == 143
+    assert done.err.endswith("interrupted; nothing was changed\n")
     assert not (tmp_path / "run").exists()
     with monkeypatch.context() as patch:
         patch.setattr(training, "write_setup", terminated(training.write_setup))  # the run has begun
