@@ -36,6 +36,7 @@ from typing import Any
 import psutil
 
 from mixling.cost.provenance import provenance
+from mixling.storage import LOCK_FILE, OWNER_FILE
 
 # `python -m mixling`, with a handler in C that writes the stack on SIGUSR1; Python code never sees the signal. Each
 # process leaves its number.
@@ -135,7 +136,7 @@ class Attempt:
         return stamp(self.folder / name) != self.stamps[name]
 
     def saving(self) -> bool:
-        return any(name.startswith(".") for name in os.listdir(self.folder)) if self.folder.exists() else False
+        return any(is_leftover(name) for name in os.listdir(self.folder)) if self.folder.exists() else False
 
     def kill(self) -> str:
         """Ask where the main process stands, kill all, and return the phase."""
@@ -285,7 +286,8 @@ def strike(attempt: Attempt, rng: random.Random, times: dict[str, float]) -> dic
     # SIGUSR1 kills an interpreter that is too young to have its handler; any other code is an end of its own.
     if attempt.process.returncode not in (-signal.SIGKILL, -signal.SIGUSR1):
         return None
-    left = sorted(path.name for path in attempt.folder.glob(".*")) if attempt.folder.exists() else []
+    names = os.listdir(attempt.folder) if attempt.folder.exists() else []
+    left = sorted(name for name in names if is_leftover(name))
     return {"aim": aim, "seconds": round(age, 3), "phase": where, "leftover": left}
 
 
@@ -315,6 +317,11 @@ def compare(got: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file is what a save writes to, or a run begins with; not the lock of the folder."""
+    return name.startswith(".") and name not in (LOCK_FILE, OWNER_FILE)
 
 
 def stamp(path: Path) -> int | None:

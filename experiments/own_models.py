@@ -43,7 +43,7 @@ from mixling.data.splits import split_dev
 from mixling.data.store import ExampleStore
 from mixling.models.presets import model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit, load_model
-from mixling.runs.training import label_set
+from mixling.runs.data import label_set
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.text.labels import LabelSet

@@ -36,15 +36,15 @@ def describe(model: str) -> dict[str, Any]:
     Raises:
         ModelFileError: there is no sound model, or a file beside it is damaged.
     """
-    from mixling.runs.artifact import ONNX_FILE, kind_of_model, read_folder, unfinished_run
+    from mixling.runs.artifact import NEXT, ONNX_FILE, kind_of_model, read_folder, unfinished_run
 
-    run = unfinished_run(model)
-    if run is None:
-        return read_folder(model, lambda path: _describe(str(path)))
-    facts: dict[str, Any] = {"step": run.step, "total_steps": run.total_steps, "best": run.best, "resume": run.command}
-    if (Path(model) / ONNX_FILE).exists() or kind_of_model(model) is not None:
-        return {**read_folder(model, lambda path: _describe(str(path))), "unfinished": facts}
-    return {"file": model, "unfinished": facts}
+    answers = (Path(model) / ONNX_FILE).exists() or kind_of_model(model) is not None
+    run = None if answers and not (Path(model) / NEXT).exists() else unfinished_run(model)
+    facts = read_folder(model, lambda path: _describe(str(path))) if answers or run is None else {"file": model}
+    if run is not None:
+        own = {"step": run.step, "total_steps": run.total_steps, "best": run.best, "resume": run.command}
+        facts = {**facts, "unfinished": own}
+    return facts
 
 
 def _describe(model: str) -> dict[str, Any]:

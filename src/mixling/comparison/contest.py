@@ -21,7 +21,7 @@ from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.runs import TASKS, Run, RunConfig, fit
 from mixling.runs.artifact import ONNX_FILE
-from mixling.runs.training import label_set
+from mixling.runs.data import label_set
 from mixling.runtime.predictor import Predictor
 from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.text.encoder import Text

@@ -25,8 +25,8 @@ from mixling.data.splits import report_duplicates, unseen
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.runs import TASKS, RunConfig, read_data
+from mixling.runs.data import label_set
 from mixling.runs.start import start_texts
-from mixling.runs.training import label_set
 from mixling.text.labels import LabelKind
 from mixling.text.vectors import WordVectors
 from mixling.training.observers import Observer

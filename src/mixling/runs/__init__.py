@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from mixling.runs.artifact import RUN_FILE
     from mixling.runs.choice import Choice, choose_model
     from mixling.runs.config import TASKS, RunConfig, resumed_config
+    from mixling.runs.data import read_data
     from mixling.runs.folder import Run, load_model
-    from mixling.runs.training import fit, read_data
+    from mixling.runs.training import fit
 
 _HOMES = {
     "RUN_FILE": "runs.artifact",
@@ -26,7 +27,7 @@ _HOMES = {
     "choose_model": "runs.choice",
     "fit": "runs.training",
     "load_model": "runs.folder",
-    "read_data": "runs.training",
+    "read_data": "runs.data",
     "resumed_config": "runs.config",
 }
 

@@ -1,4 +1,4 @@
-"""Reading data, training on it, and the folder that comes of it."""
+"""Training on labelled examples, and the folder that comes of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.batches import TextSet
-from mixling.data.examples import read_examples
-from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
-from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.data.store import ExampleStore
-from mixling.data.tables import OnBadRow
 from mixling.errors import command_line
 from mixling.models.model import build_model, count_parameters
 from mixling.runs.artifact import TEACHER_FOLDER
 from mixling.runs.config import TASKS, RunConfig
+from mixling.runs.data import label_set, say_truncated
 from mixling.runs.dev import Dev, LabelledDev, QuestionDev
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import Run, write_folder
@@ -34,9 +31,8 @@ from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
 from mixling.tasks.question_answering import QuestionAnswering
 from mixling.teachers.base import Teacher
-from mixling.text.answers import ANSWER_ENDS
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
-from mixling.text.labels import LabelKind, LabelSet, Targets
+from mixling.text.labels import LabelSet, Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import LabelledData
@@ -48,60 +44,6 @@ from mixling.training.questions import QuestionData, question_data
 from mixling.training.start import start_bottleneck
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
-
-
-def read_data(
-    config: RunConfig, *, spool_dir: Path | None, say: Callable[[str], None]
-) -> tuple[ExampleStore, ExampleStore]:
-    """Read, split and check the training and dev examples; what a user should know is said.
-
-    Raises:
-        DataError: rows, labels or files that cannot be used.
-    """
-    data = config.data
-    on_bad_row = OnBadRow(data.on_bad_row)
-
-    def load(sources: tuple[str, ...], *, grouped: bool = False) -> ExampleStore:
-        examples = read_examples(
-            sources,
-            task=config.task,
-            columns=data.columns,
-            on_bad_row=on_bad_row,
-            file_format=data.file_format,
-            grouped=grouped,
-        )
-        return ExampleStore.from_examples(examples, spool_dir=spool_dir)
-
-    train = load(data.train, grouped=not data.dev)
-    if data.dev:
-        dev = load(data.dev)
-        repeated = report_duplicates(train, dev)
-        if repeated:
-            say(f"{repeated} of {len(dev)} dev texts stand in the training rows too: dev will look too good")
-    else:
-        train, dev = split_dev(train, fraction=data.dev_fraction, seed=config.train.seed)
-    if on_bad_row.skipped:
-        say(f"{on_bad_row.skipped} bad rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
-    check_labels(train, dev)
-    say(f"{len(train):,} training and {len(dev):,} validation examples")
-    _report_near_duplicates(train, dev, config, say)
-    return train, dev
-
-
-def _report_near_duplicates(
-    train: ExampleStore, dev: ExampleStore, config: RunConfig, say: Callable[[str], None]
-) -> None:
-    found = count_near_duplicates(train, dev, seed=config.train.seed)
-    if not found.count:
-        return
-    remedy = ""
-    if not config.data.dev and not train.has_groups and not train.has_questions:
-        remedy = "; --group COLUMN keeps rows that belong together on one side"
-    say(
-        f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} validation texts of "
-        f"{MIN_WORDS} words or more have a near-duplicate in the training rows: on new text the model will be worse "
-        f"than on these{remedy}"
-    )
 
 
 def fit(
@@ -329,24 +271,6 @@ class _Member:
         run = fit(config, self._train, self._dev, folder=folder, vectors=self._vectors)
         assert run is not None, "one process"
         self._say(f"teacher: its dev {run.metrics.summary()}")
-
-
-def label_set(train: ExampleStore, kind: LabelKind) -> LabelSet:
-    """The labels of the training examples; of every slot both B- and I-."""
-    names = list(train.label_counts())
-    if kind == "span":
-        return ANSWER_ENDS
-    if kind == "iob":
-        names = ["O", *(prefix + name[2:] for name in names if name != "O" for prefix in ("B-", "I-"))]
-    return LabelSet.from_labels(names, kind)
-
-
-def say_truncated(texts: TextSet, max_len: int, say: Callable[[str], None]) -> None:
-    """Tell how many texts are longer than the model reads."""
-    sample = texts.encode(range(0, len(texts), max(1, len(texts) // 2000)))
-    share = sum(item.truncated for item in sample) / len(sample)
-    if share > 0.02:
-        say(f"{share:.0%} of the texts are cut at {max_len} words; --set model.text.max_len=N reads more")
 
 
 def _fingerprint(
