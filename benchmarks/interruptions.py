@@ -37,6 +37,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ SMALL = (
 )
 TEXT = ("--set", "train.checkpoint_seconds=0.02", "--set", "train.batch_size=8")
 SIZE = ("model.dim=16", "model.num_layers=1", "model.text.max_len=32", "model.text.vocabulary_size=300")
+SHARES = ((0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.2, 0.2, 0.6))  # what a teacher answers
 WRITER = ("model.dim=16", "pieces.size=300", "model.max_source_len=32", "model.max_target_len=16")
 
 
@@ -130,9 +132,11 @@ def warm_up() -> None:
 
 def start(arguments: list[str], log: Path, *, kill_at: float | None = None, prepare: Callable[[], None] = int) -> int:
     """Fork a trial that calls the command line, and return its process."""
-    for thread in Path("/proc/self/task").iterdir():
-        if thread.name != str(os.getpid()) and ") S " not in (thread / "stat").read_text():
+    waited = time.monotonic()
+    while any(is_awake(thread) for thread in Path("/proc/self/task").iterdir()):
+        if time.monotonic() - waited > 30:
             sys.exit("another thread works; a fork would not copy it")
+        time.sleep(0.01)
     sys.stdout.flush()
     child = os.fork()
     if child:
@@ -156,6 +160,11 @@ def start(arguments: list[str], log: Path, *, kill_at: float | None = None, prep
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def is_awake(thread: Path) -> bool:
+    """Whether a thread beside this one does something."""
+    return thread.name != str(os.getpid()) and ") S " not in (thread / "stat").read_text()
 
 
 def end(child: int, log: Path) -> Ended:
@@ -220,6 +229,9 @@ def write_data(folder: Path, rng: random.Random) -> None:
     (folder / "text.txt").write_text("\n".join(lines) + "\n")
     pairs = ({"source": line.split()[0] + " " + line.split()[1], "target": line.split()[0]} for line in lines)
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    shares = ({f"label {i}": share for i, share in enumerate(rng.choice(SHARES))} for _ in lines)
+    answers = ({"text": line, "probabilities": share} for line, share in zip(lines, shares, strict=True))
+    (folder / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
 
 
 def command(name: str, folder: Path) -> list[str]:
@@ -233,63 +245,82 @@ def command(name: str, folder: Path) -> list[str]:
         sets = [item for value in WRITER for item in ("--set", value)]
         return ["train", str(folder / "pairs.jsonl"), "--task", "text2text", "--epochs", "3", *TEXT, *sets]
     if name == "distill":
-        unlabelled = ["--unlabelled", str(folder / "text.txt"), "--set", "distill.members=1"]
-        return ["distill", rows, "--teacher", "self", "--epochs", "3", *unlabelled, *SMALL]
+        answers = ["--teacher", str(folder / "answers.jsonl"), "--unlabelled", str(folder / "text.txt")]
+        return ["distill", rows, *answers, "--epochs", "3", *SMALL]
     return ["compare", rows, "--epochs", "2", "--dev-fraction", "0.3"]
 
 
 # ---- replace
 
+REPLACED = ("text2text", "pretrain", "train")
+
 
 def replace(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     rng = random.Random(options.seed)
-    wanted: dict[str, dict[str, str]] = {}
-    models = {}
-    arguments = {name: [*command("train", folder), "--seed", seed] for name, seed in (("old", "1"), ("new", "2"))}
-    for name in ("old", "new"):
-        wanted[name], seconds = uninterrupted(arguments[name], folder / name, folder)
-        models[wanted[name][ONNX_FILE]] = name
-    largest = max(path.stat().st_size for path in (folder / "new").iterdir())
     each: list[dict[str, Any]] = []
+    seconds = {}
+    # Of three kills one is of a run that exports model.onnx, which takes most of its time.
+    for place, name in enumerate(REPLACED):
+        count = {key: len(range(place, value, 3)) for key, value in planned(options).items()}
+        seconds[name] = replace_runs(name, count, folder, rng, each)
+        print(name, counted(each, "command", "kind", "sound"), flush=True)
+    return {
+        "run_seconds_of_cpu": seconds,
+        "trials": len(each),
+        "answers": sum(item["sound"] for item in each),
+        "resumed": sum(item.get("resumed", False) for item in each),
+        "outcomes": counted(each, "command", "kind", "code", "files", "next"),
+        "failures": [item for item in each if not item["sound"]],
+    }
+
+
+def planned(options: argparse.Namespace) -> dict[str, int]:
+    kills = 200 if options.kills is None else options.kills
+    return {"kill": kills, "full disk": options.full_disks, "divergence": options.divergences}
+
+
+def replace_runs(
+    name: str, count: dict[str, int], folder: Path, rng: random.Random, each: list[dict[str, Any]]
+) -> float:
+    """Replace a run of a command so many times in each way; the seconds of an uninterrupted one."""
+    wanted: dict[str, dict[str, str]] = {}
+    arguments = {of: [*command(name, folder), "--seed", seed] for of, seed in (("old", "1"), ("new", "2"))}
+    for of in ("old", "new"):
+        wanted[of], seconds = uninterrupted(arguments[of], folder / f"{name}-{of}", folder)
+    largest = max(path.stat().st_size for path in (folder / f"{name}-new").iterdir())
 
     def tried(kind: str, **how: Any) -> None:
         victim = folder / "victim"
         shutil.rmtree(victim, ignore_errors=True)
-        shutil.copytree(folder / "old", victim)
+        shutil.copytree(folder / f"{name}-old", victim)
         done = trial([*arguments["new"], "-o", str(victim), "--overwrite"], folder, **how)
         found = read_folder(victim, digests)
-        of = next((name for name in ("old", "new") if wanted[name] == found), "neither")
-        model = models.get(hashlib.sha256((victim / ONNX_FILE).read_bytes()).hexdigest(), "neither")
-        sound = of != "neither" and model != "neither"
+        of = next((run for run in ("old", "new") if wanted[run] == found), "neither")
+        model = digests(victim).get(ONNX_FILE)
+        sound = of != "neither" and model in (wanted["old"].get(ONNX_FILE), wanted["new"].get(ONNX_FILE))
         if kind == "kill":
             sound = sound and done.code in (-signal.SIGKILL, 0)
         else:
             sound = sound and done.code == 2 and of == "old" and "its model is unchanged" in done.log
         state = "in place" if not (victim / NEXT).exists() else "swapping" if of == "new" else "training"
-        each.append({"kind": kind, "code": done.code, "files": of, "model": model, "next": state, "sound": sound})
+        each.append({"command": name, "kind": kind, "code": done.code, "files": of, "next": state, "sound": sound})
         if not sound:
             print(each[-1], done.log[-2000:], flush=True)
         if len(each) % 10 == 0:  # what is left must also come to its end
+            print(counted(each, "command", "kind", "files", "sound"), flush=True)
             begun = (victim / NEXT / RUN_FILE).exists()
-            ended = trial(["train", "--resume", "-o", str(victim)], folder)
+            ended = trial([arguments["new"][0], "--resume", "-o", str(victim)], folder)
             same = digests(victim) == wanted["new" if begun or of == "new" else "old"] and ended.code == 0
             each[-1] |= {"resumed": same, "sound": sound and same}
 
-    for _ in range(options.kills or 200):
+    for _ in range(count["kill"]):
         tried("kill", kill_at=moment(rng, seconds))
-    for _ in range(options.full_disks):
+    for _ in range(count["full disk"]):
         limit = int(10 ** rng.uniform(2, np.log10(0.9 * largest)))
         tried("full disk", prepare=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
-    for _ in range(options.divergences):
+    for _ in range(count["divergence"]):
         tried("divergence", prepare=lambda step=rng.randrange(1, 28): diverge(step))
-    return {
-        "run_seconds_of_cpu": round(seconds, 2),
-        "trials": len(each),
-        "answers": sum(item["sound"] for item in each),
-        "resumed": sum(item.get("resumed", False) for item in each),
-        "outcomes": counted(each, "kind", "code", "files", "model", "next"),
-        "failures": [item for item in each if not item["sound"]],
-    }
+    return round(seconds, 2)
 
 
 def diverge(step: int) -> None:
