@@ -256,3 +256,25 @@ def test_an_estimator_begins_with_it(text: Path, tmp_path: Path) -> None:
     assert set(made.predict(lines)) <= {"a", "b"}
     with pytest.raises(ConfigError, match="leave out model='gmlp-tiny'"):
         TextClassifier("gmlp-tiny", pretrained=str(folder)).fit(lines, labels)
+
+
+def test_a_pretraining_is_replaced_when_the_new_one_is_finished(text: Path, tmp_path: Path) -> None:
+    class Stop(Observer):
+        def stepped(self, step: Any) -> None:
+            if step.number == 4:
+                raise Interrupted("stopped", signum=15)
+
+    for name, seed in (("old", 1), ("new", 2)):
+        pretrain(config("gmlp", text, seed=seed), folder=tmp_path / name)
+    files = {name: {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("old", "new")}
+    shutil.copytree(tmp_path / "old", tmp_path / "run")
+    settings = config("gmlp", text, seed=2, checkpoint_seconds=1e-9)
+    with pytest.raises(Interrupted, match="its model is unchanged"):
+        pretrain(settings, folder=tmp_path / "run", observer=Stop())
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == files["old"]
+    assert (tmp_path / "run" / ".next" / "corpus").is_dir()
+    text.unlink()
+    pretrain(settings, folder=tmp_path / "run", resume=True)
+    found = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    assert found.pop("run.json") != files["new"].pop("run.json")  # it records how often checkpoints were written
+    assert found == files["new"]

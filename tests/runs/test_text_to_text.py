@@ -387,3 +387,24 @@ def test_two_processes_give_what_one_gives(parallel: str, data: Path) -> None:
     mine, wanted = (load_file(data / name / "model.safetensors") for name in ("together", "alone"))
     for name, value in wanted.items():
         torch.testing.assert_close(mine[name], value, rtol=1e-3, atol=1e-4)
+
+
+def test_a_model_that_writes_takes_the_place_of_one_that_labels(data: Path) -> None:
+    """Until it is finished the folder has the old files, afterwards the new ones alone."""
+    old = {"model.onnx": "onnx", "vocab.txt": "words", "config.json": "{}", "corpus/train.rows": "rows"}
+    for name, content in old.items():
+        (data / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / "run" / name).write_text(content)
+
+    class Stop(Observer):
+        def stepped(self, step: Any) -> None:
+            raise Interrupted("stopped", signum=15)
+
+    with pytest.raises(Interrupted, match="its model is unchanged"):
+        fit_pairs(config(data), folder=data / "run", observer=Stop())
+    assert {name: (data / "run" / name).read_text() for name in old} == old
+    fit_pairs(config(data), folder=data / "whole")
+    fit_pairs(config(data), folder=data / "run", resume=True)
+    assert {path.name for path in (data / "run").iterdir()} == {path.name for path in (data / "whole").iterdir()}
+    assert (data / "run" / "model.safetensors").read_bytes() == (data / "whole" / "model.safetensors").read_bytes()
+    assert TextGenerator(data / "run").generate(["red green"])
