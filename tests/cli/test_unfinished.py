@@ -140,7 +140,7 @@ def test_a_signal_before_the_first_step_ends_with_a_hint(
     arguments = ["train", reviews / "train.csv", "--text", "review", "--label", "stars", *SMALL, "-o", tmp_path / "run"]
     before = signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patch:
-        patch.setattr("mixling.cli.progress.TrainingProgress.say", terminated(lambda self, message: None))
+        patch.setattr("mixling.training.progress.TrainingProgress.say", terminated(lambda self, message: None))
         done = call(*arguments)
     assert done.code == 143
     assert done.err.endswith("interrupted; nothing was changed\n")
