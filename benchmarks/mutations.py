@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import random
@@ -91,7 +92,7 @@ def change_values(values: Any, draw: Draw, choices: list[Any]) -> Any:
     for _ in range(draw.choice([1, 1, 2])):
         found = list(paths(values))
         if not found:
-            return draw.choice(choices)
+            return copy.deepcopy(draw.choice(choices))
         *before, last = draw.choice(found)
         inner = values
         for key in before:
@@ -100,9 +101,9 @@ def change_values(values: Any, draw: Draw, choices: list[Any]) -> Any:
         if action == 0:
             del inner[last]
         elif action == 1 and isinstance(inner, dict):
-            inner[draw.choice(["more", "type", "vocab", "x" * 200])] = draw.choice(choices)
+            inner[draw.choice(["more", "type", "vocab", "x" * 200])] = copy.deepcopy(draw.choice(choices))
         else:
-            inner[last] = draw.choice(choices)
+            inner[last] = copy.deepcopy(draw.choice(choices))
     return values
 
 
