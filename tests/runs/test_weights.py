@@ -21,6 +21,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
+from mixling.text.pieces import PieceCoder
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.text.vocabulary import Vocabulary
 
@@ -127,3 +128,22 @@ def test_a_corpus_of_an_older_version_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "corpus.json").write_text('{"format_version": 1, "reading": {}, "digest": "", "words": []}')
     with pytest.raises(DataError, match="remove it, and it is made again"):
         open_prepared(tmp_path, WordReader(TextEncoder(TEXT, vocabulary())))
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("-inf")])
+def test_a_score_that_is_not_finite_is_an_error(score: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mixling.models.generation import GenerationConfig
+    from mixling.runs import generator as module
+
+    class Answer:
+        units, stopped = (), True
+
+        def __init__(self) -> None:
+            self.score = score
+
+    made = object.__new__(module.TextGenerator)
+    made.coder = PieceCoder.train(["a film", "a plot"] * 50, size=50)
+    made.device, made.generation, made.model = torch.device("cpu"), GenerationConfig(), None  # type: ignore[assignment]
+    monkeypatch.setattr(module, "generate", lambda *arguments, **options: [Answer()])
+    with pytest.raises(ModelFileError, match="not finite"):
+        made.answers([np.array([3, made.coder.eos_id], np.int32)])
