@@ -1,36 +1,36 @@
 """A data set for trying the library without a download: which language is a text in?
 
-It is made of the locale data that the Babel package ships (CLDR) in 60 languages and 21 scripts: names of territories,
-languages, scripts, currencies, units, months and days, and phrases, which hold the function words and inflected forms
-that names lack: "in 3 years", "3 kilometers per hour", "in the morning", time zones, plurals of currencies, variants of
-languages, eras and quarters; their numbers are dropped ("in years"). What is decided here:
+Sentences in 60 languages and 21 scripts come from the message catalogues of packages that the user has installed
+(`mixling.data.catalogues`), names and phrases from the locale data that the Babel package ships (CLDR). These, of
+territories, languages, currencies, time zones, units and days, fill up the languages with few sentences, and show the
+letters that a language's sentences lack. What is decided here:
 
-- A text that stands under two of the languages, letter case aside, has no right answer ("Panama", "September"), so it
-  is never a row of its own. In the lists below each of its languages keeps it: dropped, English would lose most.
-- A hash of the text says whether it is for training, dev or test (80/10/10), so no text stands in two of them and a
-  newer Babel moves none. Forms of one word ("gram", "kilogram") may still be parted.
-- People type sentences, while these are a few words: training also sees each of its texts, those of several languages
-  and some dates written out ("Monday, May 4, 1998") twice more, in lists of two to eight written the language's own way
-  ("Monday, Welsh, or hours", "Montag, Walisisch oder Stunden") or parted by spaces. Dev and test have no lists.
+- A hash of the English message says whether a sentence is for training, dev or test (80/10/10): a sentence and its
+  translations are in one part, and a newer package moves none. A name's own hash decides for it.
+- A sentence that occurs in two of the languages, letter case aside, has no right answer, so it is left out.
+- Names are short, and many are the same in other languages ("Panama"): rows are lists of two to eight of them, written
+  the language's own way ("Monday, Welsh, or hours", "Montag, Walisisch oder Stunden") or parted by spaces.
+- Messages have few words of the first person and of questions: those of 13 languages for which Sphinx has lists of stop
+  words come in random sequences, in training alone.
+- People type less than a sentence, too: in training a few words, cut out of each sentence at random, are a row more.
+- Of a language with many sentences `_MOST` are for training, so that the languages are not too unequal.
 """
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from mixling.errors import UserError
+from mixling.data.catalogues import catalogue_sentences, function_words
 
-if TYPE_CHECKING:
-    from babel import Locale
-
-_LIST_PASSES = 2
-_DATES = 120  # drawn for a language
+_MOST = 1500  # sentences of a language in training
+_LEAST, _FEW = 1000, 150  # sentences and lists of a language in training; lists where sentences are many
+_PASSES = 4  # over the names of a language, at most
+_WORD_PASSES = 8  # over its function words
 
 # fmt: off
 LANGUAGES = {
@@ -49,103 +49,117 @@ LANGUAGES = {
 
 
 def language_identification(seed: int = 0) -> dict[str, list[tuple[str, str]]]:
-    """Rows (text, language code of `LANGUAGES`) under the keys "train", "dev" and "test", in a fixed order.
+    """Make rows (text, language code of `LANGUAGES`) under the keys "train", "dev" and "test", in a fixed order.
 
     Args:
-        seed: changes which names are held out and which are listed together.
+        seed: changes which sentences and names are held out, and which names are listed together.
 
     Raises:
-        UserError: the Babel package is not installed.
+        MissingPackage: a package that they are read from is not installed.
+        DataError: a file of such a package is damaged.
     """
-    try:
-        from babel import Locale
-    except ImportError:
-        raise UserError(
-            'the sample data is read from the Babel package, which is not installed; pip install "mixling[demo]"'
-        ) from None
-    locales = {code: Locale.parse(code) for code in LANGUAGES}
-    known = {code: sorted(_names(locale) | _phrases(locale)) for code, locale in locales.items()}
-    spoken_in = Counter(key for texts in known.values() for key in {text.casefold() for text in texts})
+    sentences = catalogue_sentences(LANGUAGES)
+    spoken_in = Counter(key for texts in sentences.values() for key in {text.casefold() for text in texts})
     rows: dict[str, list[tuple[str, str]]] = {"train": [], "dev": [], "test": []}
-    for code, texts in known.items():
-        parts: dict[str, list[str]] = {part: [] for part in rows}
-        shared = []
-        for text in texts:
-            part = _part(text, seed)
+    for code, keys in sentences.items():
+        texts: dict[str, list[str]] = {part: [] for part in rows}
+        for text in sorted(keys, key=lambda text: _digest(text, seed)):
             if spoken_in[text.casefold()] == 1:
-                parts[part].append(text)
-            elif part == "train":
-                shared.append(text)
-        listed = [*parts["train"], *shared, *_dates(locales[code], seed)]
-        parts["train"] += _lists(listed, locales[code], seed)
-        for part, chosen in parts.items():
-            rows[part] += [(text, code) for text in chosen]
+                texts[_part(keys[text], seed)].append(text)
+        names = _names_by_part(code, seed)
+        for part, chosen in texts.items():
+            del chosen[_MOST if part == "train" else _MOST // 8 :]
+            listed: list[str] = []
+            for number in range(_PASSES):
+                if number == 0 or (part == "train" and len(chosen) + len(listed) < _LEAST):
+                    listed += _lists(names[part], code, f"{seed}:{number}")
+            if part == "train":
+                del listed[max(_LEAST - len(chosen), _FEW) :]
+                listed += _sequences(function_words(code), f"{seed}:{code}")
+                cut = _fragments(chosen, f"{seed}:{code}")
+                listed += [text for text in cut if text.casefold() not in spoken_in]  # else it may be held out
+            rows[part] += [(text, code) for text in dict.fromkeys([*chosen, *listed])]
     return rows
 
 
-def _names(locale: Locale) -> set[str]:
-    tables = [locale.territories, locale.languages, locale.scripts, locale.currencies]
-    tables += [by_use[use]["wide"] for by_use in (locale.months, locale.days) for use in ("format", "stand-alone")]
-    names = {name for table in tables for name in table.values()}
-    names.update(unit["long"] for unit in locale.unit_display_names.values() if "long" in unit)
-    return names
+def _fragments(sentences: list[str], seed: str) -> list[str]:
+    """Of each sentence of four words or more, two to six words in a row, never all."""
+    chance = random.Random(seed)
+    out = []
+    for words in map(str.split, sentences):
+        if len(words) >= 4:
+            size = chance.randint(2, min(len(words) - 1, 6))
+            first = chance.randint(0, len(words) - size)
+            out.append(" ".join(words[first : first + size]))
+    return out
 
 
-def _phrases(locale: Locale) -> set[str]:
-    """Patterns of the locale without their places for numbers and names, and longer names."""
-    from babel.localedata import LocaleDataDict, load
+def _names_by_part(code: str, seed: int) -> dict[str, list[str]]:
+    parts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    for text in sorted(_names(code)):
+        parts[_part(text, seed)].append(text)
+    return parts
 
-    content: Any = load(str(locale))
-    data = LocaleDataDict(content)
-    tables = [fields for name, fields in data["date_fields"].items() if not name.endswith("narrow")]
-    tables += [unit.get("long", {}) for unit in data["unit_patterns"].values()]
-    for name in ("day_periods", "quarters"):
-        tables += [widths.get("wide", {}) for widths in data[name].values()]
-    tables += [data["eras"].get("wide", {}), data["currency_names_plural"], data["variants"]]
-    tables += [zone.get("long", {}) for zone in data["meta_zones"].values()]
-    tables += [zone.get("city", {}) for zone in data["time_zones"].values()]
-    phrases = {" ".join(re.sub(r"\{\d\}", "", text).split()) for text in _texts(tables)}
-    return {text for text in phrases if any(letter.isalpha() for letter in text)}
+
+def _names(code: str) -> set[str]:
+    """The names and phrases of a locale without their places for numbers and names ("in {0} years": "in years").
+
+    Of tables that refer to each other, such as those of eras, none is read: what Babel finds for one locale, it writes
+    into the data of all; asked for Azerbaijani names of months that stand alone, it has these for German, too.
+    """
+    from babel.localedata import load
+
+    data: Any = load(code)
+    tables = [data[name] for name in ("territories", "languages", "scripts", "variants")]
+    tables += [data["currency_names"], data["currency_names_plural"]]
+    tables += [fields for name, fields in data["date_fields"].items() if not name.endswith("narrow")]
+    tables += [data[name]["format"]["wide"] for name in ("months", "days", "day_periods")]
+    for name in ("unit_display_names", "unit_patterns", "meta_zones"):
+        tables += [widths.get("long") for widths in data[name].values()]
+    tables += [zone.get("city") for zone in data["time_zones"].values()]
+    names = {" ".join(re.sub(r"\{\d\}", "", text).split()) for text in _texts(tables)}
+    return {text for text in names if any(map(str.isalpha, text))}
 
 
 def _texts(table: Any) -> Iterator[str]:
-    """The strings of nested tables; an alias, which stands for texts given elsewhere, has none."""
+    """The strings of nested tables."""
     if isinstance(table, str):
         yield table
-    elif isinstance(table, list) or hasattr(table, "values"):
-        for value in table if isinstance(table, list) else table.values():
+    elif isinstance(table, list | Mapping):
+        for value in table.values() if isinstance(table, Mapping) else table:
             yield from _texts(value)
 
 
-def _dates(locale: Locale, seed: int) -> list[str]:
-    from babel.dates import format_date
-
-    chance = random.Random(f"{seed}:{locale.language}:dates")
-    first = datetime.date(1990, 1, 1)
-    days = (first + datetime.timedelta(days=chance.randrange(40 * 365)) for _ in range(_DATES))
-    return sorted({format_date(day, chance.choice(("full", "long")), locale=locale) for day in days})
+def _digest(text: str, seed: int) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{seed}:{text.casefold()}".encode(), digest_size=8).digest(), "big")
 
 
-def _part(text: str, seed: int) -> str:
-    digest = hashlib.blake2b(f"{seed}:{text.casefold()}".encode(), digest_size=8).digest()
-    tenth = int.from_bytes(digest, "big") % 10
+def _part(key: str, seed: int) -> str:
+    tenth = _digest(key, seed) % 10
     return "train" if tenth < 8 else "dev" if tenth == 8 else "test"
 
 
-def _lists(texts: list[str], locale: Locale, seed: int) -> list[str]:
-    """Each text `_LIST_PASSES` times, in a random order, in lists of two to eight.
-
-    A single text that is left at the end of a pass stays out.
-    """
+def _lists(names: list[str], code: str, seed: str) -> list[str]:
+    """All names in a random order, in lists of two to eight."""
     from babel.lists import format_list
 
-    chance = random.Random(f"{seed}:{locale.language}")
+    chance = random.Random(f"{seed}:{code}")
     out = []
-    for _ in range(_LIST_PASSES):
-        shuffled = chance.sample(texts, len(texts))
-        while len(shuffled) > 1:
-            size = chance.randint(2, 8)
-            items, shuffled = shuffled[:size], shuffled[size:]
-            forms = (" ".join(items), format_list(items, "standard", locale), format_list(items, "or", locale))
-            out.append(chance.choice(forms))
-    return list(dict.fromkeys(out))
+    for items in _groups(names, chance):
+        forms = (" ".join(items), format_list(items, "standard", code), format_list(items, "or", code))
+        out.append(chance.choice(forms))
+    return out
+
+
+def _sequences(words: list[str], seed: str) -> list[str]:
+    chance = random.Random(f"{seed}:words")
+    return [" ".join(group) for _ in range(_WORD_PASSES) for group in _groups(words, chance)]
+
+
+def _groups(items: list[str], chance: random.Random) -> Iterator[list[str]]:
+    """All items in a random order, two to eight at a time; a single one that is left at the end stays out."""
+    shuffled = chance.sample(items, len(items))
+    while len(shuffled) > 1:
+        size = chance.randint(2, 8)
+        yield shuffled[:size]
+        shuffled = shuffled[size:]
