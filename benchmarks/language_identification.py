@@ -54,14 +54,14 @@ def measure(seed: int, texts: dict[str, list[str]]) -> dict[str, Any]:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         predictor = Predictor(out)
         right = {
-            code: [answer.label == LANGUAGES[code] for answer in predictor.predict(asked)]
+            code: [answer.label == LANGUAGES[code] for answer in predictor.predict_stream(asked)]
             for code, asked in texts.items()
         }
         file_bytes = (out / "model.onnx").stat().st_size
     return {
         "seed": seed,
         "accuracy": mean(value for found in right.values() for value in found),
-        "lowest": min(map(mean, right.values())),
+        "lowest": min(mean(found) for found in right.values()),
         "by_language": {code: round(mean(found), 4) for code, found in right.items()},
         "cpu_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
         "file_bytes": file_bytes,

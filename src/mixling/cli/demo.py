@@ -47,8 +47,8 @@ def demo(
 ) -> None:
     """Train a language identifier and try it.
 
-    It learns from sentences in 60 languages, the messages that installed packages are translated with; that takes less
-    than a minute. A model that an earlier demo left in DIR answers at once.
+    It learns from sentences in 60 languages, the messages that installed packages are translated with; that takes about
+    a minute of one core. A model that an earlier demo left in DIR answers at once.
     """
     from mixling.runtime.predictor import Predictor
 
