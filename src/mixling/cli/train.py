@@ -150,7 +150,8 @@ def _run(
         if given or config or overrides or vocabulary:
             settle = functools.partial(configure, given, toml=config, vocabulary=vocabulary, overrides=overrides)
             settled, remark = settle()
-            terminal.say(remark)
+            if remark:
+                terminal.say(remark)
             if taught and settled.distill is None:
                 raise ConfigError(
                     "no teacher; --teacher names one: a run folder, a folder of the transformers library, hf:NAME, a "
