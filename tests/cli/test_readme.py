@@ -28,7 +28,6 @@ NOT_RUN = {
     "make check": "would run this test",
     "mixling demo": "tests/cli/test_demo.py runs it",
     "torchrun": "starts processes; tests/training/test_distributed.py does",
-    "-m mixling": "the end of such a line",
     "mixling distill rows.csv --dev dev.csv": "names no real teacher; tests/end_to_end/test_pretrained_teacher.py does",
     "mixling distill rows.csv --unlabelled more.txt.gz --teacher self": "trains several; in tests/cli/test_distill.py",
     "mixling train rows.csv --from pre/": "exports a wide model; tests/cli/test_pretrain.py does with a small one",
