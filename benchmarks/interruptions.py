@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import csv
 import ctypes
 import gc
@@ -130,23 +131,25 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def start(arguments: list[str], log: Path, *, kill_at: float | None = None, prepare: Callable[[], None] = int) -> int:
-    """Fork a trial that calls the command line, and return its process."""
+def start(arguments: list[str], *, kill_at: float | None = None, prepare: Callable[[], None] = int) -> tuple[int, int]:
+    """Fork a trial that calls the command line; return its process, and the end of a pipe with what it prints."""
     waited = time.monotonic()
     while any(is_awake(thread) for thread in Path("/proc/self/task").iterdir()):
         if time.monotonic() - waited > 30:
             sys.exit("another thread works; a fork would not copy it")
         time.sleep(0.01)
     sys.stdout.flush()
+    printed, descriptor = os.pipe()  # a file would count towards a limit on the size of files
     child = os.fork()
     if child:
-        return child
+        os.close(descriptor)
+        return child, printed
     code = 70
     try:
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
+        os.close(descriptor)
         prepare()
         if kill_at is not None:
             kill_after(kill_at)
@@ -157,9 +160,11 @@ def start(arguments: list[str], log: Path, *, kill_at: float | None = None, prep
         code = int(end.code or 0)
     except BaseException:
         traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    finally:  # whatever happens, the parent's blocks must not be left here a second time
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
 
 
 def is_awake(thread: Path) -> bool:
@@ -167,22 +172,24 @@ def is_awake(thread: Path) -> bool:
     return thread.name != str(os.getpid()) and ") S " not in (thread / "stat").read_text()
 
 
-def end(child: int, log: Path) -> Ended:
+def end(child: int, printed: int) -> Ended:
+    with open(printed, "rb") as pipe:
+        log = pipe.read().decode("utf-8", "replace")
     _, status, usage = os.wait4(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    return Ended(code, usage.ru_utime + usage.ru_stime, log.read_text("utf-8", "replace") if log.exists() else "")
+    return Ended(code, usage.ru_utime + usage.ru_stime, log)
 
 
-def trial(arguments: list[str], folder: Path, **options: Any) -> Ended:
-    return end(start(arguments, folder / "log.txt", **options), folder / "log.txt")
+def trial(arguments: list[str], **options: Any) -> Ended:
+    return end(*start(arguments, **options))
 
 
-def uninterrupted(arguments: list[str], place: Path, folder: Path, *, out: str = "-o") -> tuple[dict[str, str], float]:
+def uninterrupted(arguments: list[str], place: Path, *, out: str = "-o") -> tuple[dict[str, str], float]:
     """The files of a run in a process of its own, and the CPU seconds of a forked one with the same files."""
     usual = subprocess.run(
         [sys.executable, "-m", "mixling", *arguments, out, str(place)], capture_output=True, text=True
     )
-    forked = trial([*arguments, out, str(place) + "-forked"], folder)
+    forked = trial([*arguments, out, str(place) + "-forked"])
     if usual.returncode or forked.code:
         sys.exit(f"{' '.join(arguments)} failed:\n{usual.stderr}{forked.log}")
     wanted = digests(place)
@@ -286,14 +293,14 @@ def replace_runs(
     wanted: dict[str, dict[str, str]] = {}
     arguments = {of: [*command(name, folder), "--seed", seed] for of, seed in (("old", "1"), ("new", "2"))}
     for of in ("old", "new"):
-        wanted[of], seconds = uninterrupted(arguments[of], folder / f"{name}-{of}", folder)
+        wanted[of], seconds = uninterrupted(arguments[of], folder / f"{name}-{of}")
     largest = max(path.stat().st_size for path in (folder / f"{name}-new").iterdir())
 
     def tried(kind: str, **how: Any) -> None:
         victim = folder / "victim"
         shutil.rmtree(victim, ignore_errors=True)
         shutil.copytree(folder / f"{name}-old", victim)
-        done = trial([*arguments["new"], "-o", str(victim), "--overwrite"], folder, **how)
+        done = trial([*arguments["new"], "-o", str(victim), "--overwrite"], **how)
         found = read_folder(victim, digests)
         of = next((run for run in ("old", "new") if wanted[run] == found), "neither")
         model = digests(victim).get(ONNX_FILE)
@@ -309,7 +316,7 @@ def replace_runs(
         if len(each) % 10 == 0:  # what is left must also come to its end
             print(counted(each, "command", "kind", "files", "sound"), flush=True)
             begun = (victim / NEXT / RUN_FILE).exists()
-            ended = trial([arguments["new"][0], "--resume", "-o", str(victim)], folder)
+            ended = trial([arguments["new"][0], "--resume", "-o", str(victim)])
             same = digests(victim) == wanted["new" if begun or of == "new" else "old"] and ended.code == 0
             each[-1] |= {"resumed": same, "sound": sound and same}
 
@@ -355,7 +362,7 @@ def resume(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def killed_runs(name: str, folder: Path, kills: int, rng: random.Random) -> dict[str, Any]:
     arguments, place = command(name, folder), folder / f"{name}-whole"
-    wanted, seconds = uninterrupted(arguments, place, folder)
+    wanted, seconds = uninterrupted(arguments, place)
     differences: list[str] = []
     made = finished = 0
     while made < kills:
@@ -364,7 +371,7 @@ def killed_runs(name: str, folder: Path, kills: int, rng: random.Random) -> dict
             again = number > 0 and (victim / RUN_FILE).exists()
             verb = [*arguments[:1], "--resume"] if again else [*arguments, *["--overwrite"] * (number > 0)]
             left = number < 3 and made < kills
-            done = trial([*verb, "-o", str(victim)], folder, kill_at=moment(rng, seconds) if left else None)
+            done = trial([*verb, "-o", str(victim)], kill_at=moment(rng, seconds) if left else None)
             if done.code == -signal.SIGKILL:
                 made += 1
                 continue
@@ -394,14 +401,14 @@ def differing(folder: Path, wanted: dict[str, str]) -> Iterator[str]:
 
 def killed_compares(name: str, folder: Path, kills: int, rng: random.Random) -> dict[str, Any]:
     arguments, place = command(name, folder), folder / "compare-whole"
-    wanted, seconds = uninterrupted(arguments, place, folder, out="--keep")
+    wanted, seconds = uninterrupted(arguments, place, out="--keep")
     differences: list[str] = []
     made = resumed = 0
     for number in range(10 * kills):
         if made == kills:
             break
         keep = folder / f"compare-{number}"
-        done = trial([*arguments, "--keep", str(keep)], folder, kill_at=moment(rng, seconds))
+        done = trial([*arguments, "--keep", str(keep)], kill_at=moment(rng, seconds))
         if done.code != -signal.SIGKILL:
             continue
         made += 1
@@ -409,7 +416,7 @@ def killed_compares(name: str, folder: Path, kills: int, rng: random.Random) -> 
         for record in records:
             if not is_finished(record.parent):
                 resumed += 1
-                again = trial(["train", "--resume", "-o", str(record.parent)], folder)
+                again = trial(["train", "--resume", "-o", str(record.parent)])
                 if again.code:
                     differences.append(f"{record.parent}: ended with code {again.code}: {again.log[-500:]}")
             under = record.parent.relative_to(keep).as_posix() + "/"
@@ -430,14 +437,14 @@ def killed_compares(name: str, folder: Path, kills: int, rng: random.Random) -> 
 
 def starts(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     arguments = [*command("train", folder), "-o", str(folder / "run")]
-    children = [(number, start(arguments, folder / f"log-{number}.txt")) for number in range(options.starts)]
-    ended = [end(child, folder / f"log-{number}.txt") for number, child in children]
+    children = [start(arguments) for _ in range(options.starts)]
+    ended = [end(*child) for child in children]
     codes = collections.Counter(item.code for item in ended)
     reasons = collections.Counter(
         "another process writes" if "writing to this folder" in item.log else "finished" if item.code else "trained"
         for item in ended
     )
-    wanted, _ = uninterrupted(arguments[:-2], folder / "alone", folder)
+    wanted, _ = uninterrupted(arguments[:-2], folder / "alone")
     failures = [] if codes == {0: 1, 2: options.starts - 1} else [f"exit codes {dict(codes)}"]
     failures += list(differing(folder / "run", wanted))
     try:

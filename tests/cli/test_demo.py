@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(call: Call, folder: Path) -> Done:
     """`mixling demo`, run over an unfinished run."""
     for package in catalogues.PACKAGES:
-        pytest.importorskip(package, reason='needs the demo extra: pip install "mixling[demo]"')
+        pytest.importorskip(package, reason='needs the demo extra: pip install "mixling[train,demo]"')
     folder.mkdir()
     (folder / "run.json").write_text('{"finished": false}')
     done = call("demo", "-o", folder, "--epochs", EPOCHS)
@@ -113,5 +113,5 @@ def test_missing_packages_are_named_before_anything_is_written(
     monkeypatch.setattr(catalogues, "PACKAGES", {"surely_absent": "Absent"})
     done = call("demo", "-o", tmp_path / "model")
     assert done.code == 2
-    assert 'Absent is missing; install them by pip install "mixling[demo]"' in done.err
+    assert 'Absent is missing; install them by pip install "mixling[train,demo]"' in done.err
     assert not (tmp_path / "model").exists()

@@ -11,7 +11,7 @@ from mixling.data import catalogues
 from mixling.data.catalogues import catalogue_sentences, cleaned, function_words
 from mixling.errors import DataError, MissingPackage
 
-pytest.importorskip("babel", reason='needs the demo extra: pip install "mixling[demo]"')
+pytest.importorskip("babel", reason='needs the demo extra: pip install "mixling[train,demo]"')
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPa
 
 
 def test_function_words_are_of_their_language() -> None:
-    pytest.importorskip("sphinx", reason='needs the demo extra: pip install "mixling[demo]"')
+    pytest.importorskip("sphinx", reason='needs the demo extra: pip install "mixling[train,demo]"')
     some = {"en": {"where", "my", "she"}, "de": {"wir", "nicht"}, "nb": {"ikke", "jeg"}, "ru": {"где", "она"}}
     for code, words in some.items():
         assert words <= set(function_words(code)), code

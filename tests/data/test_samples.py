@@ -11,7 +11,7 @@ from mixling.data.catalogues import PACKAGES, catalogue_sentences
 from mixling.data.samples import LANGUAGES, language_identification
 
 for package in PACKAGES:
-    pytest.importorskip(package, reason='needs the demo extra: pip install "mixling[demo]"')
+    pytest.importorskip(package, reason='needs the demo extra: pip install "mixling[train,demo]"')
 
 Rows = dict[str, list[tuple[str, str]]]
 

@@ -54,7 +54,7 @@ def check_packages() -> None:
     if missing:
         raise MissingPackage(
             f"the sample data is read from installed packages, of which {', '.join(missing)} "
-            f'{"is" if len(missing) == 1 else "are"} missing; install them by pip install "mixling[demo]"'
+            f'{"is" if len(missing) == 1 else "are"} missing; install them by pip install "mixling[train,demo]"'
         )
 
 
