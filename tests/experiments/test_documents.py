@@ -1,0 +1,101 @@
+"""The accuracies in README.md and experiments/README.md are those of the results files, of at least three seeds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import statistics
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+EXPERIMENTS = (ROOT / "experiments" / "README.md").read_text("utf-8")
+RESULTS = sorted(
+    [*(ROOT / "benchmarks" / "results").glob("*.json"), *(ROOT / "experiments" / "results").glob("*.json")]
+)
+SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
+
+
+def script(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read(path: str) -> Any:
+    return json.loads((ROOT / path).read_text("utf-8"))
+
+
+def fraction(value: float, sign: str = "") -> str:
+    """.817, or with sign "+" -.003."""
+    return f"{value:{sign}.3f}".replace("0.", ".", 1)
+
+
+def spread(values: list[float]) -> str:
+    assert len(values) >= 3, values
+    return f"{fraction(statistics.mean(values))} ± {fraction(statistics.stdev(values))}"
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_is_of_a_commit(path: Path) -> None:
+    # Those of kill_resume.py are made anew together with the script.
+    if not path.stem.startswith("kill_resume"):
+        assert '"dirty": true' not in path.read_text("utf-8")
+
+
+def test_accuracies_of_own_models() -> None:
+    lines = read("experiments/results/own_models.json")
+    texts = script("experiments/own_models.py").tables(lines).split("\n\n")[0]
+    assert texts.splitlines()[2:] == [row for row in EXPERIMENTS.splitlines() if row in set(texts.splitlines()[2:])]
+    for line in lines:
+        seeds = [one["test"] for one in line["seeds"]]
+        if line["measure"] == "accuracy":
+            apart = [fraction(line["difference"][key], "+") for key in ("mean", "low", "high")]
+            ahead = f"{apart[0]} [{apart[1]}, {apart[2]}]"
+            row = f"| {spread([one['accuracy'] for one in seeds])} | {fraction(line['tfidf']['test'])} | {ahead} |"
+        else:
+            word, _, *others = (
+                spread([one[metric] for one in seeds]) if metric in seeds[0] else "" for metric in SLOTS
+            )
+            row = f"| mixling-mixer | {word} | | {' | '.join(others)} |"
+        assert row in README, line["set"]
+
+
+def test_accuracies_of_the_papers_models() -> None:
+    lines = read("benchmarks/results/accuracy.json")
+    for run in sorted({line["run"] for line in lines}):
+        seeds = [line["test"] for line in lines if line["run"] == run]
+        metrics = [metric for metric in ("accuracy", *SLOTS) if metric in seeds[0]]
+        row = " | ".join(spread([one[metric] for one in seeds]) for metric in metrics)
+        assert f"| {row} |" in README, run
+
+
+def test_baselines_of_the_papers_models() -> None:
+    sets = read("benchmarks/results/baselines.json")["sets"]
+    for name, title in (("snips", "SNIPS"), ("clinc150", "CLINC150")):
+        (row,) = re.findall(rf"\| {title}, .* X-SMALL.*", README)
+        assert f"| {fraction(sets[name]['test_accuracy'])} |" in row
+
+
+def test_the_matched_family() -> None:
+    results = read("experiments/results/mixer_family.json")
+    for model in results["conjnli"]["models"]:
+        cells = [model]
+        for found in (results[name]["models"][model] for name in ("snips", "sst2_glue", "conjnli") if name in results):
+            dev, test = (100 * statistics.mean(found[split]) for split in ("dev", "test"))
+            deviation = 100 * statistics.stdev(found["test"])
+            cells += [
+                f"{dev:.1f}",
+                f"{test:.1f} ({deviation:.1f})",
+                f"{found['rate']:g}",
+                f"{found['milliseconds']:.2f}",
+            ]
+        assert f"| {' | '.join(cells)} |" in EXPERIMENTS, model
