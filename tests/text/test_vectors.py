@@ -126,7 +126,7 @@ def _lose_a_word(folder: Path) -> None:
         (lambda folder: (folder / "vectors.json").write_text("{}"), "is damaged: 'config'"),
         (lambda folder: (folder / "vectors.json").write_text("[1"), "is damaged"),
         (_cut, "is damaged"),
-        (_lose_a_word, "words have vectors"),
+        (_lose_a_word, "does not match its checksum"),
     ],
 )
 def test_a_damaged_folder_is_told(tmp_path: Path, harm: Callable[[Path], object], told: str) -> None:
