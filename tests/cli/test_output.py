@@ -68,14 +68,17 @@ def test_long_lines_cost_no_more_than_short_ones(skip: bool, monkeypatch: pytest
     class Chunks(io.BytesIO):
         """A fast pipe."""
 
-    def seconds(size: int) -> float:
+    def once(size: int) -> float:
         begun = time.process_time()
         (items,) = stream_items(Chunks(b"x" * size + b"\n"), "<stdin>", skip=skip)  # type: ignore[arg-type]
         assert len(items[0].text) == size
         return time.process_time() - begun
 
+    def seconds(size: int) -> float:
+        return min(once(size) for _ in range(5))  # the machine may be busy
+
     # Linear is 4 times; to copy what has come for each chunk took 16.
-    assert seconds(12 << 20) < 10 * max(seconds(3 << 20), 2e-3)
+    assert seconds(12 << 20) < 10 * max(seconds(3 << 20), 5e-3)
     reads = [0]
 
     def read1(self: io.BytesIO, size: int = -1) -> bytes:

@@ -60,7 +60,7 @@ def asked(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert "task: question_answering" in done.err
         assert "model: mixling-mixer (questions and contexts;" in done.err
         assert done.out.startswith("dev: exact match 1.0000, F1 1.0000")
-        assert '--question "..." --context "..."' in done.err
+        assert "--question 'a question' --context 'a text'" in done.err
     return folder
 
 

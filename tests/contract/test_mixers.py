@@ -523,9 +523,9 @@ def test_compiling_and_exporting_work_without_a_mask_and_with_numbers(name: str)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's own, of nn.LSTM
             exported = torch.export.export(mixer, given, strict=False).module()
-        whole = name != "recurrent"  # torch does not trace nn.LSTM
-        for made in (torch.compile(mixer, backend="eager", fullgraph=whole), exported):
-            torch.testing.assert_close(made(*given)[real], mixer(*given)[real], rtol=0.0, atol=1e-9)
+            whole = name != "recurrent"  # torch does not trace nn.LSTM
+            for made in (torch.compile(mixer, backend="eager", fullgraph=whole), exported):
+                torch.testing.assert_close(made(*given)[real], mixer(*given)[real], rtol=0.0, atol=1e-9)
 
 
 @every_mixer
