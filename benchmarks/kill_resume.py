@@ -1,6 +1,6 @@
 """Kill a training at random moments, go on with --resume, and compare what it ends with to an uninterrupted run.
 
-    OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --kills 50 --out benchmarks/results/kill_resume.json
+    OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --kills 50 --out FILE.json
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py train --processes 2 --kills 20 --out FILE.json
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py pretrain CORPUS --out FILE.json -- --set train.steps=200
 
