@@ -1,0 +1,102 @@
+"""The committed picture of the architecture is the one that the imports give, and its rules find what breaks them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("architecture", ROOT / "docs" / "architecture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "architecture", module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def tree(folder: Path, files: dict[str, str]) -> Path:
+    """Write a package mixling whose packages and modules have the given source."""
+    for name, source in files.items():
+        path = folder / "mixling" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, "utf-8")
+    return folder / "mixling"
+
+
+SOUND = {
+    "__init__.py": "from mixling.runs import fit",
+    "errors.py": '"""Errors."""',
+    "config.py": '"""Configuration."""\nfrom mixling.errors import UserError',
+    "text/__init__.py": '"""Text | words.\n\nMore."""',
+    "text/encoder.py": "from mixling.config import Config\nimport numpy",
+    "runs/__init__.py": '"""Runs."""\nfrom mixling import text, __version__',
+    "runs/fit.py": "def fit():\n    import mixling.models.model",
+    "models/__init__.py": '"""Models."""\nfrom mixling.text.encoder import TextEncoder',
+    "cost/__init__.py": '"""Cost."""\nfrom mixling.models import build_model',
+    "cli/__init__.py": '"""Commands."""\nfrom mixling import cost, runs, errors',
+}
+
+
+@pytest.mark.parametrize("name", ["architecture.svg", "architecture.md"])
+def test_the_committed_file_is_what_the_script_makes(script: ModuleType, name: str) -> None:
+    made = script.files(script.read())[name]
+    committed = (ROOT / "docs" / name).read_text("utf-8")
+    assert committed == made, f"docs/{name} is not that of the imports: run python docs/architecture.py"
+
+
+def test_imports_are_those_of_every_statement(script: ModuleType, tmp_path: Path) -> None:
+    found = script.read(tree(tmp_path, SOUND))
+    assert found.base == ("config", "errors")
+    assert found.imports == {
+        "config": {"errors"},
+        "errors": set(),
+        "text": {"config"},
+        "models": {"text"},
+        "runs": {"text", "models"},
+        "cost": {"models"},
+        "cli": {"cost", "runs", "errors"},
+    }
+    assert found.summaries["text"] == "Text | words."
+    assert found.forbidden == []
+
+
+def test_rows_go_down_and_implied_arrows_are_left_out(script: ModuleType, tmp_path: Path) -> None:
+    found = script.read(tree(tmp_path, SOUND))
+    assert script.layers(found) == [["cli"], ["cost", "runs"], ["models"], ["text"]]
+    assert ("runs", "text") in found.arrows
+    assert ("runs", "text") not in script.needed(found)
+    assert set(script.needed(found)) == {
+        ("cli", "cost"),
+        ("cli", "runs"),
+        ("cost", "models"),
+        ("runs", "models"),
+        ("models", "text"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "forbidden"),
+    [
+        ("text/encoder.py", "import mixling.models", [("models", "text"), ("text", "models")]),
+        ("runs/report.py", "from mixling.cost import flops", [("runs", "cost")]),
+    ],
+    ids=["circle", "core to wing"],
+)
+def test_what_breaks_the_rules_is_red(
+    script: ModuleType, tmp_path: Path, file: str, source: str, forbidden: list[tuple[str, str]]
+) -> None:
+    found = script.read(tree(tmp_path, SOUND | {file: source}))
+    assert found.forbidden == forbidden
+    drawn = ElementTree.fromstring(script.picture(found)).iter("{http://www.w3.org/2000/svg}path")
+    assert sum(path.get("stroke") == script.BAD for path in drawn) == len(forbidden)
+    assert f"{len(forbidden)} against the direction" in script.page(found)
