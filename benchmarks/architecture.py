@@ -33,14 +33,14 @@ OLD_WINGS = re.compile(
     r"(seq2seq|encoder_decoder|generation|image|text_to_text|text_metrics|generator|written"
     r"|pair|pairs|pair_\w+|mixing|recombination|spans|forms|unfolding)\.py"
 )
-OLD_WORDS = (
-    "tell told tells say says said dev unit units piece pieces measure measures place places share shares fault faults "
-    "settle settled recipe form forms frontend accumulate survival observer observers processes lessons taught contest "
-    "entrant entrants told_whole unfolding unfold passage passages stretch house labeller unlabelled serialise"
-).split()
+OLD_NAMES = re.compile(
+    r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|recipe|forms?|frontend|accumulate"
+    r"|survival|observers?|processes|lessons|taught|contest|entrants?|unfold|unfolding|passages?|stretch|house|labeller"
+    r"|unlabelled|serialise"
+)
 OLD_PROSE = re.compile(
-    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|recipe|taught|lessons|contest|entrants?|pieces"
-    r"|units|faults?|stretch|front end|unfolding)\b"
+    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|recipe|taught|lessons|contest|entrants?"
+    r"|pieces|units|faults?|stretch|front end|unfolding)\b"
 )
 
 
@@ -207,11 +207,11 @@ def old_words(source: Path, readme: str) -> dict[str, int]:
     for path, tree in trees(source):
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                names.update(set(_parts(node.name)) & set(OLD_WORDS))
+                names.update(_old(node.name))
             if isinstance(node, ast.ClassDef) and any("Config" in ast.unparse(base) for base in node.bases):
                 for item in node.body:
                     if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                        keys.update(set(_parts(item.target.id)) & set(OLD_WORDS))
+                        keys.update(_old(item.target.id))
                         text = " ".join(
                             str(part.value)
                             for part in ast.walk(item)
@@ -222,7 +222,7 @@ def old_words(source: Path, readme: str) -> dict[str, int]:
                 for part in ast.walk(node):
                     if isinstance(part, ast.Constant) and isinstance(part.value, str):
                         if part.value.startswith("-"):
-                            options.update(set(_parts(part.value.replace("-", "_"))) & set(OLD_WORDS))
+                            options.update(_old(part.value.replace("-", "_")))
                         else:
                             options.update(OLD_PROSE.findall(part.value))
     return {
@@ -233,8 +233,9 @@ def old_words(source: Path, readme: str) -> dict[str, int]:
     }
 
 
-def _parts(name: str) -> list[str]:
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().split("_")
+def _old(name: str) -> set[str]:
+    parts = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().split("_")
+    return {part for part in parts if OLD_NAMES.fullmatch(part)}
 
 
 def _name(node: ast.expr) -> str:
@@ -294,7 +295,8 @@ def main() -> None:
         ).stdout.strip()
         archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
         with tempfile.TemporaryDirectory() as folder:
-            tarfile.open(fileobj=io.BytesIO(archive)).extractall(folder, filter="data")
+            with tarfile.open(fileobj=io.BytesIO(archive)) as tree:
+                tree.extractall(folder, filter="data")
             found[name] = figures(Path(folder))
     if not found:
         found["checkout"] = figures(ROOT)
