@@ -15,7 +15,7 @@ from pathlib import Path
 # More than the products of one step of a deep model; those of other steps are seldom met again.
 _ONEDNN_PRODUCTS = "128"
 # Bytes that the process may grow by before free pages are given back. To get them anew costs the next steps 0.1 s.
-_GROWTH = 640 << 20
+_GROWTH = 560 << 20
 _STATM = Path("/proc/self/statm")
 
 
