@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check format
+.PHONY: check test-fast format picture
 check:  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
@@ -8,6 +8,12 @@ check:  ## what CI runs: format, lint, types, layers, tests
 	lint-imports
 	$(PYTHON) -m pytest -n 2
 
+test-fast:  ## for the loop of a developer: what trains no model and exports none, under a minute of two cores
+	$(PYTHON) -m pytest -n 2 -m "not slow"
+
 format:
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
+
+picture:  ## docs/architecture.svg and .md, from the imports
+	$(PYTHON) docs/architecture.py

@@ -20,7 +20,27 @@ if all(find_spec(name) is not None for name in ("torch", "jaxtyping", "beartype"
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 
+TESTS = Path(__file__).resolve().parent
+# Their tests train models or start processes: all of them are slow, and the fast tier does not even import them.
+SLOW = ("cli", "comparison", "end_to_end", "experiments", "runs", "test_estimators.py")
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave what is slow as a whole out of `make test-fast`."""
+    return True if config.option.markexpr == "not slow" and _is_slow(collection_path) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of what is slow as a whole."""
+    for item in items:
+        if _is_slow(item.path):
+            item.add_marker(pytest.mark.slow)
+
+
+def _is_slow(path: Path) -> bool:
+    return path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[:1] in {(name,) for name in SLOW}
 
 
 @pytest.fixture(scope="session")

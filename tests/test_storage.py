@@ -252,6 +252,7 @@ def test_json_is_read_from_regular_files_of_a_bounded_size_only(
         read_json(tmp_path / "large.json")
 
 
+@pytest.mark.slow
 def test_a_sealed_file_reads_as_what_was_written_and_refuses_every_flip(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     value = {"accuracy": 1e-05, "labels": ["é", "\x1f", "a\\"], "sha256": "a" * 64, "empty": {}}

@@ -431,6 +431,7 @@ def test_longer_than_the_parameters_allow_is_refused(name: str) -> None:
             causal.step(x[:, MAX_LEN], state)
 
 
+@pytest.mark.slow
 @every_mixer
 def test_gradients_are_those_of_finite_differences(name: str) -> None:
     for causal in {False, config(name).supports_causal}:
@@ -513,6 +514,7 @@ def test_flops_are_those_that_are_counted(name: str, size: int, length: int) -> 
         assert mixer.flops(size, length) == counted(mixer, x, mask)
 
 
+@pytest.mark.slow
 @every_type
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_compiling_and_exporting_work_without_a_mask_and_with_numbers(name: str) -> None:
@@ -528,6 +530,7 @@ def test_compiling_and_exporting_work_without_a_mask_and_with_numbers(name: str)
                 torch.testing.assert_close(made(*given)[real], mixer(*given)[real], rtol=0.0, atol=1e-9)
 
 
+@pytest.mark.slow
 @every_mixer
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_onnx_with_any_batch_and_any_length(name: str) -> None:

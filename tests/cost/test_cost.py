@@ -21,6 +21,7 @@ from mixling.models.presets import PRESETS, model_config
 from mixling.models.seq2seq_presets import seq2seq_config
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [3, 64])
 @pytest.mark.parametrize(
     "name", ["pnlp-mixer-base", "gmlp-18", "amlp-base", "hypermixer", "transformer", "linear-transformer", "bert-base"]
@@ -48,6 +49,7 @@ def test_parameters_are_those_of_the_built_model() -> None:
     assert count(model_config("hypermixer"), vocabulary=8).parameters == table + 256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{}, {"tied": True}, {"source_positions": "learned"}, "by hand"],

@@ -374,6 +374,7 @@ FILES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "pattern"), FILES)
 def test_every_real_row_is_read(shared_data: Path, form: str, pattern: str) -> None:
     paths = sorted(shared_data.glob(pattern))

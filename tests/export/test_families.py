@@ -72,6 +72,7 @@ CASES = [(name, "text") for name in sorted(FAMILIES)]
 CASES += [(name, "tokens") for name in ("pnlp-lstm", "gmlp-base", "bert-base", "hypermixer")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "output"), CASES)
 def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> None:
     config = model_config(name, small(name))
@@ -101,6 +102,7 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
         assert answer.tokens == ("naïve", "größe")  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_the_graph_of_every_part_is_followed() -> None:
     """What no preset has: other mixers, norms, feed-forwards, pools and front ends, in one model."""
     mixers = [

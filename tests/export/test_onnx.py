@@ -105,6 +105,7 @@ def torch_logits(model: Model, encoder: TextEncoder, texts: list[str]) -> np.nda
         return model.eval()(*arrays).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_graph_equals_the_torch_model(name: str) -> None:
     config, model, _ = make(name)
@@ -134,6 +135,7 @@ def packed_and_back(values: np.ndarray, axis: int) -> np.ndarray:
     return np.round(values / scale) * scale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_eight_bits_are_the_float_model_of_rounded_weights(name: str) -> None:
     config, model, _ = make(name)
@@ -161,6 +163,7 @@ def test_eight_bits_are_the_float_model_of_rounded_weights(name: str) -> None:
     np.testing.assert_array_equal(run(content, encoder, TEXTS, cached=len(rows))[0][keep], logits[keep])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_len", [1, 2])
 def test_short_models_are_exported_with_every_length_free(max_len: int) -> None:
     config, model, _ = make("minhash", max_len=max_len)
@@ -170,6 +173,7 @@ def test_short_models_are_exported_with_every_length_free(max_len: int) -> None:
         np.testing.assert_allclose(run(content, encoder, texts)[0], torch_logits(model, encoder, texts), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_full_length_is_read() -> None:
     config, model, _ = make("minhash")
     encoder = TextEncoder(config.text, VOCABULARY)
@@ -179,6 +183,7 @@ def test_full_length_is_read() -> None:
     np.testing.assert_allclose(logits, torch_logits(model, encoder, texts), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_file_is_quiet_deterministic_standard_and_complete(capfd: pytest.CaptureFixture[str]) -> None:
     import onnx
 
@@ -219,6 +224,7 @@ def test_model_is_left_as_it_was() -> None:
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
 
 
+@pytest.mark.slow
 def test_x_small_with_a_vocabulary_of_6000_units_has_at_most_600_kilobytes() -> None:
     from mixling.models.presets import model_config
     from mixling.text.vocabulary import Vocabulary
@@ -251,6 +257,7 @@ def test_quantised_values_are_within_half_a_scale(axis: int) -> None:
     assert quantize_weights(values.T.copy())[1].shape == (30, 1)
 
 
+@pytest.mark.slow
 def test_exports_leave_nothing_behind() -> None:
     config, model, labels = make("binary")
 

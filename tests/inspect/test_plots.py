@@ -66,6 +66,7 @@ def test_a_matrix_of_150_classes_stays_readable(tmp_path: Path, figures: list[An
     assert png_size(tmp_path / "confusion.png") == (1920, 1728)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 8, 30, 31])
 def test_nothing_is_cut_off(n: int, tmp_path: Path, figures: list[Any]) -> None:
     names = [f"{i:02d} a very long name of a class" for i in range(n)]

@@ -250,6 +250,7 @@ def test_shared_positions_survive_copies_precisions_and_files(tmp_path: Path) ->
     assert torch.equal(other(x, mask), stack(x, mask))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_shared_positions_survive_export() -> None:
     stack, (x, mask) = shared_stack(), drawn([6, 4])

@@ -229,6 +229,7 @@ def test_a_batch_in_parts_is_the_whole_batch(monkeypatch: pytest.MonkeyPatch, ca
     assert sizes == [2, 2, 1] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize(("dim", "hidden", "heads"), [(8, 4, 1), (8, 32, 1), (8, 32, 4), (6, 6, 2)])
 def test_flops_are_those_that_are_counted(tied: bool, dim: int, hidden: int, heads: int) -> None:

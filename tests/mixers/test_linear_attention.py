@@ -151,6 +151,7 @@ def test_heads_must_divide_the_width() -> None:
         LinearAttentionConfig().build(10, 8)
 
 
+@pytest.mark.slow
 def test_the_causal_form_exports_with_any_length() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -89,6 +89,7 @@ def test_padding_of_sources_and_what_is_beside_them_change_nothing(family: str) 
         torch.testing.assert_close(wide[0], together[i], **EXACT)
 
 
+@pytest.mark.slow
 @every_family
 def test_later_units_of_the_target_are_not_seen(family: str) -> None:
     model, (source, mask), target = built(family), sources(SOURCE_LENGTHS), targets(3, LENGTH)
@@ -101,6 +102,7 @@ def test_later_units_of_the_target_are_not_seen(family: str) -> None:
         assert not torch.allclose(found[:, now + 1], expected[:, now + 1])
 
 
+@pytest.mark.slow
 @every_family
 def test_every_unit_of_the_source_is_read(family: str) -> None:
     model, (source, mask), target = built(family), sources([9]), targets(1, 2)

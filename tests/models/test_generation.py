@@ -49,6 +49,7 @@ def greedy_by_recomputation(model: EncoderDecoder, source: Tensor, max_len: int,
     return Answer(tuple(units[1:]), total / (len(units) - 1 + stopped) ** alpha, stopped)
 
 
+@pytest.mark.slow
 @every_family
 def test_greedy_takes_the_likeliest_unit_of_all_recomputed_logits(family: str) -> None:
     lengths, ends = [9, 1, 5, 3], set()
@@ -80,6 +81,7 @@ def every_answer(model: EncoderDecoder, source: Tensor, max_len: int, alpha: flo
     return sorted(answers, key=lambda answer: -answer.score)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0, -1.0])
 @pytest.mark.parametrize("early_stopping", [True, False])
 @pytest.mark.parametrize("family", ["t5", "hypermixer"])
@@ -121,6 +123,7 @@ def beams_by_recomputation(model: EncoderDecoder, source: Tensor, config: Genera
     return max(finished, key=lambda answer: answer.score)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early_stopping", [True, False])
 @pytest.mark.parametrize(("num_beams", "alpha"), [(1, 1.0), (2, 0.0), (3, 0.6), (4, 2.0), (3, -0.5)])
 @pytest.mark.parametrize("family", ["t5", "mixer-windowed"])
@@ -146,6 +149,7 @@ def test_a_beam_of_one_is_greedy(family: str, monkeypatch: pytest.MonkeyPatch) -
             same(generate(model, source, mask, config, start=START, stop=STOP), greedy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_beams", [1, 3])
 @every_family
 def test_a_batch_gives_what_its_sources_give_alone(family: str, num_beams: int) -> None:

@@ -292,6 +292,7 @@ def test_what_does_not_fit_is_told(values: dict, told: str) -> None:
 # --- export ---
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_onnx_with_any_batch() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

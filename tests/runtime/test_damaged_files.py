@@ -361,6 +361,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_random_damage_never_crashes(content: bytes, tmp_path: Path) -> None:
     """In a process of its own, so that a crash or a hang in native code is seen as one."""
     path = tmp_path / "model.onnx"
@@ -369,6 +370,7 @@ def test_random_damage_never_crashes(content: bytes, tmp_path: Path) -> None:
     assert (out.returncode, out.stdout, out.stderr) == (0, "done\n", "")
 
 
+@pytest.mark.slow
 def test_no_change_of_a_file_exhausts_or_crashes_its_reader(content: bytes, tmp_path: Path) -> None:
     """A few hundred of the changes of benchmarks/hostile_files.py, which has a result for 20,000."""
     script = Path(__file__).parents[2] / "benchmarks" / "hostile_files.py"

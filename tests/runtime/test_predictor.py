@@ -136,6 +136,7 @@ def test_what_is_no_text_is_refused(classifier: tuple[Model, bytes], wrong: obje
         Predictor(classifier[1]).predict(wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [True, False])
 def test_a_model_answers_for_what_it_was_trained_on(pairs: bool) -> None:
     predictor = Predictor(build(SimHash(num_features=64), CLASSES, 1, pairs=pairs)[1])
@@ -345,6 +346,7 @@ def test_what_is_printed_of_a_predictor_and_an_answer(
     assert repr(tags) == "Prediction(truncated=False, empty=True, spans=(), tokens=(), tags=())"
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_questions_takes_pairs_whatever_its_file_has() -> None:
     _, content = build(MinHash(num_features=64, num_hashes=8), LabelSet(("start", "end"), "span"), 4, pairs=False)
     predictor = Predictor(content)

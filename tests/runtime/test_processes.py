@@ -123,6 +123,7 @@ print(answers)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_a_process_forked_while_threads_predict_answers(num_threads: int) -> None:

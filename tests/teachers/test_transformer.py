@@ -71,6 +71,7 @@ def test_a_word_has_the_answer_of_its_first_subword(make_model: MakeModel) -> No
     assert found[1].shape == (1, 3)
 
 
+@pytest.mark.slow
 def test_a_word_without_subwords_shifts_no_other(make_model: MakeModel, tmp_path: Path) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city", "I-city"))
     teacher = TransformerTeacher(str(folder), kind="iob")
@@ -128,6 +129,7 @@ def store(rows: list[tuple[Text, object]]) -> ExampleStore:
     return ExampleStore.from_examples(Example(t, y, "x", i) for i, (t, y) in enumerate(rows))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_fine_tuning_learns_and_saves(make_model: MakeModel, tmp_path: Path) -> None:
     rows = store([(f"the film is {word}", label) for word, label in (("good", "yes"), ("bad", "no"))] * 40)
     labels = LabelSet(("no", "yes"), "single")
@@ -142,6 +144,7 @@ def test_fine_tuning_learns_and_saves(make_model: MakeModel, tmp_path: Path) -> 
     assert [int(np.argmax(answer)) for answer in found if answer is not None] == [0, 1]
 
 
+@pytest.mark.slow
 def test_fine_tuning_a_tagger(make_model: MakeModel, tmp_path: Path) -> None:
     sentences: list[tuple[Text, object]] = [
         (["flight", "from", city, "playing"], ("O", "O", "B-city", "O")) for city in ("rome", "oslo")

@@ -170,6 +170,7 @@ def test_t5s_pieces_and_sentinels(shared_data: Path) -> None:
     assert coder.decode(coder.encode("Ａ ﬁne\u00a0day…")) == coder.normal("Ａ ﬁne\u00a0day…") == "A fine day..."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "size", "join"), [("cogs", 600, False), ("cogs", 900, True), ("mtop_en_seq2seq", 2_000, False)]
 )

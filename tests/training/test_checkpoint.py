@@ -47,6 +47,7 @@ def test_what_was_saved_is_read(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_and_every_cut_is_refused(path: Path) -> None:
     whole = path.read_bytes()
     for place in range(len(whole)):
@@ -114,6 +115,7 @@ def test_a_failed_save_is_told_and_leaves_the_one_before(
     assert [file.name for file in path.parent.iterdir()] == [path.name], "no temporary file is left"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 def test_a_disk_that_fills_up_during_training_stops_it_with_the_last_checkpoint_whole(
     trainer: Callable[..., Trainer], run_folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -171,6 +171,7 @@ def test_tied_logits_are_products_with_the_rows_of_units() -> None:
     assert not any(name.startswith("head.weight") for name in model.state_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [True, False])
 def test_it_learns_and_its_perplexity_is_that_of_the_loss(units: bool) -> None:
     made, config = data(units)

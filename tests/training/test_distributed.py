@@ -222,6 +222,7 @@ def test_an_interrupted_run_of_two_processes_ends_with_the_same_bytes(together: 
     assert (whole / HISTORY).read_bytes() == (cut / HISTORY).read_bytes()
 
 
+@pytest.mark.slow
 @CASES
 @pytest.mark.parametrize("accumulate", [3, 11])
 def test_parts_of_a_step_give_what_the_whole_gives(trainer: Callable[..., Trainer], rows: str, accumulate: int) -> None:

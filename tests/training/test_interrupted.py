@@ -84,6 +84,7 @@ def uninterrupted(whole: dict[Any, Any], trainer: MakeTrainer, **options: Any) -
     return whole[key]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_evaluation", [False, True])
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_cut_at_any_step(
@@ -94,6 +95,7 @@ def test_cut_at_any_step(
     assert finish(trainer(CONFIG, folder=run_folder), resume=True) == uninterrupted(whole, trainer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_cut_at_every_step_in_turn(trainer: MakeTrainer, run_folder: Path, whole: dict[Any, Any], kind: str) -> None:
     """Each attempt makes one step, which it may save, and is cut in the next."""
@@ -129,6 +131,7 @@ def test_resuming_what_is_finished_changes_nothing(
     assert finish(trainer(CONFIG, folder=run_folder), resume=True) == uninterrupted(whole, trainer)
 
 
+@pytest.mark.slow
 def test_patience_counts_over_an_interruption(trainer: MakeTrainer, tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"epochs": 20, "patience": 3, "optim": OptimConfig(lr=0.1)})
     for name in ("whole", "cut"):

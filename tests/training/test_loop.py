@@ -69,6 +69,7 @@ def recorded(trainer: Trainer) -> Recorder:
     return trainer.observer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tagged", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_one_seed_gives_the_same_bits_and_another_seed_others(
@@ -84,6 +85,7 @@ def test_one_seed_gives_the_same_bits_and_another_seed_others(
     assert train(0)[0] != train(1)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tagged", [False, True])
 def test_it_learns(trainer: MakeTrainer, tagged: bool) -> None:
     """The rows are made so that one word decides, nine times in ten."""
@@ -92,6 +94,7 @@ def test_it_learns(trainer: MakeTrainer, tagged: bool) -> None:
     assert best > (0.95 if tagged else 0.8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["classification", "pairs", "tagging"])
 @pytest.mark.parametrize("mixer", mixer_types())
 def test_every_mixer_learns_every_task(trainer: MakeTrainer, mixer: str, task: str) -> None:
@@ -109,6 +112,7 @@ def test_every_mixer_learns_every_task(trainer: MakeTrainer, mixer: str, task: s
     assert best > (0.9 if task == "tagging" else 0.7)  # by chance: a little over a third of the texts
 
 
+@pytest.mark.slow
 def test_bfloat16_learns_too(trainer: MakeTrainer) -> None:
     made = trainer(TrainConfig(**{**QUICK, "epochs": 12, "precision": "bfloat16"}), num_train=300, num_dev=100)
     assert max(record["dev_accuracy"] for record in made.fit()) > 0.8
@@ -388,6 +392,7 @@ class StartOfSteps(Observer):
         self.at = self.clock.now
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "evaluation", "metrics"),
     [

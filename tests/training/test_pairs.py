@@ -292,6 +292,7 @@ def small(family: str, seed: int) -> EncoderDecoder:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["t5", "mixer"])
 def test_exact_match_without_a_search_is_that_of_greedy_search(family: str) -> None:
     """Half of the targets are what the model writes; of the others some differ in their last pieces only."""

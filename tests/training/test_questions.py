@@ -71,6 +71,7 @@ def test_a_process_works_on_its_part_of_the_batch() -> None:
     assert ((part.index == 0) == (whole.index[[1, 3], :width] == 0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unanswerable", [False, True])
 def test_a_small_model_learns_the_answers(unanswerable: bool, run_folder: Path) -> None:
     data = data_of(questions(unanswerable=unanswerable))
