@@ -12,16 +12,16 @@ from mixling.cli.options import read_seconds
 from mixling.cli.output import format_seconds
 from mixling.cli.predict import kind_of
 from mixling.cli.rows import columns_for, stream_items
-from mixling.cli.train import configure, infer_task
 from mixling.data.rows import MAX_LINE
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.presets import PRESETS
 from mixling.runs import RunConfig
+from mixling.runs.spec import LABELS, infer_task, resolve
 
 
 def config_of(options: dict, *, toml: Path | None = None, overrides: tuple[str, ...] = ()) -> RunConfig:
     options = {"task": "classification", **options}
-    return configure(options, toml=str(toml) if toml else None, vocabulary=None, overrides=overrides)[0]
+    return resolve(options, spec=LABELS, toml=str(toml) if toml else None, overrides=overrides).config
 
 
 def test_toml_then_options_then_set(tmp_path: Path) -> None:

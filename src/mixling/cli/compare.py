@@ -90,13 +90,12 @@ def compare(
     TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
     """
     announce(context)
-    from mixling.cli.options import present
-    from mixling.cli.train import configure
     from mixling.comparison.contest import check_folder
     from mixling.comparison.outcome import compare as hold
     from mixling.comparison.report import as_markdown, as_text, to_dict
     from mixling.cost.provenance import provenance
     from mixling.runs import TASKS
+    from mixling.runs.spec import LABELS, resolve
     from mixling.storage import locked, write_atomic, write_json
     from mixling.training.progress import TrainingProgress
 
@@ -109,9 +108,10 @@ def compare(
     options = run_values(context.params)
     options["model"] = None  # those that are named take part beside the one that is chosen
     options["train"]["seed"] = numbers[0]
-    config, remark = configure(present(options), toml=None, vocabulary=None, overrides=())
+    resolved = resolve(options, spec=LABELS)
+    config = resolved.config
     terminal = TrainingProgress()
-    if remark:
+    for remark in resolved.remarks:
         terminal.say(remark)
 
     def observer() -> TrainingProgress:

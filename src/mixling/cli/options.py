@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,36 +150,6 @@ def run_values(params: Mapping[str, Any]) -> dict[str, Any]:
             "seed": params.get("seed"),
         },
     }
-
-
-def layered(
-    options: Mapping[str, Any], *, toml: str | None, vocabulary: str | None, overrides: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values of a run: the TOML file's, over them the options, over them `--set`; and what goes over the model.
-
-    A model that an option or `--set` names takes the place of the file's.
-
-    Raises:
-        ConfigError: the file or a value of `--set` cannot be read.
-    """
-    from mixling.config import merge, read_overrides, read_toml
-
-    values = read_toml(toml) if toml else {}
-    values = values | {"model": options["model"]} if "model" in options else values
-    values = merge(values, {key: value for key, value in options.items() if key != "model"})
-    changes = read_overrides(overrides)
-    model_changes = changes.pop("model", {})
-    if isinstance(model_changes, str):
-        values["model"], model_changes = model_changes, {}
-    if vocabulary is not None:
-        model_changes = merge({"text": {"vocabulary": vocabulary}}, model_changes)
-    return merge(values, changes), model_changes
-
-
-def present(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the options that were not given."""
-    out = {key: present(value) if isinstance(value, dict) else value for key, value in values.items()}
-    return {key: value for key, value in out.items() if value is not None and value not in ({}, [], ())}
 
 
 def read_seconds(text: str) -> float:

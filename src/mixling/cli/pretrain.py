@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,8 +18,6 @@ from mixling.cli.options import (
     TextOption,
     TimeBudgetOption,
     VocabularyOption,
-    layered,
-    present,
 )
 from mixling.cli.output import announce, put, total_time
 from mixling.cli.text_to_text import pretrain_spans, training_values
@@ -76,6 +73,7 @@ def pretrain(
     from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_run
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.pretrain import pretrain as run
+    from mixling.runs.spec import MASKED_LM, resolve
 
     if objective == "span-corruption" or (resume and kind_of_run(out) == TEXT_TO_TEXT):
         pretrain_spans(context)
@@ -83,11 +81,11 @@ def pretrain(
     if objective not in (None, "masked-lm"):
         raise ConfigError(f"--objective: got {objective!r}; masked-lm and span-corruption are allowed")
     corpus = {"files": files, "dev": dev, "text": text}
-    given = present({"corpus": corpus, "model": model, **training_values(context.params)})
+    given = {"corpus": corpus, "model": model, "vocabulary": vocabulary, **training_values(context.params)}
 
     def settle(terminal: TrainingProgress) -> PretrainConfig:
         terminal.metric = "perplexity"
-        settled = configure(given, toml=config, vocabulary=vocabulary, overrides=overrides or ())
+        settled = resolve(given, spec=MASKED_LM, toml=config, overrides=overrides or ()).config
         if not settled.corpus.files and settled.corpus.prepared is None:
             raise ConfigError("no text; name at least one file: mixling pretrain FILE -o DIR")
         return settled
@@ -99,24 +97,3 @@ def pretrain(
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
         command = command_line("mixling", "train", "ROWS", "--from", out, "-o", "DIR")
         terminal.say(f"{out}: {done.parameters:,} parameters\nnext:  {command}")
-
-
-def configure(
-    options: Mapping[str, Any], *, toml: str | None, vocabulary: str | None, overrides: Sequence[str]
-) -> PretrainConfig:
-    """The configuration of a pretraining: its recipe, over it the TOML file's values, the options, and `--set`.
-
-    Raises:
-        ConfigError: an unknown key or a value that is not allowed.
-    """
-    from mixling.config import merge, parse
-    from mixling.models.presets import with_changes
-    from mixling.runs.pretrain import DEFAULT_MODEL, RECIPE, PretrainConfig
-
-    values, model_changes = layered(options, toml=toml, vocabulary=vocabulary, overrides=overrides)
-    values = merge({"train": RECIPE.to_dict()}, values)
-    given = values.get("model", DEFAULT_MODEL)
-    if not (isinstance(given, str) or {"preset", "layers"} & given.keys()):
-        given = merge({"preset": DEFAULT_MODEL}, given)
-    values["model"] = with_changes(given, model_changes).to_dict()
-    return parse(PretrainConfig, values, where=toml or "options")

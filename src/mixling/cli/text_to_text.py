@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from mixling.cli.folders import run_folder
-from mixling.cli.options import layered, present, read_seconds
+from mixling.cli.options import read_seconds
 from mixling.cli.output import put, total_time
 from mixling.errors import ConfigError, DataError, command_line, near_miss
 
@@ -113,15 +112,14 @@ def train_pairs(context: typer.Context) -> None:
         "columns": {name: params[name] for name in ("source", "target", "kind")},
     }
     options = {"start": params["pretrained"], "model": params["model"], **training_values(params)}
-    _run(context, present({**options, "tasks": [present(task)] if present(task) else []}))
+    _run(context, {**options, "tasks": [task]})
 
 
 def pretrain_spans(context: typer.Context) -> None:
     """`mixling pretrain --objective span-corruption`."""
     params = context.params
     corpus = {"files": params["files"], "dev": params["dev"], "text": params["text"]}
-    options = present({"corpus": corpus, "model": params["model"], **training_values(params)})
-    _run(context, {**options, "corpus": options.get("corpus", {})})
+    _run(context, {"corpus": corpus, "model": params["model"], **training_values(params)})
 
 
 def training_values(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,16 +135,16 @@ def training_values(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
     from mixling.runs.artifact import TEXT_TO_TEXT
-    from mixling.runs.pair_config import PairRunConfig
+    from mixling.runs.pair_config import PAIRS, PairRunConfig
+    from mixling.runs.spec import resolve
     from mixling.runs.text_to_text import fit_pairs
 
     params = context.params
     command = f"mixling {context.info_name}"
 
     def settle(terminal: TrainingProgress) -> PairRunConfig:
-        config = configure(
-            options, toml=params["config"], vocabulary=params["vocabulary"], overrides=params["overrides"] or ()
-        )
+        given = {**options, "vocabulary": params["vocabulary"]}
+        config = resolve(given, spec=PAIRS, toml=params["config"], overrides=params["overrides"] or ()).config
         terminal.metric = "exact_match" if config.tasks else "perplexity"
         if not config.tasks and config.corpus is None:
             raise ConfigError(f"no input; name at least one file: {command} FILE -o DIR")
@@ -175,53 +173,3 @@ def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
         ]
     commands = "\n       ".join(following)
     terminal.say(f"{done.folder}: {done.parameters:,} parameters\nnext:  {commands}")
-
-
-def configure(
-    options: Mapping[str, Any], *, toml: str | None, vocabulary: str | None, overrides: Sequence[str]
-) -> PairRunConfig:
-    """The configuration of a run: its recipe, over it the TOML file's values, the options, and `--set`.
-
-    Raises:
-        ConfigError: an unknown key or a value that is not allowed.
-    """
-    from mixling.config import merge, parse
-    from mixling.models.seq2seq_presets import seq2seq_with_changes, with_dropout
-    from mixling.runs.generator import read_saved
-    from mixling.runs.pair_config import DEFAULT_MODEL, RECIPE, PairRunConfig
-
-    if toml is not None and (own := options.get("tasks")):
-        options = {**options, "tasks": [merge(_only_task(toml, own[0]), own[0])]}
-    if vocabulary is not None:
-        options = merge(options, {"pieces": {"vocabulary": vocabulary}})
-    values, changes = layered(options, toml=toml, vocabulary=None, overrides=overrides)
-    values = merge({"train": RECIPE.to_dict()}, values)
-    given = values.get("model", {})
-    if values.get("start") is not None:
-        folder = str(values["start"])
-        if isinstance(given, str) or given:
-            raise ConfigError(f"--from {folder} is the model; leave out --model")
-        saved = read_saved(Path(folder))["model"]
-        if "dropout" in changes:  # of a preset it reaches every layer
-            saved = with_dropout(saved, changes["dropout"])
-        values["model"] = merge(saved, changes)
-    else:
-        if not (isinstance(given, str) or {"preset", "encoder"} & given.keys()):
-            given = merge({"preset": DEFAULT_MODEL}, given)
-        values["model"] = seq2seq_with_changes(given, changes).to_dict()
-    return parse(PairRunConfig, values, where=toml or "options")
-
-
-def _only_task(toml: str, own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The task of a file of configuration, over which options are laid; of several it is not known which they mean."""
-    from mixling.config import read_toml
-
-    tasks = read_toml(toml).get("tasks", [])
-    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        return {}  # which is told of the file
-    if len(tasks) > 1:
-        given = ", ".join(sorted(own))
-        raise ConfigError(
-            f"{toml} has {len(tasks)} tasks, and of which are: {given}? Write them there, or --set tasks.0.KEY=VALUE"
-        )
-    return tasks[0] if tasks else {}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,8 +37,6 @@ from mixling.cli.options import (
     TimeBudgetOption,
     TokensOption,
     VocabularyOption,
-    layered,
-    present,
     run_values,
 )
 from mixling.cli.output import announce, put, time_budget_line, total_time
@@ -52,8 +47,6 @@ if TYPE_CHECKING:
     from mixling.runs import Run, RunConfig
     from mixling.tasks.metrics import Metrics
     from mixling.training.progress import TrainingProgress
-
-_CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
 
 def train(
@@ -115,7 +108,7 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
         raise ConfigError("--resume and --overwrite exclude each other: resume the run, or replace it")
     refuse_file(out)
     with interruptible(out):
-        done = _run(context, present(options), taught=taught)
+        done = _run(context, options, taught=taught)
     if done is not None:
         run, settled, terminal = done
         terminal.say(total_time(context))
@@ -125,15 +118,17 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
 
 
 def _run(
-    context: typer.Context, given: Mapping[str, Any], *, taught: bool
+    context: typer.Context, options: Mapping[str, Any], *, taught: bool
 ) -> tuple[Run, RunConfig, TrainingProgress] | None:
     from mixling import runs
+    from mixling.config import present
     from mixling.runs.record import conclude, held
+    from mixling.runs.spec import LABELS, resolve
     from mixling.training.distributed import processes
     from mixling.training.progress import TrainingProgress
 
-    out, overrides = context.params["out"], context.params["overrides"] or ()
-    config, vocabulary = context.params["config"], context.params["vocabulary"]
+    out, overrides, config = context.params["out"], context.params["overrides"] or (), context.params["config"]
+    given = present({**options, "vocabulary": context.params["vocabulary"]})
     resume = context.params["resume"]
     with processes() as ranks, held(out, is_main=ranks.is_main):
         terminal = TrainingProgress(silent=not ranks.is_main)
@@ -146,11 +141,11 @@ def _run(
                 return None
         elif ranks.is_main and not context.params["overwrite"]:
             refuse_old_run(out)
-        settle = None
-        if given or config or overrides or vocabulary:
-            settle = functools.partial(configure, given, toml=config, vocabulary=vocabulary, overrides=overrides)
-            settled, remark = settle()
-            if remark:
+        resolved = None
+        if given or config or overrides:
+            resolved = resolve(given, spec=LABELS, toml=config, overrides=overrides)
+            settled = resolved.config
+            for remark in resolved.remarks:
                 terminal.say(remark)
             if taught and settled.distill is None:
                 raise ConfigError(
@@ -165,10 +160,11 @@ def _run(
         # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
         disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
         train_rows, dev_rows = runs.read_data(settled, spool_dir=disk, say=terminal.say)
-        if settle is not None and not is_model_given(given, config, overrides):
-            choice = runs.choose_model(train_rows, settled)
-            settled, _ = settle(chosen=choice.values)
-            terminal.say(f"model: {choice.name} ({choice.why}; --model takes another)")
+        if resolved is not None:
+            resolved = resolved.for_examples(train_rows)
+            settled = resolved.config
+            for remark in resolved.remarks:
+                terminal.say(remark)
         run = runs.fit(
             settled, train_rows, dev_rows,
             folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say,
@@ -186,107 +182,6 @@ def _majority_line(metrics: Metrics, labels: Sequence[str]) -> str:
     counts = [sum(row) for row in metrics.confusion]
     most = max(range(len(counts)), key=counts.__getitem__)
     return f"for comparison: always {printable(labels[most])!r} has accuracy {counts[most] / metrics.n:.4f}"
-
-
-def is_model_given(options: Mapping[str, Any], toml: str | None, overrides: Sequence[str]) -> bool:
-    """Whether the user names a model; single values of one are laid over the one that is chosen."""
-    from mixling.config import read_overrides, read_toml
-
-    values = read_toml(toml) if toml else {}
-    return (
-        "model" in options
-        or _pretrained(options, values, overrides) is not None
-        or isinstance(read_overrides(overrides).get("model"), str)
-        or isinstance(values.get("model"), str)
-        or bool({"preset", "layers"} & set(values.get("model", {})))
-    )
-
-
-def configure(
-    options: Mapping[str, Any],
-    *,
-    toml: str | None,
-    vocabulary: str | None,
-    overrides: Sequence[str],
-    chosen: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[RunConfig, str]:
-    """The configuration of a run: the TOML file's values, over them the options, over them `--set`.
-
-    Args:
-        chosen: what `choose_model` says, below all else; until the rows are known, nothing.
-
-    Returns:
-        the configuration, and a remark on the task where it was not given.
-
-    Raises:
-        ConfigError: an unknown key or a value that is not allowed.
-        DataError: the first training file, looked at for the task, cannot be read.
-    """
-    from mixling.config import merge, parse
-    from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
-    from mixling.runs import RunConfig
-    from mixling.runs.pretrained import FINE_TUNING, pretrained_config
-
-    values, model_changes = layered(options, toml=toml, vocabulary=vocabulary, overrides=overrides)
-    given = values.get("model", {})
-    folder = values.get("start", {}).get("pretrained")
-    if folder is not None:
-        if isinstance(given, str) or {"preset", "layers"} & given.keys():
-            raise ConfigError(f"--from {folder} is the model; leave out --model")
-        if "vocabulary" in {**given.get("text", {}), **model_changes.get("text", {})}:
-            raise ConfigError(f"--from {folder} has the units that it was trained with; leave out --vocabulary")
-        given = merge(pretrained_config(folder), given)
-    if not (isinstance(given, str) or {"preset", "layers"} & given.keys()):
-        given = merge({"preset": DEFAULT_PRESET}, merge(chosen.get("model", {}), given))
-    recipe = preset_values(given if isinstance(given, str) else given.get("preset", ""))
-    if "start" in values:  # the user's own takes its place
-        recipe = {key: value for key, value in recipe.items() if key != "start"}
-    if folder is not None:
-        recipe = {"train": FINE_TUNING}
-    values = merge(recipe, values)
-    values["model"] = with_changes(given, model_changes).to_dict()
-    remark = ""
-    if "task" not in values:
-        values["task"], why = infer_task(values.get("data", {}))
-        remark = f"task: {values['task']} ({why}; --task chooses another)"
-    return parse(RunConfig, values, where=toml or "options"), remark
-
-
-def _pretrained(options: Mapping[str, Any], values: Mapping[str, Any], overrides: Sequence[str]) -> str | None:
-    """The folder to begin with, where one is named."""
-    from mixling.config import read_overrides
-
-    named = (options, read_overrides(overrides), values)
-    return next((folder for item in named if (folder := item.get("start", {}).get("pretrained"))), None)
-
-
-def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
-    """The task that the options and the first training file speak of, and why.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    from mixling.data.tables import OnBadRow, read_rows
-
-    columns, files = data.get("columns", {}), data.get("train", ())
-    if columns.keys() & {"tokens", "slots"}:
-        return "tagging", "columns of tokens and slots are named"
-    if not files:
-        return "classification", "the default"
-    named = columns.keys() & {"text", "text_pair", "label"}
-    if not named and (_CONLL.fullmatch(files[0]) or data.get("file_format") == "conll"):
-        return "tagging", f"{files[0]} is in CoNLL's format"
-    rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=data.get("file_format"))
-    first = next(iter(rows), None)
-    values = {} if first is None else first.values
-    if not named and {"tokens", "slots"} <= values.keys() and not {"text", "label"} <= values.keys():
-        return "tagging", f"{files[0]} has the columns tokens and slots"
-    if not named and {"question", "context", "answers"} <= values.keys():
-        return "question_answering", f"{files[0]} has questions, contexts and answers"
-    label = columns.get("label", "label")
-    if isinstance(values.get(label), list):
-        return "multi_label", f"{files[0]} has lists of labels in the column {label}"
-    return "classification", "the default"
 
 
 def _tell(run: Run, settled: RunConfig, terminal: Any) -> None:
