@@ -123,8 +123,20 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 
 
 def test_prediction_modules_never_load_torch() -> None:
-    names = ("rows", "answers", "predict", "evaluate", "show", "export", "demo", "train", "compare", "inspect")
-    code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runtime.predictor"
+    names = (
+        "inputs",
+        "answers",
+        "training",
+        "predict",
+        "evaluate",
+        "show",
+        "export",
+        "demo",
+        "train",
+        "compare",
+        "inspect",
+    )
+    code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runs.evaluation"
     assert "torch" not in modules_after(code)
 
 

@@ -9,8 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 
-import typer
-
 from mixling.errors import StorageError, printable
 
 
@@ -63,22 +61,19 @@ def no_collections() -> Iterator[None]:
             gc.enable()
 
 
-_BEGUN = "mixling.begun"  # of a command's `meta`
-
-
-def announce(context: typer.Context) -> None:
-    """Write a line to standard error before a command imports what takes seconds; `total_time` counts from here.
+def announce(command: str) -> float:
+    """Write a line to standard error before a command imports what takes seconds, and return when, for `total_time`.
 
     Of several processes of torchrun the first writes.
     """
-    context.meta[_BEGUN] = time.monotonic()
     if os.environ.get("RANK", "0") == "0":
-        print(f"mixling {context.info_name}: loading PyTorch", file=sys.stderr, flush=True)
+        print(f"mixling {command}: loading PyTorch", file=sys.stderr, flush=True)
+    return time.monotonic()
 
 
-def total_time(context: typer.Context) -> str:
+def total_time(begun: float) -> str:
     """Return how long a command has taken since it announced itself, for people."""
-    return f"total time {format_seconds(time.monotonic() - context.meta[_BEGUN])}"
+    return f"total time {format_seconds(time.monotonic() - begun)}"
 
 
 def time_budget_line(seconds: float) -> str:

@@ -76,22 +76,6 @@ def _describe(model: str) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def is_pretraining(model: str) -> bool:
-    """Whether it is the folder of a finished `mixling pretrain`, which holds no file that predicts."""
-    from mixling.runs.artifact import PRETRAINING, kind_of_model
-
-    return kind_of_model(model) == PRETRAINING
-
-
-def reads_text(model: str) -> bool:
-    """Whether it is the folder of a finished `mixling pretrain`, of any objective, whose model has no task yet."""
-    from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_model, read_config
-
-    if is_pretraining(model):
-        return True
-    return kind_of_model(model) == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")
-
-
 def _describe_pretraining(folder: Path) -> dict[str, Any]:
     saved = _read(folder / "config.json", lambda saved: (_body(saved["model"]), saved["parameters"]))
     measures = _read(folder / "metrics.json", lambda saved: (_dev(saved["dev"]), _best(saved["best"])))

@@ -110,14 +110,17 @@ class _Layers(Generic[C]):
     def model_named(self) -> bool:
         return self.folder is not None or isinstance(self.model, str) or bool(self.spec.whole & self.model.keys())
 
-    def config(self, chosen: Mapping[str, Any]) -> C:
+    def model_values(self, chosen: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the model as it is given, or as it was chosen, and its whole configuration."""
         spec, given = self.spec, self.model
         if self.folder is not None:
-            model = spec.saved_model(self.folder, given, self.changes)
-        else:
-            if not self.model_named:
-                given = merge({"preset": spec.preset}, merge(chosen, given))
-            model = spec.model(given, self.changes).to_dict()
+            return given, spec.saved_model(self.folder, given, self.changes)
+        if not self.model_named:
+            given = merge({"preset": spec.preset}, merge(chosen, given))
+        return given, spec.model(given, self.changes).to_dict()
+
+    def config(self, chosen: Mapping[str, Any]) -> C:
+        spec, (given, model) = self.spec, self.model_values(chosen)
         values = merge(spec.defaults(given, self.values, self.folder), self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
 
@@ -162,10 +165,12 @@ def resolve(
     folder = spec.pretrained(values)
     if folder is not None and (isinstance(model, str) or spec.whole & model.keys()):
         raise ConfigError(f"--from {folder} is the model; leave out --model")
-    complete, remarks = spec.complete(values)
     layers = _Layers(
-        spec=spec, values=complete, model=model, changes=model_changes, folder=folder, where=where or toml or "options"
+        spec=spec, values=values, model=model, changes=model_changes, folder=folder, where=where or toml or "options"
     )
+    layers.model_values({})  # what is wrong with the options comes before what is wrong with the files
+    complete, remarks = spec.complete(values)
+    layers = replace(layers, values=complete)
     return Resolved(config=layers.config({}), remarks=remarks, model_named=layers.model_named, _layers=layers)
 
 
