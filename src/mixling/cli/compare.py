@@ -127,7 +127,7 @@ def compare(
         try:
             with interruptible(folder):
                 found = hold(
-                    config,
+                    resolved,
                     test=test or (),
                     models=model or (),
                     seeds=numbers,
