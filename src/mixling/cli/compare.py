@@ -143,7 +143,7 @@ def compare(options: CompareOptions) -> None:
         try:
             with interruptible(folder):
                 found = hold(
-                    config,
+                    resolved,
                     test=options.test or (),
                     models=options.model or (),
                     seeds=seeds,

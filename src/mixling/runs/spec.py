@@ -156,7 +156,9 @@ def resolve(
     values = merge(values, given)
     model_changes = changes.pop("model", {})
     if isinstance(model_changes, str):
-        values["model"], model_changes = model_changes, {}
+        model_changes = {"preset": model_changes}
+    if "preset" in model_changes:  # which takes the place of the file's model
+        values["model"], model_changes = model_changes["preset"], _without(model_changes, "preset")
     model_changes = merge(beside.pop("model", {}), model_changes)
     values = merge(merge(values, beside), changes)
     model = values.pop("model")
@@ -172,6 +174,10 @@ def resolve(
     complete, remarks = spec.complete(values)
     layers = replace(layers, values=complete)
     return Resolved(config=layers.config({}), remarks=remarks, model_named=layers.model_named, _layers=layers)
+
+
+def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != name}
 
 
 def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
@@ -204,7 +210,7 @@ class _Labels(Spec[RunConfig]):
             return {"train": FINE_TUNING}
         recipe = preset_values(model if isinstance(model, str) else model.get("preset", ""))
         if "start" in values:  # the user's own takes its place
-            return {key: value for key, value in recipe.items() if key != "start"}
+            return _without(recipe, "start")
         return recipe
 
     def complete(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
