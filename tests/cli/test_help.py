@@ -233,5 +233,5 @@ def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mixling.runtime.session.open_model", interrupted)
+    monkeypatch.setattr("mixling.runs.description.open_model", interrupted)
     assert call("show", tmp_path).code == 130

@@ -15,7 +15,7 @@ from mixling.cli.command import OUTPUT
 from mixling.cli.completion import LABELLING, complete_models, complete_tasks
 from mixling.cli.folders import interruptible
 from mixling.cli.options import Duration, LabelledData, VectorOptions
-from mixling.cli.output import announce, put, total_time
+from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, Interrupted, command_line
 
 
@@ -108,7 +108,7 @@ def compare(options: CompareOptions) -> None:
     The model that `mixling train` chooses, pNLP-Mixer X-SMALL and --model, beside a Transformer of the same size,
     TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
     """
-    begun = announce("compare")
+    started = announce("compare")
     from mixling.comparison.contest import check_folder
     from mixling.comparison.outcome import compare as hold
     from mixling.comparison.report import as_markdown, as_text, to_dict
@@ -154,7 +154,7 @@ def compare(options: CompareOptions) -> None:
         except Interrupted as error:
             kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"
             raise Interrupted(f"interrupted{kept}", signum=error.exit_code - 128) from None
-    terminal.say(total_time(begun))
+    terminal.say(started.total_time())
     put(as_text(found) + "\n")
     if options.out is not None:
         write_json(options.out, to_dict(found, origin))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.output import announce, total_time
+from mixling.cli.output import announce
 from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     from mixling.data.catalogues import PACKAGES, check_packages
 
     check_packages()  # before seconds of imports
-    begun = announce("demo")
+    started = announce("demo")
     import torch
 
     from mixling import runs
@@ -168,7 +168,7 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     print(report(measure(Predictor(folder), examples["test"], on_bad_row=OnBadRow())))
     size = (folder / "model.onnx").stat().st_size
     terminal.say(f"{folder}: the model, {size / 1e6:.2f} MB; try: {command_line('mixling', 'show', folder)}")
-    terminal.say(total_time(begun))
+    terminal.say(started.total_time())
 
 
 def report(metrics: Metrics) -> str:

@@ -78,10 +78,10 @@ def distill(options: DistillOptions) -> None:
     The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after
     an interruption, asks only for what is not there.
     """
-    begun = announce("distill")
+    started = announce("distill")
     from mixling.cli.training import train_labels
 
-    train_labels(options, options.values(), command="distill", begun=begun, check=_check_teacher)
+    train_labels(options, started, check=_check_teacher)
 
 
 def _check_teacher(config: RunConfig) -> None:

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mixling.errors import StorageError, printable
 
@@ -61,19 +62,29 @@ def no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def announce(command: str) -> float:
-    """Write a line to standard error before a command imports what takes seconds, and return when, for `total_time`.
+@dataclass(frozen=True)
+class Started:
+    """A command that has announced itself.
+
+    command: its name. at: seconds of the monotonic clock.
+    """
+
+    command: str
+    at: float
+
+    def total_time(self) -> str:
+        """Return how long the command has taken, for people."""
+        return f"total time {format_seconds(time.monotonic() - self.at)}"
+
+
+def announce(command: str) -> Started:
+    """Write a line to standard error before a command imports what takes seconds.
 
     Of several processes of torchrun the first writes.
     """
     if os.environ.get("RANK", "0") == "0":
         print(f"mixling {command}: loading PyTorch", file=sys.stderr, flush=True)
-    return time.monotonic()
-
-
-def total_time(begun: float) -> str:
-    """Return how long a command has taken since it announced itself, for people."""
-    return f"total time {format_seconds(time.monotonic() - begun)}"
+    return Started(command, time.monotonic())
 
 
 def time_budget_line(seconds: float) -> str:

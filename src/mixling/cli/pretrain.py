@@ -9,7 +9,7 @@ import typer
 
 from mixling.cli.completion import complete_models
 from mixling.cli.options import TextColumn, TrainerOptions, TrainingOptions
-from mixling.cli.output import announce, put, total_time
+from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
@@ -80,14 +80,14 @@ def pretrain(options: PretrainOptions) -> None:
     Tokens are hidden, and told from those around them. `mixling train ROWS --from DIR` then begins with what it knows.
     `mixling pretrain --resume -o DIR` goes on with a run that was interrupted; it needs no file but those of DIR.
     """
-    begun = announce("pretrain")
+    started = announce("pretrain")
     from mixling.cli.folders import check_run_folder, interruptible
     from mixling.cli.training import session, train_pairs
     from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_run
 
     objective, out = options.objective, options.out
     if objective == "span-corruption" or (options.resume and kind_of_run(out) == TEXT_TO_TEXT):
-        train_pairs(options, options.values(), command="pretrain", begun=begun)
+        train_pairs(options, options.values(), started)
         return
     if objective not in (None, "masked-lm"):
         raise ConfigError(f"--objective: got {objective!r}; masked-lm and span-corruption are allowed")
@@ -103,7 +103,7 @@ def pretrain(options: PretrainOptions) -> None:
             terminal.metric = "perplexity"
             done = run(found.config, **found.arguments)
     if done is not None:
-        terminal.say(total_time(begun))
+        terminal.say(started.total_time())
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
         command = command_line("mixling", "train", "ROWS", "--from", out, "-o", "DIR")
         terminal.say(f"{out}: {done.parameters:,} parameters\nnext:  {command}")

@@ -99,13 +99,13 @@ def train(options: TrainOptions) -> None:
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """
     refuse_file(options.out)
-    begun = announce("train")
+    started = announce("train")
     from mixling.cli.training import train_labels, train_pairs
 
     if _writes_text(options):
-        train_pairs(options, options.pair_values(), command="train", begun=begun)
+        train_pairs(options, options.pair_values(), started)
     else:
-        train_labels(options, options.values(), command="train", begun=begun)
+        train_labels(options, started)
 
 
 def _writes_text(options: TrainOptions) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mixling.cli.folders import check_run_folder, interruptible, refuse_beside_resume, refuse_old_run
 from mixling.cli.options import LabelledTraining, TrainerOptions
-from mixling.cli.output import put, time_budget_line, total_time
+from mixling.cli.output import Started, put, time_budget_line
 from mixling.errors import ConfigError, command_line, printable
 
 if TYPE_CHECKING:
@@ -91,24 +91,17 @@ def session(
 
 
 def train_labels(
-    options: LabelledTraining,
-    values: Mapping[str, Any],
-    *,
-    command: str,
-    begun: float,
-    check: Callable[[RunConfig], None] = lambda config: None,
+    options: LabelledTraining, started: Started, *, check: Callable[[RunConfig], None] = lambda config: None
 ) -> None:
     """Train a model on labelled rows.
 
     Args:
-        values: the options as `resolve` takes them.
-        command: its name. begun: as `announce` returned it.
         check: refuses a configuration that the command cannot use.
     """
 
     def check_input(config: RunConfig) -> None:
         if not config.data.train:
-            raise ConfigError(f"no input; name at least one file: mixling {command} FILE -o DIR")
+            raise ConfigError(f"no input; name at least one file: mixling {started.command} FILE -o DIR")
         check(config)
 
     out = options.out
@@ -118,7 +111,7 @@ def train_labels(
         from mixling.runs.artifact import TRAINING
         from mixling.runs.spec import LABELS
 
-        with session(options, values, spec=LABELS, kind=TRAINING, check=check_input) as found:
+        with session(options, options.values(), spec=LABELS, kind=TRAINING, check=check_input) as found:
             if found is None:
                 return
             config, terminal = found.config, found.terminal
@@ -133,7 +126,7 @@ def train_labels(
                     terminal.say(remark)
             run = runs.fit(config, train, dev, **found.arguments)
     if run is not None:
-        terminal.say(total_time(begun))
+        terminal.say(started.total_time())
         _report_labels(run, config, terminal)
 
 
@@ -159,12 +152,16 @@ def _report_labels(run: Run, config: RunConfig, terminal: TrainingProgress) -> N
     )
 
 
-def train_pairs(options: TrainerOptions, values: Mapping[str, Any], *, command: str, begun: float) -> None:
-    """Train a model that writes text, on pairs of texts or on spans of unlabelled text; arguments as `train_labels`."""
+def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Started) -> None:
+    """Train a model that writes text, on pairs of texts or on spans of unlabelled text.
+
+    Args:
+        values: the options as `resolve` takes them.
+    """
 
     def check(config: PairRunConfig) -> None:
         if not config.tasks and config.corpus is None:
-            raise ConfigError(f"no input; name at least one file: mixling {command} FILE -o DIR")
+            raise ConfigError(f"no input; name at least one file: mixling {started.command} FILE -o DIR")
 
     check_run_folder(options)
     with interruptible(options.out):
@@ -177,9 +174,9 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], *, command: 
                 return
             terminal = found.terminal
             terminal.metric = "exact_match" if found.config.tasks else "perplexity"
-            run = fit_pairs(found.config, command=f"mixling {command}", **found.arguments)
+            run = fit_pairs(found.config, command=f"mixling {started.command}", **found.arguments)
     if run is not None:
-        terminal.say(total_time(begun))
+        terminal.say(started.total_time())
         _report_pairs(run, terminal)
 
 
