@@ -137,6 +137,9 @@ def test_the_shell_completes(complete: Complete) -> None:
     assert set(complete("mixling train --task ")) == set(TASKS)
     assert complete("mixling train rows.csv --model pqr") == ["pqrnn"]
     assert set(complete("mixling cost mixling-")) == {name for name in MODELS if name.startswith("mixling-")}
+    assert complete("mixling train --on-bad-row ") == ["error", "skip"]
+    assert complete("mixling export m --precision i") == ["int8"]
+    assert complete("mixling train --time-budget 3") == []
     # Where nothing is printed bash completes names of files.
     assert complete("mixling train ro") == complete("mixling train --dev ro") == complete("mixling predict mo") == []
 

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, get_args, get_type_hints
@@ -16,6 +17,8 @@ from typer.core import TyperCommand, TyperGroup
 
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
 """The groups of a command's help, in their order; arguments and options of no group come before."""
+
+_VALUE = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -32,7 +35,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters += _parameters(records[name])
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-    parameters.sort(key=_panel_index)
+    parameters = sorted(map(_with_choices, parameters), key=_panel_index)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -67,6 +70,17 @@ def _parameters(record: type) -> Iterator[inspect.Parameter]:
         default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
         annotation = Annotated[kind, info]  # type: ignore[valid-type]
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _with_choices(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return an option whose metavar lists its values, such as `error|skip`, with these to be completed."""
+    kind, info = get_args(parameter.annotation)
+    values = (info.metavar or "").split("|")
+    if len(values) < 2 or info.autocompletion is not None or not all(map(_VALUE.fullmatch, values)):
+        return parameter
+    info = copy.copy(info)
+    info.autocompletion = lambda: values
+    return parameter.replace(annotation=Annotated[kind, info])
 
 
 def _panel_index(parameter: inspect.Parameter) -> int:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.completion import LABELLING, complete_models, complete_tasks
+from mixling.cli.completion import LABELLING, complete_models
 from mixling.cli.folders import interruptible
 from mixling.cli.options import Duration, LabelledData, VectorOptions
 from mixling.cli.output import announce, put
@@ -92,7 +92,6 @@ class CompareOptions(LabelledData, CompareModels, CompareTraining, CompareReport
             "--task",
             metavar="|".join(LABELLING),
             help="By default seen from the rows.",
-            autocompletion=complete_tasks,
         ),
     ] = None
 

@@ -1,4 +1,4 @@
-"""What the shell completes after an option; without torch, which takes seconds to load."""
+"""Names of models and tasks for the help and for the shell; without torch, which takes seconds to load."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ LABELLING = ("classification", "multi_label", "tagging")
 TASKS = (*LABELLING, "question_answering", "text2text")
 
 
-def complete_models(incomplete: str) -> list[str]:
-    """Return the names of models that begin so; where there is none, the shell completes names of files."""
-    return [name for name in MODELS if name.startswith(incomplete)]
-
-
-def complete_tasks(incomplete: str) -> list[str]:
-    """Return the names of tasks that begin so."""
-    return [name for name in TASKS if name.startswith(incomplete)]
+def complete_models() -> list[str]:
+    """Return what the shell completes where a model is named; where nothing fits, it completes names of files."""
+    return list(MODELS)

@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import DATA, MODEL, OUTPUT, TRAINING
-from mixling.cli.completion import TASKS, complete_models, complete_tasks
+from mixling.cli.completion import TASKS, complete_models
 from mixling.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -106,7 +106,6 @@ class LabelledData(LabelledColumns):
             "--task",
             metavar="|".join(TASKS[:-1]),
             help="By default seen from the rows.",
-            autocompletion=complete_tasks,
         ),
     ] = None
     on_bad_row: Annotated[

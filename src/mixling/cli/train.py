@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import MODEL
-from mixling.cli.completion import TASKS, complete_tasks
+from mixling.cli.completion import TASKS
 from mixling.cli.folders import refuse_file
 from mixling.cli.options import LabelledTraining, PairColumns
 from mixling.cli.output import announce
@@ -55,9 +55,7 @@ class TrainOptions(PairData, BeginningOptions, LabelledTraining):
 
     task: Annotated[
         str | None,
-        typer.Option(
-            "--task", metavar="|".join(TASKS), help="By default seen from the rows.", autocompletion=complete_tasks
-        ),
+        typer.Option("--task", metavar="|".join(TASKS), help="By default seen from the rows."),
     ] = None
 
     def values(self) -> dict[str, Any]:
