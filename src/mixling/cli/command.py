@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
 """The groups of a command's help, in their order; arguments and options of no group come before."""
 
+_PANEL = "rich_help_panel"  # of options; click's own --help has none in all versions of typer
 _VALUE = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -93,15 +94,15 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
-        if any(param.rich_help_panel for param in params):  # --help comes last, not in a section of its own
-            params[-1].rich_help_panel = PANELS[-1]
+        if any(getattr(param, _PANEL, None) for param in params):  # --help comes last, not in a section of its own
+            setattr(params[-1], _PANEL, PANELS[-1])
         return params
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if (record := param.get_help_record(ctx)) is not None:
-                title = param.rich_help_panel or f"{param.param_type_name.title()}s"
+                title = getattr(param, _PANEL, None) or f"{param.param_type_name.title()}s"
                 sections.setdefault(title, []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
