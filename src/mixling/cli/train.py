@@ -29,7 +29,7 @@ class PairData(PairColumns):
         str | None, typer.Option("--prefix", metavar="TEXT", help="Text to text: is laid before each source.")
     ] = None
 
-    def is_given(self) -> bool:
+    def has_pair_options(self) -> bool:
         """Return whether an option is given that only pairs of texts have."""
         return any(value is not None for value in (self.source, self.target, self.kind, self.form, self.prefix))
 
@@ -107,6 +107,7 @@ def train(options: TrainOptions) -> None:
 
 
 def _writes_text(options: TrainOptions) -> bool:
+    from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
     from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
     from mixling.runs.kinds import infer_kind
 
@@ -116,8 +117,7 @@ def _writes_text(options: TrainOptions) -> bool:
         task=options.task,
         toml=options.config,
         overrides=options.overrides or (),
-        pairs=options.is_given(),
-        model=options.model,
+        pairs=options.has_pair_options() or options.model in SEQ2SEQ_PRESETS,
         pretrained=options.pretrained,
         files=options.files or (),
         columns_named=any((options.text, options.label, options.tokens, options.slots)),

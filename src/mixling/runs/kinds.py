@@ -8,7 +8,6 @@ from pathlib import Path
 from mixling.config import read_overrides, read_toml
 from mixling.data.tables import OnBadRow, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
-from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 from mixling.runs.artifact import TEXT_TO_TEXT, TRAINING, kind_of_model
 from mixling.runs.config import TASKS
 
@@ -21,18 +20,16 @@ def infer_kind(
     toml: str | None = None,
     overrides: Iterable[str] = (),
     pairs: bool = False,
-    model: str | None = None,
     pretrained: str | Path | None = None,
     files: Sequence[str] = (),
     columns_named: bool = False,
 ) -> str:
-    """Return TRAINING or TEXT_TO_TEXT: by the task that is named, else by the model, else by the first file's columns.
+    """Return TRAINING or TEXT_TO_TEXT: by the task that is named, else by the rest, and the first file's columns.
 
     Args:
         toml: the path of a configuration.
         overrides: KEY=VALUE as `--set` takes them.
-        pairs: an option is given that only pairs of texts have, such as their columns.
-        model: the name of a model.
+        pairs: something is given that only runs on pairs of texts have, such as their columns or a model that writes.
         pretrained: the folder of the run whose model is trained further.
         files: of training rows.
         columns_named: columns that only labelled rows have are named.
@@ -46,7 +43,7 @@ def infer_kind(
         if task not in (*TASKS, WRITING):
             raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*TASKS, WRITING))}")
         return TEXT_TO_TEXT if task == WRITING else TRAINING
-    if pairs or "tasks" in file or model in SEQ2SEQ_PRESETS:
+    if pairs or "tasks" in file:
         return TEXT_TO_TEXT
     if pretrained is not None:
         return TEXT_TO_TEXT if kind_of_model(pretrained) == TEXT_TO_TEXT else TRAINING
