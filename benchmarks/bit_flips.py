@@ -23,13 +23,13 @@ import numpy as np
 import torch
 
 from mixling import Predictor, TextGenerator
-from mixling.cli.show import describe
 from mixling.cost.provenance import provenance
 from mixling.data.documents import WordReader
 from mixling.data.prepared import open_prepared
 from mixling.errors import UserError
 from mixling.runs import load_model, resumed_config
 from mixling.runs.artifact import read_run
+from mixling.runs.description import describe
 from mixling.runs.pretrained import load_pretraining
 from mixling.storage import read_json, write_json
 from mixling.teachers.answers import collect_answers

@@ -90,6 +90,20 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return out
 
 
+def present(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values without those that were not given: None, or empty."""
+    out = {key: _present(value) for key, value in values.items()}
+    return {key: value for key, value in out.items() if value is not None and value not in ({}, [], ())}
+
+
+def _present(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return present(value)
+    if isinstance(value, list):
+        return [item for item in map(_present, value) if item != {}]
+    return value
+
+
 def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
     """Turn `["train.lr=1e-3", "text.lowercase=false"]` into nested tables; values are TOML, bare words are strings.
 

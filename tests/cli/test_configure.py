@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from mixling.cli.inputs import kind_of
 from mixling.cli.options import read_seconds
 from mixling.cli.output import format_seconds
-from mixling.cli.predict import kind_of
-from mixling.cli.rows import columns_for, stream_items
-from mixling.cli.train import configure, infer_task
+from mixling.data.inputs import stream_items
 from mixling.data.rows import MAX_LINE
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.presets import PRESETS
 from mixling.runs import RunConfig
+from mixling.runs.evaluation import columns_of
+from mixling.runs.spec import LABELS, infer_task, resolve
 
 
 def config_of(options: dict, *, toml: Path | None = None, overrides: tuple[str, ...] = ()) -> RunConfig:
     options = {"task": "classification", **options}
-    return configure(options, toml=str(toml) if toml else None, vocabulary=None, overrides=overrides)[0]
+    return resolve(options, spec=LABELS, toml=str(toml) if toml else None, overrides=overrides).config
 
 
 def test_toml_then_options_then_set(tmp_path: Path) -> None:
@@ -110,15 +111,15 @@ def test_durations(seconds: float, shown: str) -> None:
 
 
 def test_columns_given_known_and_usual(tmp_path: Path) -> None:
-    assert columns_for(str(tmp_path), {}).text == "text"
-    assert columns_for(str(tmp_path / "model.onnx"), {"text": "t"}).text == "t"
+    assert columns_of(str(tmp_path), {}).text == "text"
+    assert columns_of(str(tmp_path / "model.onnx"), {"text": "t"}).text == "t"
     saved = {"config": {"data": {"columns": {"text": "review", "label": "stars"}}}, "finished": True}
     (tmp_path / "run.json").write_text(json.dumps(saved))
-    columns = columns_for(str(tmp_path), {"text": None, "label": "grade"})
+    columns = columns_of(str(tmp_path), {"text": None, "label": "grade"})
     assert (columns.text, columns.label) == ("review", "grade")
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(ModelFileError, match="damaged"):
-        columns_for(str(tmp_path), {})
+        columns_of(str(tmp_path), {})
 
 
 def test_kinds_of_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,8 +123,20 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 
 
 def test_prediction_modules_never_load_torch() -> None:
-    names = ("rows", "answers", "predict", "evaluate", "show", "export", "demo", "train", "compare", "inspect")
-    code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runtime.predictor"
+    names = (
+        "inputs",
+        "answers",
+        "training",
+        "predict",
+        "evaluate",
+        "show",
+        "export",
+        "demo",
+        "train",
+        "compare",
+        "inspect",
+    )
+    code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runs.evaluation"
     assert "torch" not in modules_after(code)
 
 
@@ -221,5 +233,5 @@ def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mixling.runtime.session.open_model", interrupted)
+    monkeypatch.setattr("mixling.runs.description.open_model", interrupted)
     assert call("show", tmp_path).code == 130

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from mixling.cli.answers import csv_line, writer_for
-from mixling.cli.predict import kind_of
-from mixling.cli.rows import stream_items
+from mixling.cli.inputs import kind_of
 from mixling.config import Config, parse
+from mixling.data.inputs import stream_items
 from mixling.errors import ConfigError, printable, shown
 from mixling.text.predictions import Prediction
 
@@ -94,7 +94,7 @@ def test_long_lines_cost_no_more_than_short_ones(skip: bool, monkeypatch: pytest
 
 
 def test_a_line_that_is_too_long_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    import mixling.cli.rows as rows
+    import mixling.data.inputs as rows
 
     monkeypatch.setattr(rows, "MAX_LINE", 100_000)
     stream = b"a\n" + b"b" * 500_000 + b"\nc\n"

@@ -14,11 +14,11 @@ from mixling.comparison import contest, entrants, outcome
 from mixling.comparison.contest import TFIDF, Contestant, Rows, standings, train_all
 from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.speed import measure_speed
-from mixling.config import merge, parse
+from mixling.config import merge
 from mixling.data.examples import Example, Target
 from mixling.data.store import ExampleStore
-from mixling.models.presets import model_config
 from mixling.runs import RunConfig
+from mixling.runs.spec import LABELS, Resolved, resolve
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
@@ -45,18 +45,17 @@ def rows(count: int, seed: int) -> list[tuple[str, ...]]:
 def one_small_model() -> Iterator[None]:
     """The library's choice is tiny, and of our models alone."""
     with pytest.MonkeyPatch.context() as patch:
-        tiny = model_config("pnlp-mixer-x-small", TINY)
-        patch.setattr(contest, "own_choice", lambda config, train, dev: config.model_copy(update={"model": tiny}))
         patch.setattr(entrants, "ALWAYS", ())
         patch.setattr(entrants, "_matched", lambda chosen: entrants.Entrant(name="t", about="", config=chosen))
         patch.setattr(contest, "entrants", lambda *args: entrants.entrants(*args)[:1])
         yield
 
 
-def config_of(folder: Path, **changes: Any) -> RunConfig:
+def config_of(folder: Path, **changes: Any) -> Resolved[RunConfig]:
     columns = {"text_pair": "text_pair"}
     values = {"data": {"train": [str(folder / "train.csv")], "dev": [str(folder / "dev.csv")], "columns": columns}}
-    return parse(RunConfig, merge(merge(values, {"train": {"epochs": 2}}), changes), where="test")
+    own = {"task": "classification", "model": {"preset": "pnlp-mixer-x-small", **TINY}, "train": {"epochs": 2}}
+    return resolve({}, spec=LABELS, overrides=merge(merge(values, own), changes))
 
 
 def hold(folder: Path, test: list[str], out: Path) -> Comparison:
@@ -201,12 +200,12 @@ def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(contest, "fit", stub)
     monkeypatch.setattr(contest, "ExportedModel", lambda folder: Always("a"))
-    config = parse(RunConfig, {"train": {"optim": {"lr": 0.1}}}, where="test")
-    two = entrants.Entrant(name="two rates", about="", config=config, rates=(1.0, 0.3))
+    resolved = resolve({}, spec=LABELS, overrides={"task": "classification", "train": {"optim": {"lr": 0.1}}})
+    two = entrants.Entrant(name="two rates", about="", config=resolved.config, rates=(1.0, 0.3))
     monkeypatch.setattr(contest, "entrants", lambda *args: [two])
     store = ExampleStore.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
     found = train_all(
-        config, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, observer=Observer
+        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, observer=Observer
     )[0]
     assert asked == [(4, 0.1), (4, pytest.approx(0.03)), (5, pytest.approx(0.03))]
     assert found.options["lr"] == pytest.approx(0.03)

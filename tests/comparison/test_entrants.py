@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.comparison.entrants import MATCHED, OWN, entrants, matched_transformer, own_choice
-from mixling.config import parse
+from mixling.comparison.entrants import MATCHED, OWN, entrants, matched_transformer
 from mixling.data.examples import Example
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
@@ -15,6 +14,7 @@ from mixling.models.model import build_model, count_parameters
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig
 from mixling.runs.config import StartConfig
+from mixling.runs.spec import LABELS, resolve
 
 FEW = ExampleStore.from_examples(Example(f"some text {i}", "a", "x", i) for i in range(9))
 
@@ -56,12 +56,11 @@ def test_the_transformer_of_a_bare_projection_is_one_small_layer() -> None:
 
 
 def test_the_choice_is_that_of_train() -> None:
-    config = parse(RunConfig, {"train": {"seed": 5}}, where="test")
-    chosen = own_choice(config, FEW, FEW)
+    chosen = resolve({"task": "classification", "train": {"seed": 5}}, spec=LABELS).for_examples(FEW).config
     assert chosen.model == model_config("mixling-small", {"text": {"max_len": 64}})
     assert (chosen.train.seed, chosen.start.training_texts) == (5, True)
-    started = config.model_copy(update={"start": StartConfig(vectors="folder")})
-    assert own_choice(started, FEW, FEW).start == started.start
+    started = resolve({"task": "classification", "start": {"vectors": "folder"}}, spec=LABELS)
+    assert started.for_examples(FEW).config.start == StartConfig(vectors="folder")
 
 
 def test_a_model_takes_part_once() -> None:
@@ -69,7 +68,8 @@ def test_a_model_takes_part_once() -> None:
     field = entrants(config, config, ["pnlp-mixer-small", "pnlp-mixer-x-small"])
     assert [one.name for one in field] == [OWN, "pnlp-mixer-small", MATCHED]
     assert field[0].about.endswith("pnlp-mixer-x-small")
-    assert entrants(config, own_choice(config, FEW, FEW), [])[0].about.endswith("mixling-small")
+    chosen = resolve({"task": "classification"}, spec=LABELS).for_examples(FEW).config
+    assert entrants(config, chosen, [])[0].about.endswith("mixling-small")
     other = config.model_copy(update={"model": model_config("pnlp-mixer-base")})
     assert [one.name for one in entrants(config, other, [])] == [OWN, "pnlp-mixer-x-small", MATCHED]
     assert field[2].config.train == config.train

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from mixling.cli.pretrain import configure
 from mixling.data.batches import collate
 from mixling.errors import ConfigError, ModelFileError
 from mixling.inspect.weights import layer_maps, learned_filters
@@ -18,6 +17,7 @@ from mixling.runs import DataConfig, RunConfig, fit, load_model, read_data
 from mixling.runs.inspected import load_inspected
 from mixling.runs.pretrain import pretrain
 from mixling.runs.pretrained import load_pretraining
+from mixling.runs.spec import MASKED_LM, resolve
 from mixling.text.encoder import TextEncoder
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
@@ -46,7 +46,7 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model": {"preset": "gmlp-tiny", **MODEL, "text": {"max_len": 10, "vocabulary_size": 120}},
         "train": {"steps": 2, "batch_size": 8},
     }
-    pretrain(configure(values, toml=None, vocabulary=None, overrides=()), folder=folder / "run")
+    pretrain(resolve(values, spec=MASKED_LM).config, folder=folder / "run")
     return folder / "run"
 
 

@@ -36,7 +36,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def config(name: str, text: Path, **training: Any) -> PretrainConfig:
-    from mixling.cli.pretrain import configure
+    from mixling.runs.spec import MASKED_LM, resolve
 
     small = {"dim": 16, "num_layers": 2, "text": {"max_len": 12, "vocabulary_size": 150}}
     values: dict[str, Any] = {
@@ -44,7 +44,7 @@ def config(name: str, text: Path, **training: Any) -> PretrainConfig:
         "corpus": {"files": [str(text)], "dev_fraction": 0.1},
     }
     values["train"] = {"steps": 6, "batch_size": 8, "evaluations": 2, "precision": "float32", **training}
-    return configure(values, toml=None, vocabulary=None, overrides=())
+    return resolve(values, spec=MASKED_LM).config
 
 
 @pytest.fixture

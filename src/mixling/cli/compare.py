@@ -5,113 +5,128 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import typer
 
+from mixling.cli.command import OUTPUT
+from mixling.cli.completion import LABELLING, complete_models
 from mixling.cli.folders import interruptible
-from mixling.cli.options import (
-    GroupOption,
-    LabelOption,
-    SlotsOption,
-    TextOption,
-    TextPairOption,
-    TokensOption,
-    run_values,
-)
-from mixling.cli.output import announce, put, total_time
+from mixling.cli.options import Duration, LabelledData, VectorOptions
+from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, Interrupted, command_line
 
 
-def compare(
-    context: typer.Context,
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILES...", help="Labelled rows to train on, in any format of `train`.")
-    ],
-    dev: Annotated[
-        list[str] | None, typer.Option("--dev", metavar="FILE", help="Rows that all choices are made on; repeatable.")
-    ] = None,
-    dev_fraction: Annotated[
-        float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
-    ] = None,
-    test: Annotated[
-        list[str] | None,
-        typer.Option("--test", metavar="FILE", help="Rows that are read once, after all choices; repeatable."),
-    ] = None,
-    text: TextOption = None,
-    text_pair: TextPairOption = None,
-    label: LabelOption = None,
-    tokens: TokensOption = None,
-    slots: SlotsOption = None,
-    group: GroupOption = None,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class CompareModels(VectorOptions):
+    """The models that are compared."""
+
     model: Annotated[
         list[str] | None,
         typer.Option(
-            "--model", metavar="NAME|FILE.toml", help="One more model, by name or a file of one; may be repeated."
+            "--model",
+            metavar="NAME|FILE.toml",
+            help="One more model, by name or a file of one; may be repeated.",
+            autocompletion=complete_models,
         ),
-    ] = None,
+    ] = None
     start: Annotated[
         str | None,
         typer.Option("--start", metavar="DIR", help="Our models begin with the word vectors of `mixling vectors`."),
-    ] = None,
+    ] = None
     unlabelled: Annotated[
         list[str] | None,
         typer.Option("--unlabelled", metavar="FILE", help="They begin with word vectors of this text; repeatable."),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareTraining(Duration):
+    """How the models are trained."""
+
     epochs: Annotated[
         int | None, typer.Option("--epochs", help="Of our models and the Transformer; by default from the rows.")
-    ] = None,
+    ] = None
     time_budget: Annotated[
         str | None,
         typer.Option("--time-budget", metavar="90s|3m|1h", help="Of one training; fewer epochs where needed."),
-    ] = None,
-    seeds: Annotated[str, typer.Option("--seeds", metavar="N,N,...", help="Train our models once with each.")] = "0",
-    on_bad_row: Annotated[
-        str | None, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or count it.")
-    ] = None,
+    ] = None
+    seeds: Annotated[str, typer.Option("--seeds", metavar="N,N,...", help="Train our models once with each.")] = "0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareReport:
+    """Where the results are written."""
+
+    panel: ClassVar[str] = OUTPUT
     keep: Annotated[
         Path | None, typer.Option("--keep", metavar="DIR", help="Leave the run folders there; it must be empty.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all numbers there.")
-    ] = None,
+    ] = None
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all numbers there.")] = (
+        None
+    )
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE.md", help="Write the table there as a document.")
-    ] = None,
-) -> None:
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(LabelledData, CompareModels, CompareTraining, CompareReport):
+    """All that `mixling compare` takes."""
+
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILES...", help="Labelled rows to train on, in any format of `train`.")
+    ] = field()  # required, unlike that of the other commands
+    dev: Annotated[
+        list[str] | None, typer.Option("--dev", metavar="FILE", help="Rows that all choices are made on; repeatable.")
+    ] = None
+    test: Annotated[
+        list[str] | None,
+        typer.Option("--test", metavar="FILE", help="Rows that are read once, after all choices; repeatable."),
+    ] = None
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="|".join(LABELLING),
+            help="By default seen from the rows.",
+        ),
+    ] = None
+
+    def values(self, *, seed: int) -> dict[str, Any]:
+        """Return the options laid out as `RunConfig` is; the models that are named stand beside the one it chooses."""
+        start = {"vectors": self.start, "texts": self.unlabelled}
+        return {**self.data_values(), "start": start, "train": {**self.training_values(), "seed": seed}}
+
+
+def compare(options: CompareOptions) -> None:
     """Compare our models with baselines on your rows.
 
     The model that `mixling train` chooses, pNLP-Mixer X-SMALL and --model, beside a Transformer of the same size,
     TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
     """
-    announce(context)
-    from mixling.cli.options import present
-    from mixling.cli.train import configure
+    started = announce("compare")
     from mixling.comparison.contest import check_folder
     from mixling.comparison.outcome import compare as hold
     from mixling.comparison.report import as_markdown, as_text, to_dict
     from mixling.cost.provenance import provenance
     from mixling.runs import TASKS
+    from mixling.runs.spec import LABELS, resolve
     from mixling.storage import locked, write_atomic, write_json
     from mixling.training.progress import TrainingProgress
 
-    numbers = read_seeds(seeds)
-    for path in (out, markdown):
+    seeds, keep = read_seeds(options.seeds), options.keep
+    for path in (options.out, options.markdown):
         if path is not None and path.is_dir():
             raise ConfigError(f"{path}: is a folder; name a file to write the report to")
     if keep is not None:
         check_folder(keep)
-    options = run_values(context.params)
-    options["model"] = None  # those that are named take part beside the one that is chosen
-    options["train"]["seed"] = numbers[0]
-    config, remark = configure(present(options), toml=None, vocabulary=None, overrides=())
+    resolved = resolve(options.values(seed=seeds[0]), spec=LABELS)
+    config = resolved.config
     terminal = TrainingProgress()
-    if remark:
+    for remark in resolved.remarks:
         terminal.say(remark)
 
     def observer() -> TrainingProgress:
@@ -123,14 +138,14 @@ def compare(
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mixling-")))
         stack.enter_context(locked(folder))
         check_folder(folder)  # again: another may have begun there before the lock
-        origin = provenance(seed=numbers[0], packages=("onnxruntime", "tokenizers", "scipy", "scikit-learn"))
+        origin = provenance(seed=seeds[0], packages=("onnxruntime", "tokenizers", "scipy", "scikit-learn"))
         try:
             with interruptible(folder):
                 found = hold(
-                    config,
-                    test=test or (),
-                    models=model or (),
-                    seeds=numbers,
+                    resolved,
+                    test=options.test or (),
+                    models=options.model or (),
+                    seeds=seeds,
                     folder=folder,
                     say=terminal.say,
                     observer=observer,
@@ -138,12 +153,12 @@ def compare(
         except Interrupted as error:
             kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"
             raise Interrupted(f"interrupted{kept}", signum=error.exit_code - 128) from None
-    terminal.say(total_time(context))
+    terminal.say(started.total_time())
     put(as_text(found) + "\n")
-    if out is not None:
-        write_json(out, to_dict(found, origin))
-    if markdown is not None:
-        write_atomic(markdown, as_markdown(found, command_line("mixling", *sys.argv[1:])))
+    if options.out is not None:
+        write_json(options.out, to_dict(found, origin))
+    if options.markdown is not None:
+        write_atomic(options.markdown, as_markdown(found, command_line("mixling", *sys.argv[1:])))
 
 
 def read_seeds(text: str) -> tuple[int, ...]:

@@ -8,13 +8,19 @@ from typing import Annotated
 
 import typer
 
+from mixling.cli.completion import complete_models
 from mixling.cli.output import put
 from mixling.errors import ConfigError
 
 
 def cost(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="Names (see `mixling models`) or TOML files.")
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="Names (see `mixling models`) or TOML files.",
+            autocompletion=complete_models,
+        ),
     ],
     lengths: Annotated[
         str, typer.Option("--lengths", metavar="FROM:TO|N,N,...", help="Tokens: doubled from FROM to TO, or a list.")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.output import announce, total_time
+from mixling.cli.output import announce
 from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _LOWEST = 10
 
 
 def demo(
-    context: typer.Context,
     text: Annotated[
         list[str] | None,
         typer.Option("--text", metavar="TEXT", help="Identify the language of this text; may be repeated."),
@@ -53,7 +52,7 @@ def demo(
     from mixling.runtime.predictor import Predictor
 
     if not _is_trained(out):
-        _train(out, epochs=epochs, seed=seed, context=context)
+        _train(out, epochs=epochs, seed=seed)
     else:
         print(
             f"{out}: answers come from this model of an earlier demo; delete the folder to train anew", file=sys.stderr
@@ -129,17 +128,19 @@ def _is_trained(folder: Path) -> bool:
     return True
 
 
-def _train(folder: Path, *, epochs: int, seed: int, context: typer.Context) -> None:
+def _train(folder: Path, *, epochs: int, seed: int) -> None:
     from mixling.data.catalogues import PACKAGES, check_packages
 
     check_packages()  # before seconds of imports
-    announce(context)
+    started = announce("demo")
     import torch
 
     from mixling import runs
     from mixling.cli.folders import interruptible
+    from mixling.data.rows import OnBadRow
     from mixling.data.samples import LANGUAGES
     from mixling.data.store import ExampleStore
+    from mixling.runs.evaluation import measure
     from mixling.runtime.predictor import Predictor
     from mixling.training.progress import TrainingProgress
 
@@ -164,19 +165,10 @@ def _train(folder: Path, *, epochs: int, seed: int, context: typer.Context) -> N
     except Interrupted as error:
         command = command_line("mixling", "demo", "-o", folder)
         raise Interrupted(f"interrupted; start again with: {command}", signum=error.exit_code - 128) from None
-    metrics = measure_on(Predictor(folder), iter(examples["test"]))
-    print(report(metrics))
+    print(report(measure(Predictor(folder), examples["test"], on_bad_row=OnBadRow())))
     size = (folder / "model.onnx").stat().st_size
     terminal.say(f"{folder}: the model, {size / 1e6:.2f} MB; try: {command_line('mixling', 'show', folder)}")
-    terminal.say(total_time(context))
-
-
-def measure_on(predictor: Predictor, examples: Iterator[Example]) -> Metrics:
-    """Return the metrics on texts that were held out of training and of the choice of the epoch."""
-    from mixling.cli.evaluate import measure
-    from mixling.data.rows import OnBadRow
-
-    return measure(predictor, examples, on_bad_row=OnBadRow())
+    terminal.say(started.total_time())
 
 
 def report(metrics: Metrics) -> str:

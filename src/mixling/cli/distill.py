@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from mixling.cli.options import (
-    ConfigOption,
-    DevFractionOption,
-    DevOption,
-    EpochsOption,
-    GroupOption,
-    LabelOption,
-    ModelOption,
-    OnBadRowOption,
-    OverwriteOption,
-    ResumeOption,
-    RowsArgument,
-    RunOption,
-    SeedOption,
-    SetOption,
-    SlotsOption,
-    StartOption,
-    TaskOption,
-    TextOption,
-    TextPairOption,
-    TimeBudgetOption,
-    TokensOption,
-    VocabularyOption,
-    run_values,
-)
+from mixling.cli.command import DATA, MODEL
+from mixling.cli.options import LabelledTraining
 from mixling.cli.output import announce
+from mixling.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mixling.runs import RunConfig
 
 
-def distill(
-    context: typer.Context,
-    files: RowsArgument = None,
-    out: RunOption = ...,  # type: ignore[assignment]
+@dataclass(frozen=True, kw_only=True)
+class TeacherOptions:
+    """The teacher."""
+
+    panel: ClassVar[str] = MODEL
     teacher: Annotated[
         str | None,
         typer.Option(
@@ -45,61 +28,65 @@ def distill(
             metavar="MODEL|FILE",
             help="A run folder, a transformers folder, hf:NAME[@REVISION], a file of texts and probabilities, or self.",
         ),
-    ] = None,
+    ] = None
+    fine_tune: Annotated[
+        bool, typer.Option("--fine-tune", help="Train the transformers teacher on the labelled rows first.")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherData:
+    """What the teacher labels."""
+
+    panel: ClassVar[str] = DATA
     unlabelled: Annotated[
         list[str] | None,
         typer.Option("--unlabelled", metavar="FILE", help="Text for the teacher to label; may be repeated."),
-    ] = None,
-    fine_tune: Annotated[
-        bool, typer.Option("--fine-tune", help="Train the transformers teacher on the labelled rows first.")
-    ] = False,
+    ] = None
     test: Annotated[
         list[str] | None,
         typer.Option("--test", metavar="FILE", help="Rows whose texts the student must not see; may be repeated."),
-    ] = None,
+    ] = None
     pieces: Annotated[
         str | None,
         typer.Option("--pieces", metavar="auto|sentences|documents", help="What of the unlabelled text is one text."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", help="Unlabelled texts, drawn at random [40000].")] = None,
-    dev: DevOption = None,
-    dev_fraction: DevFractionOption = None,
-    text: TextOption = None,
-    text_pair: TextPairOption = None,
-    label: LabelOption = None,
-    tokens: TokensOption = None,
-    slots: SlotsOption = None,
-    group: GroupOption = None,
-    task: TaskOption = None,
-    model: ModelOption = None,
-    vocabulary: VocabularyOption = None,
-    start: StartOption = None,
-    epochs: EpochsOption = None,
-    time_budget: TimeBudgetOption = None,
-    seed: SeedOption = None,
-    on_bad_row: OnBadRowOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-    resume: ResumeOption = False,
-    overwrite: OverwriteOption = False,
-) -> None:
+    ] = None
+    limit: Annotated[int | None, typer.Option("--limit", help="Unlabelled texts, drawn at random [40000].")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillOptions(TeacherOptions, TeacherData, LabelledTraining):
+    """All that `mixling distill` takes."""
+
+    def values(self) -> dict[str, Any]:
+        distill = {
+            "teacher": self.teacher,
+            "unlabelled": self.unlabelled if self.teacher is not None or self.config is not None else None,
+            "fine_tune": self.fine_tune or None,
+            "test": self.test,
+            "pieces": self.pieces,
+            "limit": self.limit,
+        }
+        # The student begins with the text that is labelled, see `mixling.runs.start`.
+        return {**super().values(), "distill": distill}
+
+
+def distill(options: DistillOptions) -> None:
     """Train a small model on what a larger one says.
 
     It learns from the labelled rows and from the teacher's probabilities for them and for unlabelled text.
     The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after
     an interruption, asks only for what is not there.
     """
-    from mixling.cli.train import run_training
+    started = announce("distill")
+    from mixling.cli.training import train_labels
 
-    announce(context)
-    values = run_values(context.params)
-    values["start"]["texts"] = None  # the student begins with the text that is labelled, see `mixling.runs.start`
-    values["distill"] = {
-        "teacher": teacher,
-        "unlabelled": unlabelled if teacher is not None or config is not None else None,
-        "fine_tune": fine_tune or None,
-        "test": test,
-        "pieces": pieces,
-        "limit": limit,
-    }
-    run_training(context, values, taught=True)
+    train_labels(options, started, check=_check_teacher)
+
+
+def _check_teacher(config: RunConfig) -> None:
+    if config.distill is None:
+        raise ConfigError(
+            "no teacher; --teacher names one: a run folder, a folder of the transformers library, hf:NAME, a "
+            "file of texts and probabilities, or self"
+        )

@@ -4,70 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
-from mixling.cli.output import time_budget_line
+from mixling.cli.command import given_options
+from mixling.cli.options import RunOptions
 from mixling.errors import ConfigError, Interrupted, ModelFileError, command_line
 from mixling.training.interrupts import Terminated, terminations
-
-if TYPE_CHECKING:
-    from mixling.runs.pair_config import PairRunConfig
-    from mixling.runs.pretrain import PretrainConfig
-    from mixling.training.progress import TrainingProgress
-
-C = TypeVar("C", "PretrainConfig", "PairRunConfig")
-R = TypeVar("R")
-
-
-def run_folder(
-    context: typer.Context,
-    *,
-    schema: type[C],
-    kind: str,
-    settle: Callable[[TrainingProgress], C],
-    run: Callable[..., R | None],
-) -> tuple[R, TrainingProgress] | None:
-    """Begin a run in the folder of the command line, or resume the one there.
-
-    Args:
-        schema, kind: of the run's record.
-        settle: the configuration of a new run.
-        run: takes the configuration, `folder`, `resume`, `processes`, `observer` and `say`.
-
-    Returns:
-        what `run` gives; None where there is nothing to do, and in processes other than the main one.
-    """
-    out, resume, overwrite = (context.params[name] for name in ("out", "resume", "overwrite"))
-    if resume and overwrite:
-        raise ConfigError("--resume and --overwrite exclude each other: resume the run, or replace it")
-    refuse_file(out)
-    with interruptible(out):
-        from mixling.runs.config import read_record
-        from mixling.runs.record import conclude, held
-        from mixling.training.distributed import processes
-        from mixling.training.progress import TrainingProgress
-
-        with processes() as ranks, held(out, is_main=ranks.is_main):
-            terminal = TrainingProgress(silent=not ranks.is_main)
-            if resume:
-                settled, finished = read_record(out, schema, kind=kind)
-                refuse_beside_resume(context)
-                if finished:
-                    conclude(out, settled.corpus, is_main=ranks.is_main)
-                    terminal.say(f"{out}: this run is finished; there is nothing to resume")
-                    return None
-            else:
-                if ranks.is_main and not overwrite:
-                    refuse_old_run(out)
-                settled = settle(terminal)
-            if settled.train.time_budget is not None:
-                terminal.say(time_budget_line(settled.train.time_budget))
-            done = run(settled, folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say)
-    return None if done is None else (done, terminal)
 
 
 @contextlib.contextmanager
@@ -91,24 +34,25 @@ def interruptible(folder: Path) -> Iterator[None]:
         raise Interrupted(f"interrupted; {hint}", signum=signum) from None
 
 
-def refuse_beside_resume(context: typer.Context) -> None:
+def check_run_folder(options: RunOptions) -> None:
+    """Refuse what is wrong with the folder of a run before anything heavy is imported.
+
+    Raises:
+        ConfigError: options that exclude each other, or a file where the folder should be.
+    """
+    if options.resume and options.overwrite:
+        raise ConfigError("--resume and --overwrite exclude each other: resume the run, or replace it")
+    refuse_file(options.out)
+
+
+def refuse_beside_resume(options: RunOptions) -> None:
     """Refuse what a resumed run has in its folder.
 
     Raises:
-        ConfigError: something stands beside --resume.
+        ConfigError: an option is given beside --resume.
     """
-    if also := given_beside(context, "resume", "out"):
-        raise ConfigError(f"with --resume all comes from {context.params['out']}; leave out {', '.join(also)}")
-
-
-def given_beside(context: typer.Context, *names: str) -> list[str]:
-    """The other options and arguments of the command line, as the user writes them."""
-    given = []
-    for parameter in context.command.params:
-        source = context.get_parameter_source(str(parameter.name))
-        if parameter.name not in names and source is not None and source.name == "COMMANDLINE":
-            given.append(parameter.opts[-1] if parameter.param_type_name == "option" else "FILES")
-    return given
+    if also := [name for name in given_options(options) if name not in ("--resume", "--out")]:
+        raise ConfigError(f"with --resume all comes from {options.out}; leave out {', '.join(also)}")
 
 
 def refuse_unfinished(model: str) -> None:

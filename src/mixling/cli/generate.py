@@ -5,98 +5,85 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from mixling.cli.options import (
-    AnswerBadRowOption,
-    AnswersOption,
-    BatchSizeOption,
-    EscapeOption,
-    FormatOption,
-    InputsArgument,
-    SourceOption,
-)
+from mixling.cli.options import AnswerOptions, SourceColumn
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mixling.cli.rows import Item
+    from mixling.data.inputs import Item
     from mixling.errors import DataError
     from mixling.runs.generator import TextGenerator, Written
     from mixling.runs.pair_config import PairTaskConfig
 
-_FORMATS = ("jsonl", "csv", "text")
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(AnswerOptions, SourceColumn):
+    """How text is generated."""
+
+    of: Annotated[
+        str | None,
+        typer.Option("--of", metavar="TASK", help="Of a model of several tasks: whose rows, prefix and form they are."),
+    ] = None
+    beams: Annotated[int | None, typer.Option("--beams", min=1, help="Of a beam search; 1 is greedy [1].")] = None
+    length_penalty: Annotated[
+        float | None, typer.Option("--length-penalty", help="Above 0 favours long answers of a beam search [1].")
+    ] = None
+    max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most pieces of an answer.")] = None
+    echo: Annotated[bool, typer.Option("--echo", help="Write each source beside its answer.")] = False
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 128
 
 
 def generate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder of a model that writes text.")],
-    inputs: InputsArgument = None,
-    out: AnswersOption = None,
-    output_format: FormatOption = None,
-    of: Annotated[
-        str | None,
-        typer.Option("--of", metavar="TASK", help="Of a model of several tasks: whose rows, prefix and form they are."),
-    ] = None,
-    source: SourceOption = None,
-    beams: Annotated[int | None, typer.Option("--beams", min=1, help="Of a beam search; 1 is greedy [1].")] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option("--length-penalty", help="Above 0 favours long answers of a beam search [1].")
-    ] = None,
-    max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most pieces of an answer.")] = None,
-    echo: Annotated[bool, typer.Option("--echo", help="Write each source beside its answer.")] = False,
-    on_bad_row: AnswerBadRowOption = "error",
-    escape: EscapeOption = False,
-    batch_size: BatchSizeOption = 128,
+    options: GenerateOptions,
 ) -> None:
     """Write text with a saved model.
 
     Each input row gives one row of output, in order: the answer, its score (log-probability by length) and whether the
     model ended it itself. A task's prefix is laid before each text; rows of a task's form have their own. Needs torch.
     """
-    from mixling.cli.answers import open_out
-    from mixling.cli.predict import format_of, keep_inputs, kind_of
-    from mixling.cli.rows import in_windows
+    from mixling.cli.inputs import read_request, write_answers
     from mixling.config import parse
-    from mixling.data.rows import OnBadRow
+    from mixling.data.inputs import Item, in_windows, stream_items
     from mixling.models.generation import GenerationConfig
     from mixling.runs.generator import TextGenerator
 
-    skip = OnBadRow(cast(Any, on_bad_row)).mode == "skip"
+    inputs = options.inputs
     if not inputs:
         raise ConfigError("no input; give a text, files, or - for standard input")
-    kind = kind_of(inputs)
-    if out is not None and kind == "files":
-        keep_inputs(inputs, out)
+    request = read_request(options)
     generator = TextGenerator(model)
-    task = generator.task(of)
-    given = {"num_beams": beams, "length_penalty": length_penalty, "max_len": max_len}
-    settled = {**generator.generation.to_dict(), **{key: value for key, value in given.items() if value is not None}}
-    config = parse(GenerationConfig, settled, where="options")
-    by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
-    name = output_format or format_of(out, people=by_hand and sys.stdout.isatty())
-    header, row = _writer(name, echo=echo or (name == "text" and len(inputs) > 1), skip=skip, escape=escape)
+    task = generator.task(options.of)
+    given = {"num_beams": options.beams, "length_penalty": options.length_penalty, "max_len": options.max_len}
+    values = {**generator.generation.to_dict(), **{key: value for key, value in given.items() if value is not None}}
+    config = parse(GenerationConfig, values, where="options")
+    header, row = _writer(request.output_format, echo=request.echo, skip=request.skip, escape=options.escape)
     windows: Iterator[list[Item]]
-    if kind == "files":
-        windows = in_windows(_file_items(generator, inputs, task, source=source, skip=skip))
+    if request.kind == "files":
+        windows = in_windows(_file_items(generator, inputs, task, source=options.source, skip=request.skip))
     else:
-        lines = _stdin_items(skip=skip) if kind == "stdin" else iter([_texts(inputs)])
+        lines = (
+            _numbered(stream_items(sys.stdin.buffer, "<stdin>", skip=request.skip))
+            if request.kind == "stdin"
+            else iter([[Item(text, id=f"text {number}") for number, text in enumerate(inputs, 1)]])
+        )
         windows = ([_source(generator, item, task) for item in items] for items in lines)
-    done = failed = 0
-    with open_out(out) as write:
-        write(header)
-        for items in windows:
-            answers, error = _answers(generator, items, task, config, skip=skip, batch_size=batch_size)
-            write("".join(row(item.text, answer) for item, answer in zip(items, answers, strict=error is None)))
-            if error is not None:
-                raise error
-            done += len(items)
-            failed += sum(isinstance(answer, str) for answer in answers)
-    if failed:
-        print(f"{failed} bad rows have an error instead of an answer", file=sys.stderr)
-    if out is not None:
-        print(f"{out}: {done:,} rows", file=sys.stderr)
+
+    def answer(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
+        return _answers(generator, items, task, config, skip=request.skip, batch_size=options.batch_size)
+
+    write_answers(options, windows, header=header, row=row, answer=answer)
+
+
+def _numbered(windows: Iterator[list[Item]]) -> Iterator[list[Item]]:
+    number = 0
+    for items in windows:
+        yield [replace(item, id=f"<stdin>:{number + place}") for place, item in enumerate(items, 1)]
+        number += len(items)
 
 
 def _answers(
@@ -132,15 +119,6 @@ def _answers(
     return out, error
 
 
-def _stdin_items(*, skip: bool) -> Iterator[list[Item]]:
-    from mixling.cli.rows import stream_items
-
-    number = 0
-    for items in stream_items(sys.stdin.buffer, "<stdin>", skip=skip):
-        yield [replace(item, id=f"<stdin>:{number + place}") for place, item in enumerate(items, 1)]
-        number += len(items)
-
-
 def _file_items(
     generator: TextGenerator, sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool
 ) -> Iterator[Item]:
@@ -148,8 +126,8 @@ def _file_items(
 
     What an item is called in an error is its place.
     """
-    from mixling.cli.rows import Item, text_lines
     from mixling.data.corpora import is_plain
+    from mixling.data.inputs import Item, text_lines
     from mixling.data.pairs import read_pairs
     from mixling.data.rows import OnBadRow
 
@@ -188,39 +166,33 @@ def _source(generator: TextGenerator, item: Item, task: PairTaskConfig) -> Item:
         return replace(item, text=None, error=f"{item.id}: {error}")
 
 
-def _texts(inputs: Sequence[str]) -> list[Item]:
-    from mixling.cli.rows import Item
-
-    return [Item(text, id=f"text {number}") for number, text in enumerate(inputs, 1)]
-
-
-def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Callable[[Any, Written | str], str]]:
+def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Callable[[Any, Any, str | None], str]]:
     """What stands before the first row, and the writer of a row.
 
     Raises:
         ConfigError: an unknown format.
     """
-    from mixling.cli.answers import csv_line
+    from mixling.cli.answers import FORMATS, csv_line
     from mixling.errors import near_miss, printable
 
-    if name not in _FORMATS:
-        raise ConfigError(f"--format: got {name!r}; {near_miss(name, _FORMATS)}")
+    if name not in FORMATS:
+        raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
 
-    def as_json(source: str | None, answer: Written | str) -> str:
+    def as_json(source: str | None, answer: Written | str, _: str | None) -> str:
         row: dict[str, Any] = {"source": source} if echo else {}
         if isinstance(answer, str):
             return json.dumps({**row, "error": answer}, ensure_ascii=False) + "\n"
         row |= {"answer": answer.text, "score": round(answer.score, 6), "stopped": answer.stopped}
         return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def as_csv(source: str | None, answer: Written | str) -> str:
+    def as_csv(source: str | None, answer: Written | str, _: str | None) -> str:
         fields = [source or ""] * echo
         if isinstance(answer, str):
             return csv_line([*fields, "", "", "", answer], escape=escape)
         fields += [answer.text, f"{answer.score:.6f}", str(answer.stopped).lower(), *[""] * skip]
         return csv_line(fields, escape=escape)
 
-    def for_people(source: str | None, answer: Written | str) -> str:
+    def for_people(source: str | None, answer: Written | str, _: str | None) -> str:
         lines = [printable(source or "")] * echo
         if isinstance(answer, str):
             return "\n".join([*lines, f"(no answer: {answer})"]) + "\n"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mixling.cli.output import put
-from mixling.cli.predict import kind_of
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -80,7 +79,8 @@ def _given(inputs: Sequence[str]) -> list[str]:
         ConfigError: there is none, or a file where a text is wanted.
         DataError: what looks like a file's name is none; a line that is no text.
     """
-    from mixling.cli.rows import stream_items
+    from mixling.cli.inputs import kind_of
+    from mixling.data.inputs import stream_items
 
     kind = kind_of(inputs) if inputs else "text"
     if kind == "files":

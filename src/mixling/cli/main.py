@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
+from mixling.cli.command import Command, Group, with_options
 from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError, printable
 
@@ -47,19 +48,25 @@ EXTRAS = {
 }
 
 
-def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Return the application with these commands."""
+def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) -> typer.Typer:
+    """Return the application with these commands.
+
+    Args:
+        completion: offer to install the completion of the shell.
+    """
     app = typer.Typer(
         help="Small, fast text models: train on labelled rows, predict without torch.",
+        cls=Group,
         no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
+        add_completion=completion,
+        rich_markup_mode=None,  # of errors, which are plain; help is coloured by `Command`
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
     for name in commands:
-        app.command(name)(getattr(importlib.import_module(f"mixling.cli.{name}"), name))
+        function = getattr(importlib.import_module(f"mixling.cli.{name}"), name)
+        app.command(name, cls=Command)(with_options(function))
     return app
 
 
@@ -73,7 +80,7 @@ def run() -> None:
     try:
         try:
             gc.disable()  # until a command begins: what importing leaves is no garbage
-            build_app(asked or COMMANDS)(prog_name="mixling")
+            build_app(asked or COMMANDS, completion=not asked)(prog_name="mixling")
         finally:
             gc.enable()
             with standard_output():

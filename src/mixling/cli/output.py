@@ -8,8 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-
-import typer
+from dataclasses import dataclass
 
 from mixling.errors import StorageError, printable
 
@@ -63,22 +62,29 @@ def no_collections() -> Iterator[None]:
             gc.enable()
 
 
-_BEGUN = "mixling.begun"  # of a command's `meta`
+@dataclass(frozen=True)
+class Started:
+    """A command that has announced itself.
+
+    command: its name. at: seconds of the monotonic clock.
+    """
+
+    command: str
+    at: float
+
+    def total_time(self) -> str:
+        """Return how long the command has taken, for people."""
+        return f"total time {format_seconds(time.monotonic() - self.at)}"
 
 
-def announce(context: typer.Context) -> None:
-    """Write a line to standard error before a command imports what takes seconds; `total_time` counts from here.
+def announce(command: str) -> Started:
+    """Write a line to standard error before a command imports what takes seconds.
 
     Of several processes of torchrun the first writes.
     """
-    context.meta[_BEGUN] = time.monotonic()
     if os.environ.get("RANK", "0") == "0":
-        print(f"mixling {context.info_name}: loading PyTorch", file=sys.stderr, flush=True)
-
-
-def total_time(context: typer.Context) -> str:
-    """Return how long a command has taken since it announced itself, for people."""
-    return f"total time {format_seconds(time.monotonic() - context.meta[_BEGUN])}"
+        print(f"mixling {command}: loading PyTorch", file=sys.stderr, flush=True)
+    return Started(command, time.monotonic())
 
 
 def time_budget_line(seconds: float) -> str:

@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.folders import run_folder
-from mixling.cli.options import (
-    ConfigOption,
-    EpochsOption,
-    OverwriteOption,
-    ResumeOption,
-    RunOption,
-    SeedOption,
-    SetOption,
-    TextOption,
-    TimeBudgetOption,
-    VocabularyOption,
-    layered,
-    present,
-)
-from mixling.cli.output import announce, put, total_time
-from mixling.cli.text_to_text import pretrain_spans, training_values
+from mixling.cli.completion import complete_models
+from mixling.cli.options import TextColumn, TrainerOptions, TrainingOptions
+from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
     from mixling.runs.pretrain import PretrainConfig
-    from mixling.training.progress import TrainingProgress
 
 
-def pretrain(
-    context: typer.Context,
+@dataclass(frozen=True, kw_only=True)
+class Corpus(TextColumn):
+    """Unlabelled text."""
+
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="FILES...", help="Text: .txt, a document a line, tables, or hf:NAME[@REVISION]; or .gz."
         ),
-    ] = None,
-    out: RunOption = ...,  # type: ignore[assignment]
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME|FILE.toml", help="A model by name, or a file of one [gmlp-tiny]."),
-    ] = None,
+    ] = None
+    dev: Annotated[
+        list[str] | None,
+        typer.Option("--dev", metavar="FILE", help="Held-out text; by default 1% of the documents."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(TrainingOptions):
+    """What is learned, and for how long."""
+
     objective: Annotated[
         str | None,
         typer.Option(
@@ -51,72 +43,72 @@ def pretrain(
             metavar="masked-lm|span-corruption",
             help="What is learned [masked-lm]; span-corruption is for models that write text.",
         ),
-    ] = None,
-    dev: Annotated[
-        list[str] | None,
-        typer.Option("--dev", metavar="FILE", help="Held-out text; by default 1% of the documents."),
-    ] = None,
-    text: TextOption = None,
-    vocabulary: VocabularyOption = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Steps in all, instead of epochs.")] = None,
-    epochs: EpochsOption = None,
-    time_budget: TimeBudgetOption = None,
-    seed: SeedOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-    resume: ResumeOption = False,
-    overwrite: OverwriteOption = False,
-) -> None:
+    ] = None
+    steps: Annotated[int | None, typer.Option("--steps", help="Steps in all, instead of epochs.")] = None
+
+    def training_values(self) -> dict[str, Any]:
+        return {**super().training_values(), "steps": self.steps}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainOptions(Corpus, Objective, TrainerOptions):
+    """All that `mixling pretrain` takes."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME|FILE.toml",
+            help="A model by name, or a file of one [gmlp-tiny].",
+            autocompletion=complete_models,
+        ),
+    ] = None
+
+    def values(self) -> dict[str, Any]:
+        """Return the options laid out as `PretrainConfig` and, for span corruption, `PairRunConfig` are."""
+        return {
+            "corpus": {"files": self.files, "dev": self.dev, "text": self.text},
+            "model": self.model,
+            "vocabulary": self.vocabulary,
+            "train": self.training_values(),
+        }
+
+
+def pretrain(options: PretrainOptions) -> None:
     """Train a model on unlabelled text.
 
     Tokens are hidden, and told from those around them. `mixling train ROWS --from DIR` then begins with what it knows.
     `mixling pretrain --resume -o DIR` goes on with a run that was interrupted; it needs no file but those of DIR.
     """
-    announce(context)
+    started = announce("pretrain")
+    from mixling.cli.folders import check_run_folder, interruptible
+    from mixling.cli.training import session, train_pairs
     from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_run
-    from mixling.runs.pretrain import PretrainConfig
-    from mixling.runs.pretrain import pretrain as run
 
-    if objective == "span-corruption" or (resume and kind_of_run(out) == TEXT_TO_TEXT):
-        pretrain_spans(context)
+    objective, out = options.objective, options.out
+    if objective == "span-corruption" or (options.resume and kind_of_run(out) == TEXT_TO_TEXT):
+        train_pairs(options, options.values(), started)
         return
     if objective not in (None, "masked-lm"):
         raise ConfigError(f"--objective: got {objective!r}; masked-lm and span-corruption are allowed")
-    corpus = {"files": files, "dev": dev, "text": text}
-    given = present({"corpus": corpus, "model": model, **training_values(context.params)})
+    check_run_folder(options)
+    with interruptible(out):
+        from mixling.runs.pretrain import pretrain as run
+        from mixling.runs.spec import MASKED_LM
 
-    def settle(terminal: TrainingProgress) -> PretrainConfig:
-        terminal.metric = "perplexity"
-        settled = configure(given, toml=config, vocabulary=vocabulary, overrides=overrides or ())
-        if not settled.corpus.files and settled.corpus.prepared is None:
-            raise ConfigError("no text; name at least one file: mixling pretrain FILE -o DIR")
-        return settled
-
-    found = run_folder(context, schema=PretrainConfig, kind=PRETRAINING, settle=settle, run=run)
-    if found is not None:
-        done, terminal = found
-        terminal.say(total_time(context))
+        with session(options, options.values(), spec=MASKED_LM, kind=PRETRAINING, check=_check_text) as found:
+            if found is None:
+                return
+            terminal = found.terminal
+            terminal.metric = "perplexity"
+            done = run(found.config, **found.arguments)
+    if done is not None:
+        terminal.say(started.total_time())
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
         command = command_line("mixling", "train", "ROWS", "--from", out, "-o", "DIR")
         terminal.say(f"{out}: {done.parameters:,} parameters\nnext:  {command}")
 
 
-def configure(
-    options: Mapping[str, Any], *, toml: str | None, vocabulary: str | None, overrides: Sequence[str]
-) -> PretrainConfig:
-    """The configuration of a pretraining: its recipe, over it the TOML file's values, the options, and `--set`.
-
-    Raises:
-        ConfigError: an unknown key or a value that is not allowed.
-    """
-    from mixling.config import merge, parse
-    from mixling.models.presets import with_changes
-    from mixling.runs.pretrain import DEFAULT_MODEL, RECIPE, PretrainConfig
-
-    values, model_changes = layered(options, toml=toml, vocabulary=vocabulary, overrides=overrides)
-    values = merge({"train": RECIPE.to_dict()}, values)
-    given = values.get("model", DEFAULT_MODEL)
-    if not (isinstance(given, str) or {"preset", "layers"} & given.keys()):
-        given = merge({"preset": DEFAULT_MODEL}, given)
-    values["model"] = with_changes(given, model_changes).to_dict()
-    return parse(PretrainConfig, values, where=toml or "options")
+def _check_text(config: PretrainConfig) -> None:
+    if not config.corpus.files and config.corpus.prepared is None:
+        raise ConfigError("no text; name at least one file: mixling pretrain FILE -o DIR")

@@ -1,306 +1,125 @@
-"""`mixling train`: labelled files to a model folder."""
+"""`mixling train`: labelled files, or pairs of texts, to a model folder."""
 
 from __future__ import annotations
 
-import functools
-import re
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from mixling.cli.folders import interruptible, refuse_beside_resume, refuse_file, refuse_old_run
-from mixling.cli.options import (
-    AnyTaskOption,
-    ConfigOption,
-    DevFractionOption,
-    DevOption,
-    EpochsOption,
-    FormOption,
-    FromOption,
-    GroupOption,
-    KindOption,
-    LabelOption,
-    ModelOption,
-    OnBadRowOption,
-    OverwriteOption,
-    PrefixOption,
-    ResumeOption,
-    RowsArgument,
-    RunOption,
-    SeedOption,
-    SetOption,
-    SlotsOption,
-    SourceOption,
-    StartOption,
-    TargetOption,
-    TextOption,
-    TextPairOption,
-    TimeBudgetOption,
-    TokensOption,
-    VocabularyOption,
-    layered,
-    present,
-    run_values,
-)
-from mixling.cli.output import announce, put, time_budget_line, total_time
-from mixling.cli.text_to_text import is_text_to_text, train_pairs
-from mixling.errors import ConfigError, command_line
-
-if TYPE_CHECKING:
-    from mixling.runs import Run, RunConfig
-    from mixling.tasks.metrics import Metrics
-    from mixling.training.progress import TrainingProgress
-
-_CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
+from mixling.cli.command import MODEL
+from mixling.cli.completion import TASKS
+from mixling.cli.folders import refuse_file
+from mixling.cli.options import LabelledTraining, PairColumns
+from mixling.cli.output import announce
+from mixling.errors import ConfigError
 
 
-def train(
-    context: typer.Context,
-    files: RowsArgument = None,
-    out: RunOption = ...,  # type: ignore[assignment]
-    dev: DevOption = None,
-    dev_fraction: DevFractionOption = None,
-    text: TextOption = None,
-    text_pair: TextPairOption = None,
-    label: LabelOption = None,
-    tokens: TokensOption = None,
-    slots: SlotsOption = None,
-    group: GroupOption = None,
-    source: SourceOption = None,
-    target: TargetOption = None,
-    kind: KindOption = None,
-    form: FormOption = None,
-    prefix: PrefixOption = None,
-    task: AnyTaskOption = None,
-    model: ModelOption = None,
-    vocabulary: VocabularyOption = None,
-    start: StartOption = None,
+@dataclass(frozen=True, kw_only=True)
+class PairData(PairColumns):
+    """Pairs of texts to train on."""
+
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--form", metavar="NAME", help="Text to text: the rows are those of a task, such as rte or boolq."
+        ),
+    ] = None
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", metavar="TEXT", help="Text to text: is laid before each source.")
+    ] = None
+
+    def has_pair_options(self) -> bool:
+        """Return whether an option is given that only pairs of texts have."""
+        return any(value is not None for value in (self.source, self.target, self.kind, self.form, self.prefix))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeginningOptions:
+    """What a model begins with."""
+
+    panel: ClassVar[str] = MODEL
     unlabelled: Annotated[
         list[str] | None,
         typer.Option("--unlabelled", metavar="FILE", help="Begin with word vectors of this text; may be repeated."),
-    ] = None,
-    pretrained: FromOption = None,
-    epochs: EpochsOption = None,
-    time_budget: TimeBudgetOption = None,
-    seed: SeedOption = None,
-    on_bad_row: OnBadRowOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-    resume: ResumeOption = False,
-    overwrite: OverwriteOption = False,
-) -> None:
+    ] = None
+    pretrained: Annotated[
+        str | None,
+        typer.Option("--from", metavar="DIR", help="Begin with the model of a run, such as one of `mixling pretrain`."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(PairData, BeginningOptions, LabelledTraining):
+    """All that `mixling train` takes."""
+
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="|".join(TASKS), help="By default seen from the rows."),
+    ] = None
+
+    def values(self) -> dict[str, Any]:
+        start = {"vectors": self.start, "texts": self.unlabelled, "pretrained": self.pretrained}
+        return {**super().values(), "start": start}
+
+    def pair_values(self) -> dict[str, Any]:
+        """Return the options laid out as `PairRunConfig` is.
+
+        Raises:
+            ConfigError: an option is given that only labelled rows have.
+        """
+        of_labels = {**self.columns(), "group": self.group, "start": self.start, "unlabelled": self.unlabelled}
+        if also := [name for name, value in of_labels.items() if value]:
+            name = also[0].replace("_", "-")
+            raise ConfigError(f"--{name}: is not of --task text2text; columns are --source and --target")
+        task = {
+            "name": self.form,
+            "train": self.files,
+            "dev": self.dev,
+            "dev_fraction": self.dev_fraction,
+            "form": self.form,
+            "prefix": self.prefix,
+            "on_bad_row": self.on_bad_row,
+            "columns": {"source": self.source, "target": self.target, "kind": self.kind},
+        }
+        return {
+            "start": self.pretrained,
+            "model": self.model,
+            "vocabulary": self.vocabulary,
+            "train": self.training_values(),
+            "tasks": [task],
+        }
+
+
+def train(options: TrainOptions) -> None:
     """Train a model on labelled rows.
 
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """
-    refuse_file(out)
-    announce(context)
-    if is_text_to_text(context.params):
-        train_pairs(context)
-        return
-    run_training(context, run_values(context.params))
+    refuse_file(options.out)
+    started = announce("train")
+    from mixling.cli.training import train_labels, train_pairs
+
+    if _writes_text(options):
+        train_pairs(options, options.pair_values(), started)
+    else:
+        train_labels(options, started)
 
 
-def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: bool = False) -> None:
-    """What `train` and `distill` do.
+def _writes_text(options: TrainOptions) -> bool:
+    from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
+    from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
+    from mixling.runs.kinds import infer_kind
 
-    Args:
-        options: as `run_values` lays them out; the others are those of the context.
-        taught: there must be a teacher.
-    """
-    out, resume = context.params["out"], context.params["resume"]
-    if resume and context.params["overwrite"]:
-        raise ConfigError("--resume and --overwrite exclude each other: resume the run, or replace it")
-    refuse_file(out)
-    with interruptible(out):
-        done = _run(context, present(options), taught=taught)
-    if done is not None:
-        run, settled, terminal = done
-        terminal.say(total_time(context))
-        if line := _majority_line(run.metrics, run.labels.names):
-            terminal.say(line)
-        _tell(run, settled, terminal)
-
-
-def _run(
-    context: typer.Context, given: Mapping[str, Any], *, taught: bool
-) -> tuple[Run, RunConfig, TrainingProgress] | None:
-    from mixling import runs
-    from mixling.runs.record import conclude, held
-    from mixling.training.distributed import processes
-    from mixling.training.progress import TrainingProgress
-
-    out, overrides = context.params["out"], context.params["overrides"] or ()
-    config, vocabulary = context.params["config"], context.params["vocabulary"]
-    resume = context.params["resume"]
-    with processes() as ranks, held(out, is_main=ranks.is_main):
-        terminal = TrainingProgress(silent=not ranks.is_main)
-        if resume:
-            settled, finished = runs.resumed_config(out)
-            refuse_beside_resume(context)
-            if finished:
-                conclude(out, is_main=ranks.is_main)
-                terminal.say(f"{out}: this run is finished; there is nothing to resume")
-                return None
-        elif ranks.is_main and not context.params["overwrite"]:
-            refuse_old_run(out)
-        settle = None
-        if given or config or overrides or vocabulary:
-            settle = functools.partial(configure, given, toml=config, vocabulary=vocabulary, overrides=overrides)
-            settled, remark = settle()
-            if remark:
-                terminal.say(remark)
-            if taught and settled.distill is None:
-                raise ConfigError(
-                    "no teacher; --teacher names one: a run folder, a folder of the transformers library, hf:NAME, a "
-                    "file of texts and probabilities, or self"
-                )
-        elif not resume:
-            raise ConfigError(f"no input; name at least one file: mixling {context.info_name} FILE -o DIR")
-        if settled.train.time_budget is not None:
-            terminal.say(time_budget_line(settled.train.time_budget))
-        terminal.metric = runs.TASKS[settled.task][0].metric
-        # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
-        disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
-        train_rows, dev_rows = runs.read_data(settled, spool_dir=disk, say=terminal.say)
-        if settle is not None and not is_model_given(given, config, overrides):
-            choice = runs.choose_model(train_rows, settled)
-            settled, _ = settle(chosen=choice.values)
-            terminal.say(f"model: {choice.name} ({choice.why}; --model takes another)")
-        run = runs.fit(
-            settled, train_rows, dev_rows,
-            folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say,
-        )  # fmt: skip
-    return None if run is None else (run, settled, terminal)
-
-
-def _majority_line(metrics: Metrics, labels: Sequence[str]) -> str:
-    """What a model would reach that always gives the label of most validation rows."""
-    from mixling.errors import printable
-    from mixling.tasks.metrics import ClassificationMetrics
-
-    if not isinstance(metrics, ClassificationMetrics):
-        return ""
-    counts = [sum(row) for row in metrics.confusion]
-    most = max(range(len(counts)), key=counts.__getitem__)
-    return f"for comparison: always {printable(labels[most])!r} has accuracy {counts[most] / metrics.n:.4f}"
-
-
-def is_model_given(options: Mapping[str, Any], toml: str | None, overrides: Sequence[str]) -> bool:
-    """Whether the user names a model; single values of one are laid over the one that is chosen."""
-    from mixling.config import read_overrides, read_toml
-
-    values = read_toml(toml) if toml else {}
-    return (
-        "model" in options
-        or _pretrained(options, values, overrides) is not None
-        or isinstance(read_overrides(overrides).get("model"), str)
-        or isinstance(values.get("model"), str)
-        or bool({"preset", "layers"} & set(values.get("model", {})))
+    if options.resume:
+        return kind_of_run(options.out) == TEXT_TO_TEXT
+    kind = infer_kind(
+        task=options.task,
+        toml=options.config,
+        overrides=options.overrides or (),
+        pairs=options.has_pair_options() or options.model in SEQ2SEQ_PRESETS,
+        pretrained=options.pretrained,
+        files=options.files or (),
+        columns_named=any((options.text, options.label, options.tokens, options.slots)),
     )
-
-
-def configure(
-    options: Mapping[str, Any],
-    *,
-    toml: str | None,
-    vocabulary: str | None,
-    overrides: Sequence[str],
-    chosen: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[RunConfig, str]:
-    """The configuration of a run: the TOML file's values, over them the options, over them `--set`.
-
-    Args:
-        chosen: what `choose_model` says, below all else; until the rows are known, nothing.
-
-    Returns:
-        the configuration, and a remark on the task where it was not given.
-
-    Raises:
-        ConfigError: an unknown key or a value that is not allowed.
-        DataError: the first training file, looked at for the task, cannot be read.
-    """
-    from mixling.config import merge, parse
-    from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
-    from mixling.runs import RunConfig
-    from mixling.runs.pretrained import FINE_TUNING, pretrained_config
-
-    values, model_changes = layered(options, toml=toml, vocabulary=vocabulary, overrides=overrides)
-    given = values.get("model", {})
-    folder = values.get("start", {}).get("pretrained")
-    if folder is not None:
-        if isinstance(given, str) or {"preset", "layers"} & given.keys():
-            raise ConfigError(f"--from {folder} is the model; leave out --model")
-        if "vocabulary" in {**given.get("text", {}), **model_changes.get("text", {})}:
-            raise ConfigError(f"--from {folder} has the units that it was trained with; leave out --vocabulary")
-        given = merge(pretrained_config(folder), given)
-    if not (isinstance(given, str) or {"preset", "layers"} & given.keys()):
-        given = merge({"preset": DEFAULT_PRESET}, merge(chosen.get("model", {}), given))
-    recipe = preset_values(given if isinstance(given, str) else given.get("preset", ""))
-    if "start" in values:  # the user's own takes its place
-        recipe = {key: value for key, value in recipe.items() if key != "start"}
-    if folder is not None:
-        recipe = {"train": FINE_TUNING}
-    values = merge(recipe, values)
-    values["model"] = with_changes(given, model_changes).to_dict()
-    remark = ""
-    if "task" not in values:
-        values["task"], why = infer_task(values.get("data", {}))
-        remark = f"task: {values['task']} ({why}; --task chooses another)"
-    return parse(RunConfig, values, where=toml or "options"), remark
-
-
-def _pretrained(options: Mapping[str, Any], values: Mapping[str, Any], overrides: Sequence[str]) -> str | None:
-    """The folder to begin with, where one is named."""
-    from mixling.config import read_overrides
-
-    named = (options, read_overrides(overrides), values)
-    return next((folder for item in named if (folder := item.get("start", {}).get("pretrained"))), None)
-
-
-def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
-    """The task that the options and the first training file speak of, and why.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    from mixling.data.tables import OnBadRow, read_rows
-
-    columns, files = data.get("columns", {}), data.get("train", ())
-    if columns.keys() & {"tokens", "slots"}:
-        return "tagging", "columns of tokens and slots are named"
-    if not files:
-        return "classification", "the default"
-    named = columns.keys() & {"text", "text_pair", "label"}
-    if not named and (_CONLL.fullmatch(files[0]) or data.get("file_format") == "conll"):
-        return "tagging", f"{files[0]} is in CoNLL's format"
-    rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=data.get("file_format"))
-    first = next(iter(rows), None)
-    values = {} if first is None else first.values
-    if not named and {"tokens", "slots"} <= values.keys() and not {"text", "label"} <= values.keys():
-        return "tagging", f"{files[0]} has the columns tokens and slots"
-    if not named and {"question", "context", "answers"} <= values.keys():
-        return "question_answering", f"{files[0]} has questions, contexts and answers"
-    label = columns.get("label", "label")
-    if isinstance(values.get(label), list):
-        return "multi_label", f"{files[0]} has lists of labels in the column {label}"
-    return "classification", "the default"
-
-
-def _tell(run: Run, settled: RunConfig, terminal: Any) -> None:
-    """The result on standard output, what to do next on standard error."""
-    size = (run.folder / "model.onnx").stat().st_size
-    best = next(record for record in reversed(run.history) if record["best"])
-    example = ["a text" if settled.data.columns.text_pair is None else "FILE"]
-    if settled.task == "question_answering":
-        example = ["--question", "a question", "--context", "a text"]
-    put(f"dev: {run.metrics.summary()}\n")
-    terminal.say(
-        f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.precision}), {run.parameters:,} parameters, "
-        f"best epoch {best['epoch']:g}\n"
-        f"next:  {command_line('mixling', 'predict', run.folder, *example)}\n"
-        f"       {command_line('mixling', 'evaluate', run.folder, 'TEST_FILE')}\n"
-        f"       {command_line('mixling', 'show', run.folder)}"
-    )
+    return kind == TEXT_TO_TEXT

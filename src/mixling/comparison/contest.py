@@ -12,7 +12,7 @@ import numpy as np
 
 from mixling.comparison import fast_text
 from mixling.comparison.baselines import Baseline, Tried, choose, fit_tfidf
-from mixling.comparison.entrants import Entrant, entrants, own_choice
+from mixling.comparison.entrants import Entrant, entrants
 from mixling.comparison.scores import HEADLINE, Interval, rate_interval, resampled, score
 from mixling.comparison.speed import Answerer, Speed, measure_speed
 from mixling.comparison.word_tags import fit_word_tags
@@ -22,6 +22,7 @@ from mixling.errors import ConfigError
 from mixling.runs import TASKS, Run, RunConfig, fit
 from mixling.runs.artifact import ONNX_FILE
 from mixling.runs.data import label_set
+from mixling.runs.spec import Resolved
 from mixling.runtime.predictor import Predictor
 from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.text.encoder import Text
@@ -122,7 +123,7 @@ class _Fitted:
 
 
 def train_all(
-    config: RunConfig,
+    resolved: Resolved[RunConfig],
     train: ExampleStore,
     dev: ExampleStore,
     *,
@@ -138,7 +139,7 @@ def train_all(
         UserError: of the kind that fits; see `entrants`, `fit_tfidf` and `mixling.runs.training`.
     """
     begin = time.perf_counter()
-    chosen = own_choice(config, train, dev)
+    config, chosen = resolved.config, resolved.for_examples(train).config
     choosing = time.perf_counter() - begin
     field = entrants(config, chosen, models)  # a mistake in them is told before an hour is spent
     labels = label_set(train, TASKS[config.task][1])

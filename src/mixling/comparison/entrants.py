@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 import torch
 
-from mixling.config import merge, parse
-from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.mixers.attention import AttentionConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder
 from mixling.models.model import ModelConfig, count_parameters
-from mixling.models.presets import PRESETS, model_config, preset_values
-from mixling.runs import RunConfig, choose_model
+from mixling.models.presets import PRESETS, model_config
+from mixling.runs import RunConfig
 from mixling.training.start import check_projection
 
 ALWAYS = ("pnlp-mixer-x-small",)  # beside the library's own choice
@@ -45,20 +43,12 @@ class Entrant:
         return re.sub(r"[^\w.-]+", "-", self.name)
 
 
-def own_choice(config: RunConfig, train: ExampleStore, dev: ExampleStore) -> RunConfig:
-    """What `mixling train` trains on these rows where no model is named; all else is as `config` says."""
-    choice = choose_model(train, config)
-    model = model_config(choice.name, choice.changes)
-    recipe = {"start": config.start.to_dict()} if config.start.kind != "random" else preset_values(choice.name)
-    return parse(RunConfig, merge({**config.to_dict(), "model": model.to_dict()}, recipe), where=choice.name)
-
-
 def entrants(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list[Entrant]:
     """The library's choice, ALWAYS, the named models, and the Transformer; one that stands here already is left out.
 
     Args:
         config: of all but the model, for those that are named.
-        chosen: what `own_choice` gave.
+        chosen: what `mixling train` trains on these rows where no model is named.
         names: of presets, or TOML files.
 
     Raises:

@@ -26,6 +26,7 @@ from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.runs import TASKS, RunConfig, read_data
 from mixling.runs.data import label_set
+from mixling.runs.spec import Resolved
 from mixling.runs.start import start_texts
 from mixling.text.labels import LabelKind
 from mixling.text.vectors import WordVectors
@@ -55,7 +56,7 @@ class Comparison:
 
 
 def compare(
-    config: RunConfig,
+    resolved: Resolved[RunConfig],
     *,
     test: Sequence[str],
     models: Sequence[str],
@@ -67,7 +68,8 @@ def compare(
     """Train everyone, and measure.
 
     Args:
-        config: data and training of all; its model is not read, its seed splits the rows where there are no dev rows.
+        resolved: data and training of all, and the library's own model for them; its seed splits the rows
+            where there are no dev rows.
         test: files; they are looked at first, so that a bad row is told early, and asked about last.
         models: names or TOML files, beside those that always take part.
         folder: for run folders.
@@ -77,6 +79,7 @@ def compare(
         ConfigError: the task is question answering.
         UserError: of the kind that fits, for rows, models and trainings that cannot be used.
     """
+    config = resolved.config
     kind = TASKS[config.task][1]
     if kind == "span":
         raise ConfigError("no baseline answers questions; use `mixling train` and `mixling evaluate` for them")
@@ -84,7 +87,7 @@ def compare(
     train_rows, dev_rows = read_data(config, spool_dir=None, say=say)
     test_rows = _read_test(config, test, say) if test else None
     contestants = train_all(
-        config, train_rows, dev_rows, models=models, seeds=seeds, folder=folder, say=say, observer=observer
+        resolved, train_rows, dev_rows, models=models, seeds=seeds, folder=folder, say=say, observer=observer
     )
     labels = label_set(train_rows, kind)
     dev = Rows.of(dev_rows)

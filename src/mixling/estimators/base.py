@@ -10,16 +10,14 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
-from mixling.config import merge, parse
+from mixling.config import merge
 from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabelled_texts
 from mixling.data.splits import check_labels, split_dev
 from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
-from mixling.models.presets import DEFAULT_PRESET, model_config, preset_values
-from mixling.runs import TASKS, RunConfig, choose_model, fit
+from mixling.runs import TASKS, RunConfig, fit
 from mixling.runs.artifact import run_files
-from mixling.runs.pretrained import FINE_TUNING, pretrained_config
-from mixling.runs.teacher import DistillConfig
+from mixling.runs.spec import LABELS, resolve
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
@@ -111,28 +109,24 @@ class Estimator(BaseEstimator, ABC):
         self._predictor_: Predictor | None = None
 
     def _run_config(self, task: TaskName, rows: ExampleStore, teacher: Any) -> tuple[RunConfig, Teacher | None]:
-        optim = {} if self.lr is None else {"lr": self.lr}
-        train = {"epochs": self.epochs, "time_budget": self.time_budget, "seed": self.seed, "optim": optim}
-        if self.batch_size is not None:
-            train["batch_size"] = self.batch_size
-
-        def configure(model: str, changes: dict[str, Any]) -> RunConfig:
-            if self.pretrained is not None:
-                recipe: dict[str, Any] = {"train": FINE_TUNING, "start": {"pretrained": self.pretrained}}
-                shape = pretrained_config(self.pretrained)
-            else:
-                recipe = {} if "start" in (self.config or {}) else preset_values(model)
-                shape = model_config(model, changes).to_dict()
-            values = merge(recipe, {"task": task, "model": shape, "train": train})
-            return parse(RunConfig, merge(values, self.config or {}), where=type(self).__name__)
-
         if self.model is not None and self.pretrained is not None:
             raise ConfigError(f"pretrained={self.pretrained!r} is the model; leave out model={self.model!r}")
-        config, asked = _taught(configure(self.model or DEFAULT_PRESET, {}), teacher)
-        if self.model is not None or self.pretrained is not None:
-            return config, asked
-        choice = choose_model(rows, config)
-        return configure(choice.name, choice.changes).model_copy(update={"distill": config.distill}), asked
+        name, asked = _teacher(teacher)
+        options = {
+            "task": task,
+            "model": self.model,
+            "start": {"pretrained": self.pretrained},
+            "train": {
+                "epochs": self.epochs,
+                "time_budget": self.time_budget,
+                "seed": self.seed,
+                "optim": {"lr": self.lr},
+                "batch_size": self.batch_size,
+            },
+        }
+        overrides = merge(self.config or {}, {} if name is None else {"distill": {"teacher": name}})
+        resolved = resolve(options, spec=LABELS, overrides=overrides, where=type(self).__name__)
+        return resolved.for_examples(rows).config, asked
 
     @property
     def predictor_(self) -> Predictor:
@@ -191,26 +185,23 @@ class Estimator(BaseEstimator, ABC):
         return {**super().__getstate__(), "_predictor_": None}
 
 
-def _taught(config: RunConfig, teacher: Any) -> tuple[RunConfig, Teacher | None]:
-    """A configuration that learns from a teacher, if there is one, and the teacher, where it is an object.
+def _teacher(teacher: Any) -> tuple[str | None, Teacher | None]:
+    """Return the name of a teacher for the configuration, and the teacher itself where it is an object.
 
     Raises:
         DataError: it is neither.
     """
-    if teacher is None:
-        return config, None
-    name = str(teacher) if isinstance(teacher, str | Path) else f"<{type(teacher).__name__}>"
-    settled = (config.distill or DistillConfig(teacher=name)).model_copy(update={"teacher": name})
-    if isinstance(teacher, str | Path):
-        return config.model_copy(update={"distill": settled}), None
+    if teacher is None or isinstance(teacher, str | Path):
+        return None if teacher is None else str(teacher), None
+    name = f"<{type(teacher).__name__}>"
     if hasattr(teacher, "predict_proba"):
         if not hasattr(teacher, "classes_"):
             raise DataError(f"teacher: this {type(teacher).__name__} has no classes_: fit it first")
-        teacher = FunctionTeacher(teacher.predict_proba, names=[label_name(item) for item in teacher.classes_])
-    elif callable(teacher):
-        teacher = FunctionTeacher(teacher)
-    elif not isinstance(teacher, Teacher | None):
+        return name, FunctionTeacher(teacher.predict_proba, names=[label_name(item) for item in teacher.classes_])
+    if isinstance(teacher, Teacher):
+        return name, teacher
+    if not callable(teacher):
         raise DataError(
             f"teacher: got {type(teacher).__name__}; a model's folder, an estimator or a function is allowed"
         )
-    return config.model_copy(update={"distill": settled}), teacher
+    return name, FunctionTeacher(teacher)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from mixling.config import Config
+from mixling.config import Config, merge
 from mixling.data.mixing import MixingConfig
 from mixling.data.pairs import PairColumns
 from mixling.data.prepared import CorpusConfig
 from mixling.data.spans import SpanConfig
+from mixling.errors import ConfigError
 from mixling.models.encoder_decoder import EncoderDecoderConfig
 from mixling.models.generation import GenerationConfig
-from mixling.models.seq2seq_presets import seq2seq_config
+from mixling.models.seq2seq_presets import seq2seq_config, seq2seq_with_changes, with_dropout
+from mixling.runs.spec import Spec
 from mixling.tasks.base import UNSMOOTHED
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig, UnitTraining
@@ -113,3 +116,50 @@ class PairRunConfig(Config):
                 f"{self.model.max_target_len}; lower the one or raise the other"
             )
         return self
+
+
+class _PairSpec(Spec[PairRunConfig]):
+    schema = PairRunConfig
+    preset = DEFAULT_MODEL
+    whole = frozenset({"preset", "encoder"})
+    vocabulary = ("pieces", "vocabulary")
+
+    def options(self, options: Mapping[str, Any], file: Mapping[str, Any], toml: str) -> Mapping[str, Any]:
+        own = options.get("tasks")
+        return {**options, "tasks": [merge(_only_task(file, toml, own[0]), own[0])]} if own else options
+
+    def pretrained(self, values: Mapping[str, Any]) -> str | None:
+        start = values.get("start")
+        return start if isinstance(start, str) else None
+
+    def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+        from mixling.runs.generator import read_saved
+
+        saved, changes = read_saved(Path(folder))["model"], merge(given, changes)
+        if "dropout" in changes:  # of a preset it reaches every layer
+            saved = with_dropout(saved, changes.pop("dropout"))
+        return merge(saved, changes)
+
+    def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> EncoderDecoderConfig:
+        return seq2seq_with_changes(given, changes)
+
+    def defaults(
+        self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
+    ) -> Mapping[str, Any]:
+        return {"train": RECIPE.to_dict()}
+
+
+PAIRS = _PairSpec()
+
+
+def _only_task(file: Mapping[str, Any], toml: str, own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the task of a TOML file, over which options are laid; of several it is not known which they mean."""
+    tasks = file.get("tasks", [])
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        return {}  # which is an error in the file
+    if len(tasks) > 1:
+        given = ", ".join(sorted(own))
+        raise ConfigError(
+            f"{toml} has {len(tasks)} tasks, and of which are: {given}? Write them there, or --set tasks.0.KEY=VALUE"
+        )
+    return tasks[0] if tasks else {}

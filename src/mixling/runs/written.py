@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.documents import PieceReader
 from mixling.data.pair_batches import Pieces
-from mixling.data.pairs import Pair
+from mixling.data.pairs import Pair, read_pairs
 from mixling.data.prepared import Prepared, encode_documents
 from mixling.data.rows import OnBadRow
 from mixling.data.spans import SpanConfig
@@ -57,6 +57,39 @@ def measure_task(
         sources.append(source)
     answers = [written.text for written in generator.answers(sources)]
     return text_report(answers, kept, form=form, bleu=bleu), answers
+
+
+def measure_files(
+    folder: str | Path,
+    files: Sequence[str],
+    *,
+    on_bad_row: OnBadRow,
+    task: str | None = None,
+    columns: Mapping[str, str | None] | None = None,
+    bleu: bool = False,
+) -> tuple[TextMetrics, list[str]]:
+    """Return how good the answers of a saved model are on rows of one of its tasks, and the answers.
+
+    Args:
+        task: its name, where the model knows several.
+        columns: names of `PairColumns`, in place of the task's; None: not given.
+        bleu: measure sacreBLEU and chrF, too.
+
+    Raises:
+        DataError: rows that cannot be used.
+    """
+    generator = TextGenerator(folder)
+    config = generator.task(task)
+    given = {key: value for key, value in (columns or {}).items() if value is not None}
+    pairs = read_pairs(
+        files,
+        columns=config.columns.model_copy(update=given),
+        on_bad_row=on_bad_row,
+        form=config.form,
+        prefix=config.prefix,
+        training=False,
+    )
+    return measure_task(generator, list(pairs), form=config.form, cut=config.cut, bleu=bleu, on_bad_row=on_bad_row)
 
 
 def evaluate_spans(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:

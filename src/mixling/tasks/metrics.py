@@ -73,6 +73,13 @@ class ClassificationMetrics(Metrics):
     calibration_error: float
     confusion: tuple[tuple[int, ...], ...]
 
+    @property
+    def majority(self) -> tuple[int, float]:
+        """The most frequent class, and the accuracy of a model that always predicts it."""
+        counts = [sum(row) for row in self.confusion]
+        most = max(range(len(counts)), key=counts.__getitem__)
+        return most, counts[most] / self.n
+
     def summary(self) -> str:
         return (
             f"accuracy {self.accuracy:.4f}, macro F1 {self.macro_f1:.4f}, log-loss {self.log_loss:.4f}, "

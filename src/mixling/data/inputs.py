@@ -1,4 +1,4 @@
-"""Where the rows of `predict` and `evaluate` come from: columns, files and lines that arrive on standard input."""
+"""Texts to predict for as they come: rows of files, and lines of a stream as they arrive."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import codecs
 import io
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mixling.data.rows import MAX_LINE, OnBadRow, open_file, read_lines
-from mixling.errors import DataError, ModelFileError
-from mixling.runs.artifact import RUN_FILE, read_run
+from mixling.errors import DataError
 from mixling.text.encoder import Text
 
 if TYPE_CHECKING:  # loaded by what reads files: a text on the command line is answered without
@@ -31,28 +30,6 @@ class Item:
     text: Text | None
     error: str | None = None
     id: str | None = None
-
-
-def columns_for(model: str, given: Mapping[str, str | None]) -> ColumnsConfig:
-    """The columns that were given, else those that the model in a run folder was trained on, else the usual ones.
-
-    Raises:
-        ModelFileError: the folder's run.json is damaged.
-    """
-    from mixling.config import parse
-    from mixling.data.examples import ColumnsConfig
-
-    path = Path(model) / RUN_FILE
-    known = {}
-    try:
-        known = dict(read_run(Path(model))["config"]["data"]["columns"])
-    except FileNotFoundError:
-        pass  # a model.onnx alone
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path}: is damaged: {error}") from None
-    known.pop("group", None)  # of rows that were set aside
-    given = {key: value for key, value in given.items() if value is not None}
-    return parse(ColumnsConfig, {**known, **given}, where=str(path))
 
 
 def file_items(sources: Sequence[str], *, task: Task, columns: ColumnsConfig, skip: bool) -> Iterator[list[Item]]:

@@ -1,0 +1,143 @@
+"""Typer commands made of functions that take dataclasses of options; their help in groups, and in colours."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
+"""The groups of a command's help, in their order; arguments and options of no group come before."""
+
+_PANEL = "rich_help_panel"  # of options; click's own --help has none in all versions of typer
+_VALUE = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def with_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function with one parameter for each option, as typer reads it, for one that takes records of options.
+
+    A parameter that is annotated with a dataclass stands for all its fields, each annotated as a parameter of a typer
+    command is. The group of an option in the help is the `panel` of the class that declares it first.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    records = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in records:
+            parameters += _parameters(records[name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+    parameters = sorted(map(_with_choices, parameters), key=_panel_index)
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        for name, kind in records.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
+        function(**values)
+
+    command.__annotations__ = {}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def given_options(record: Any) -> list[str]:
+    """Return the arguments and options of a record whose values are not the defaults, as the user writes them."""
+    found = []
+    for parameter in sorted(_parameters(type(record)), key=_panel_index):
+        if getattr(record, parameter.name) != parameter.default:
+            _, info = get_args(parameter.annotation)
+            names = (info.default, *(info.param_decls or ()))  # typer's `default` has the first where it is annotated
+            found.append(names[-1] if isinstance(names[-1], str) else info.metavar.removesuffix("..."))
+    return found
+
+
+def _parameters(record: type) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(record, include_extras=True)
+    for field in dataclasses.fields(record):
+        kind, info = get_args(hints[field.name])
+        if isinstance(info, type(typer.Option())):
+            owner = next(base for base in reversed(record.__mro__) if field.name in inspect.get_annotations(base))
+            info = copy.copy(info)
+            info.rich_help_panel = getattr(owner, "panel", None)
+        default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+        annotation = Annotated[kind, info]  # type: ignore[valid-type]
+        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _with_choices(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return an option whose metavar lists its values, such as `error|skip`, with these to be completed."""
+    kind, info = get_args(parameter.annotation)
+    values = (info.metavar or "").split("|")
+    if len(values) < 2 or info.autocompletion is not None or not all(map(_VALUE.fullmatch, values)):
+        return parameter
+    info = copy.copy(info)
+    info.autocompletion = lambda: values
+    return parameter.replace(annotation=Annotated[kind, info])
+
+
+def _panel_index(parameter: inspect.Parameter) -> int:
+    panel = next((info.rich_help_panel for info in get_args(parameter.annotation)[1:]), None)
+    return -1 if panel is None else PANELS.index(panel)
+
+
+class Command(TyperCommand):
+    """A command whose help has a section for each group of options, and colours on a terminal."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)
+        if any(getattr(param, _PANEL, None) for param in params):  # --help comes last, not in a section of its own
+            setattr(params[-1], _PANEL, PANELS[-1])
+        return params
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                title = getattr(param, _PANEL, None) or f"{param.param_type_name.title()}s"
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+    def get_help(self, ctx: Any) -> str:
+        return _coloured(super().get_help(ctx))
+
+
+class Group(TyperGroup):
+    """The commands; their help has colours on a terminal."""
+
+    def get_help(self, ctx: Any) -> str:
+        return _coloured(super().get_help(ctx))
+
+
+_COLOURS = (
+    r"(?m)^(?P<bold>Usage:|[A-Z]\w+:$)",
+    r"(?m)^  (?P<cyan>(?:-\w, )?--[\w-]+)(?: (?P<yellow>\S.*?))?(?:  |$)",
+    r"(?m)^  (?P<cyan>[\w.]+)(?: (?P<yellow><[^>]+>))?  +\S",  # arguments and commands; in sentences spaces are single
+    r"(?P<bold>`[^`]+`)",
+)
+
+
+def _coloured(text: str) -> str:
+    """Return a help text in colours where standard output is a terminal and NO_COLOR is not set, else as it is."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    from rich.console import Console
+    from rich.text import Text
+
+    shown = Text(text)
+    for pattern in _COLOURS:
+        shown.highlight_regex(pattern)
+    console = Console(force_terminal=True, highlight=False)
+    with console.capture() as captured:
+        console.print(shown, soft_wrap=True, end="")
+    return captured.get()

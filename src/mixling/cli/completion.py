@@ -1,0 +1,27 @@
+"""Names of models and tasks for the help and for the shell; without torch, which takes seconds to load."""
+
+from __future__ import annotations
+
+# As `mixling models` lists them for text; a test compares the two.
+MODELS = (
+    "mixling-tiny", "mixling-small", "mixling-mixer", "mixling-base", "pnlp-mixer-x-large", "pnlp-mixer-large",
+    "pnlp-mixer-base", "pnlp-mixer-small", "pnlp-mixer-x-small", "projection-only", "projection-only-w4",
+    "pnlp-transformer", "pnlp-lstm", "pqrnn", "gmlp-18", "gmlp-36", "gmlp-72", "gmlp-144", "gmlp-base",
+    "gmlp-large", "gmlp-x-large", "amlp-base", "amlp-large", "gmlp-36-linear", "gmlp-36-additive",
+    "gmlp-36-multiplicative", "mlp-mixer-text", "bert-base", "bert-large", "bert-base-content-free",
+    "bert-6-relative", "bert-12-relative", "bert-24-relative", "bert-48-relative", "gmlp-tiny", "amlp-tiny",
+    "bert-tiny", "hypermixer", "hypermixer-untied", "transformer", "linear-transformer", "fnet", "mlp-mixer",
+    "gmlp", "t5-1.1-base", "t5-1.1-small", "remixer-literal-base", "remixer-base", "remixer-scaled-base",
+    "mixer-transformer-base", "mixer-mixer-base", "hypermixer-hypermixer-base", "remixer-small",
+    "remixer-scaled-small", "mixer-transformer-small", "mixer-mixer-small", "hypermixer-hypermixer-small", "t5-10m",
+    "remixer-10m", "remixer-scaled-10m", "mixer-transformer-10m", "mixer-mixer-10m", "hypermixer-hypermixer-10m",
+    "t5-2m", "remixer-2m", "remixer-scaled-2m", "mixer-transformer-2m", "mixer-mixer-2m",
+    "hypermixer-hypermixer-2m",
+)  # fmt: skip
+LABELLING = ("classification", "multi_label", "tagging")
+TASKS = (*LABELLING, "question_answering", "text2text")
+
+
+def complete_models() -> list[str]:
+    """Return what the shell completes where a model is named; where nothing fits, it completes names of files."""
+    return list(MODELS)

@@ -1,0 +1,211 @@
+"""What a saved model is, and how far an unfinished run came: as facts, and in lines for people; without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mixling.errors import ModelFileError
+from mixling.runs.artifact import (
+    NEXT,
+    ONNX_FILE,
+    PRETRAINING,
+    TEXT_TO_TEXT,
+    kind_of_model,
+    read_folder,
+    unfinished_run,
+)
+from mixling.runtime.session import open_model
+from mixling.storage import read_json
+
+_SHOWN_LABELS = 20
+
+
+def describe(model: str) -> dict[str, Any]:
+    """Return what the file of a model and its folder record of it, and of an unfinished run there.
+
+    Raises:
+        ModelFileError: there is no sound model, or a file beside it is damaged.
+    """
+    answers = (Path(model) / ONNX_FILE).exists() or kind_of_model(model) is not None
+    run = None if answers and not (Path(model) / NEXT).exists() else unfinished_run(model)
+    facts = read_folder(model, lambda path: _describe(str(path))) if answers or run is None else {"file": model}
+    if run is not None:
+        own = {"step": run.step, "total_steps": run.total_steps, "best": run.best, "resume": run.command}
+        facts = {**facts, "unfinished": own}
+    return facts
+
+
+def _describe(model: str) -> dict[str, Any]:
+    kind = kind_of_model(model)
+    if kind in _DESCRIBED:
+        return _DESCRIBED[kind](Path(model))
+    opened = open_model(model)
+    metadata = opened.metadata
+    file = Path(model) / ONNX_FILE if Path(model).is_dir() else Path(model)
+    facts: dict[str, Any] = {
+        "file": str(file),
+        "file_bytes": file.stat().st_size,
+        "task": metadata.task,
+        "precision": metadata.precision,
+        "parameters": metadata.parameters,
+        "written_by": f"mixling {metadata.library}",
+        "labels": list(opened.labels.names),
+        "vocabulary_units": len(opened.vocabulary),
+        "reading": None if metadata.reading is None else metadata.reading.to_dict(),
+        "text": metadata.text.to_dict(),
+    }
+    if Path(model).is_dir():
+        facts["model"] = _read(Path(model) / "config.json", lambda saved: _body(saved["model"])).get("model")
+        measures = _read(Path(model) / "metrics.json", lambda saved: (_dev(saved["dev"]), _best(saved["best"])))
+        facts |= {key: value for key, value in measures.items() if key in ("best", "dev")}
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _describe_pretraining(folder: Path) -> dict[str, Any]:
+    saved = _read(folder / "config.json", lambda saved: (_body(saved["model"]), saved["parameters"]))
+    measures = _read(folder / "metrics.json", lambda saved: (_dev(saved["dev"]), _best(saved["best"])))
+    weights = folder / "model.safetensors"
+    return {
+        "file": str(weights),
+        "file_bytes": weights.stat().st_size if weights.exists() else 0,
+        "task": "none yet: pretrained; mixling train ROWS --from begins with it",
+        "parameters": saved["parameters"],
+        "text": saved["model"]["text"],
+        "model": saved["model"],
+        **{key: value for key, value in measures.items() if key in ("best", "dev")},
+    }
+
+
+def _describe_writer(folder: Path) -> dict[str, Any]:
+    saved = _read(folder / "config.json", lambda saved: (_stacks(saved["model"]), saved["parameters"], saved["tasks"]))
+    measures = _read(folder / "metrics.json", lambda saved: (saved["held_out"], saved["dev"], _best(saved["best"])))
+    weights = folder / "model.safetensors"
+    return {
+        "file": str(weights),
+        "file_bytes": weights.stat().st_size if weights.exists() else 0,
+        "task": "text to text; mixling generate answers with it",
+        "parameters": saved["parameters"],
+        "tasks": saved["tasks"],
+        "generation": saved["generation"],
+        "encoder_decoder": saved["model"],
+        **{name: measures[name] for name in ("held_out", "dev", "best") if name in measures},
+    }
+
+
+_DESCRIBED: dict[str | None, Callable[[Path], dict[str, Any]]] = {
+    PRETRAINING: _describe_pretraining,
+    TEXT_TO_TEXT: _describe_writer,
+}
+
+
+def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
+    """Return the file's values, nothing where there is none; `use` does with them what is done later."""
+    try:
+        saved = read_json(path)
+        use(saved)
+        return saved
+    except FileNotFoundError:
+        return {}
+    except KeyError as error:
+        raise ModelFileError(f"{path}: is damaged: {error} is missing") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+
+
+def summary(facts: dict[str, Any]) -> str:
+    """Return what `describe` returned in lines for people."""
+    unfinished = _unfinished_lines(facts["unfinished"]) if "unfinished" in facts else []
+    if "encoder_decoder" in facts:
+        return _rows(_writer_lines(facts) + unfinished)
+    if "text" not in facts:
+        return _rows([("file", f"{facts['file']}: no model yet"), *unfinished])
+    text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
+    projection = ", ".join(f"{key} {value}" for key, value in text["projection"].items() if key != "type")
+    lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB{by}"), ("task", facts["task"])]
+    if "reading" in facts:
+        lines.append(("answers", _reading(facts["reading"])))
+    elif "labels" in facts:
+        labels = facts["labels"]
+        names = ", ".join(labels[:_SHOWN_LABELS])
+        more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
+        lines.append(("labels", f"{len(labels)}: {names}{more}"))
+    units = f", {facts['vocabulary_units']:,} units" if "vocabulary_units" in facts else ""
+    lines += [
+        ("parameters", f"{facts['parameters']:,}, {facts.get('precision', 'float32')}"),
+        ("text", f"up to {text['max_len']} {text['tokens']}{units}"),
+        ("projection", f"{text['projection']['type']}: {projection}"),
+    ]
+    if "model" in facts:
+        lines.append(("body", _body(facts["model"])))
+    if "dev" in facts:
+        lines.append(("dev", _dev(facts["dev"])))
+    if "best" in facts:
+        lines.append(("best epoch", _best(facts["best"])))
+    return _rows(lines + unfinished)
+
+
+def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
+    total, best = run["total_steps"], run["best"]
+    at = "before its first checkpoint" if total is None else f"at step {run['step']:,} of {total:,}"
+    lines = [("unfinished", f"a run {at}")]
+    if best is not None:
+        measures = {key.removeprefix("dev_"): value for key, value in best.items() if key.startswith("dev_")}
+        lines.append(("best so far", f"epoch {best['epoch']:g}: {_dev(measures)}"))
+    return [*lines, ("resume with", run["resume"])]
+
+
+def _rows(lines: list[tuple[str, str]]) -> str:
+    return "\n".join(f"{name:<11} {value}" for name, value in lines)
+
+
+def _writer_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    model, search = facts["encoder_decoder"], facts["generation"]
+    lines = [
+        ("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB"),
+        ("task", facts["task"]),
+        ("tasks", ", ".join(item["name"] for item in facts["tasks"]) or "none yet: pretrained by span corruption"),
+        ("parameters", f"{facts['parameters']:,}, float32"),
+        ("reads", f"up to {model['max_source_len']} pieces"),
+        ("writes", f"up to {search['max_len']}, {search['num_beams']} beam{'s' * (search['num_beams'] != 1)}"),
+        *_stacks(model),
+    ]
+    dev: dict[str, Any] = facts.get("dev", {})
+    for name, values in dev.items():
+        lines.append(("dev" if len(dev) == 1 else f"dev {name}", _dev(values | values["measures"])))
+    if "held_out" in facts:
+        lines.append(("held out", _dev(facts["held_out"])))
+    if "best" in facts:
+        lines.append(("best epoch", _best(facts["best"])))
+    return lines
+
+
+def _stacks(model: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name, f"width {model['dim']}, {_layers(model[name])}") for name in ("encoder", "decoder")]
+
+
+def _reading(reading: dict[str, Any]) -> str:
+    threshold = reading["threshold"]
+    always = "always one" if threshold is None else f"none where its score is higher by more than {threshold:.3g}"
+    return f"up to {reading['max_answer']} tokens, {always}"
+
+
+def _dev(measures: dict[str, Any]) -> str:
+    values = {key: value for key, value in measures.items() if isinstance(value, float)}
+    return ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in values.items())
+
+
+def _best(record: dict[str, Any]) -> str:
+    return f"{record['epoch']:g}"
+
+
+def _body(model: dict[str, Any]) -> str:
+    return f"width {model['dim']}, window {model['frontend']['window']}, {_layers(model)}"
+
+
+def _layers(model: dict[str, Any]) -> str:
+    layers = model["layers"]
+    count = len(layers) if model["num_layers"] is None else model["num_layers"]
+    mixers = " + ".join(dict.fromkeys(mixer["type"] for layer in layers for mixer in layer["mixers"]))
+    return f"{count} layer{'s' * (count != 1)} {f'of {mixers}' if mixers else 'without token mixing'}"

@@ -1,0 +1,194 @@
+"""Options as records, their groups in the help, colours, completion in the shell, and near misses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import pytest
+import typer
+from typer.main import get_command
+
+from mixling.cli.command import OUTPUT, PANELS, given_options, with_options
+from mixling.cli.completion import MODELS, TASKS
+from mixling.cli.main import COMMANDS, build_app
+from mixling.cli.pretrain import PretrainOptions
+from mixling.cli.train import TrainOptions
+from mixling.models.presets import PRESETS
+from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
+from mixling.runs.config import TASKS as LABEL_TASKS
+from mixling.runs.kinds import WRITING
+
+from .conftest import Call
+
+ESCAPE = "\x1b["
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    panel: ClassVar[str] = OUTPUT
+    width: Annotated[int, typer.Option("-w", "--width", help="Of a line.")] = 80
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", help="Of people.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greeting(Base):
+    polite: Annotated[bool, typer.Option("--polite", help="With a title.")] = False
+
+
+def test_a_command_takes_records_of_options() -> None:
+    seen: list[tuple[str, Greeting]] = []
+
+    def greet(word: Annotated[str, typer.Argument(help="The greeting.")], options: Greeting) -> None:
+        """Greet people."""
+        seen.append((word, options))
+
+    app = typer.Typer(add_completion=False)
+    app.command()(with_options(greet))
+    command = get_command(app)
+    for args, options in (
+        (["hello"], Greeting()),
+        (["hello", "-w", "40", "Ann", "Bob", "--polite"], Greeting(width=40, names=["Ann", "Bob"], polite=True)),
+    ):
+        command(args, standalone_mode=False)
+        assert seen.pop() == ("hello", options)
+    assert command.help == "Greet people."
+    panels = {param.name: getattr(param, "rich_help_panel", None) for param in command.params}
+    assert panels == {"word": None, "names": None, "width": OUTPUT, "polite": OUTPUT}
+
+
+def test_options_that_are_given_are_named_as_they_are_written() -> None:
+    assert given_options(Greeting()) == []
+    assert given_options(Greeting(width=40, names=["Ann"], polite=True)) == ["NAMES", "--width", "--polite"]
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """The titles of a help and the first words below each."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if title := re.fullmatch(r"([A-Z]\w+):", line):
+            found[title[1]] = []
+        elif found and (option := re.match(r"  (-\w, )?(\S+)", line)) and line[2] != " ":
+            found[list(found)[-1]].append(option[2])
+    return found
+
+
+@pytest.mark.parametrize("command", ["train", "distill", "compare", "pretrain"])
+def test_help_of_what_trains_is_in_groups(command: str, call: Call) -> None:
+    done = call(command, "--help")
+    assert done.code == 0
+    found = sections(done.out)
+    assert list(found) == ["Arguments", *PANELS]
+    group = {option: title for title, options in found.items() for option in options}
+    assert {group["--out"], group["--help"]} == {"Output"}
+    assert group["--epochs"] == "Training"
+    assert group["--model"] == "Model"
+    assert {group["--dev"], group["--text"]} == {"Data"}
+    params = get_command(build_app()).commands[command].params  # type: ignore[attr-defined]
+    options = {param.opts[-1] for param in params if param.opts[0].startswith("-")}
+    assert options | {"--help"} == set().union(*(found[title] for title in PANELS)), "each option is in one group"
+
+
+def test_help_is_coloured_on_a_terminal_alone(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for args in (["--help"], ["train", "--help"], ["show", "-h"]):
+        plain, coloured = call(*args).out, call(*args, terminal=True).out
+        assert ESCAPE not in plain
+        assert f"{ESCAPE}1mUsage:{ESCAPE}0m mixling" in coloured
+        assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert call(*args, terminal=True).out == plain
+        monkeypatch.delenv("NO_COLOR")
+    coloured = call("train", "--help", terminal=True).out
+    for text in ("--text-pair", "-o, --out", "FILES..."):
+        assert f"{ESCAPE}36m{text}{ESCAPE}0m" in coloured
+    for text in ("COLUMN", "90s|3m|1h", "<float>"):
+        assert f"{ESCAPE}33m{text}{ESCAPE}0m" in coloured
+
+
+Complete = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def complete(call: Call, monkeypatch: pytest.MonkeyPatch) -> Complete:
+    """What bash gets for a command line that ends with the word to complete."""
+
+    def words(line: str) -> list[str]:
+        monkeypatch.setenv("_MIXLING_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+        done = call()
+        assert done.code == 0, done.err
+        return done.out.split()
+
+    return words
+
+
+def test_the_shell_completes(complete: Complete) -> None:
+    assert complete("mixling pre") == ["pretrain", "predict"]
+    assert set(complete("mixling ")) == set(COMMANDS)
+    assert complete("mixling train --text-") == ["--text-pair"]
+    assert complete("mixling train --task cl") == ["classification"]
+    assert set(complete("mixling train --task ")) == set(TASKS)
+    assert complete("mixling train rows.csv --model pqr") == ["pqrnn"]
+    assert set(complete("mixling cost mixling-")) == {name for name in MODELS if name.startswith("mixling-")}
+    assert complete("mixling train --on-bad-row ") == ["error", "skip"]
+    assert complete("mixling export m --precision i") == ["int8"]
+    assert complete("mixling train --time-budget 3") == []
+    # Where nothing is printed bash completes names of files.
+    assert complete("mixling train ro") == complete("mixling train --dev ro") == complete("mixling predict mo") == []
+
+
+def test_all_models_and_tasks_are_completed() -> None:
+    assert set(MODELS) == {*PRESETS, *SEQ2SEQ_PRESETS}
+    assert len(MODELS) == len(set(MODELS))
+    assert set(TASKS) == {*LABEL_TASKS, WRITING}
+
+
+def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
+    shown = call("--show-completion")
+    assert shown.code == 0
+    assert "_MIXLING_COMPLETE=complete_bash" in shown.out
+    done = call("--install-completion")
+    assert done.code == 0
+    assert ".bash_completions/mixling.sh" in done.out
+    assert (tmp_path / ".bash_completions" / "mixling.sh").read_text() == shown.out.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["trian"], ["No such command 'trian'", "'train'"]),
+        (["evalute", "m", "f"], ["'evaluate'"]),
+        (["train", "x.csv", "--epoch", "3"], ["No such option: --epoch", "--epochs"]),
+        (["predict", "m", "--formt", "csv"], ["--format"]),
+        (["pretrain", "x.txt", "--vocab", "v"], ["--vocabulary"]),
+    ],
+    ids=lambda value: " ".join(value[:1]),
+)
+def test_unknown_commands_and_options_name_the_nearest(args: list[str], words: list[str], call: Call) -> None:
+    for terminal in (False, True):
+        done = call(*args, terminal=terminal)
+        assert done.code == 2
+        assert done.out == ""
+        assert ESCAPE not in done.err
+        for word in words:
+            assert word in done.err
+
+
+def test_options_become_values_of_a_configuration() -> None:
+    options = TrainOptions(files=["a.csv"], out=Path("run"), text="t", group="g", epochs=3, time_budget="2m", start="v")
+    values = options.values()
+    assert values["data"]["train"] == ["a.csv"]
+    assert values["data"]["columns"]["text"] == "t"
+    assert values["data"]["columns"]["group"] == "g"
+    assert values["start"] == {"vectors": "v", "texts": None, "pretrained": None}
+    assert values["train"] == {"epochs": 3, "time_budget": 120.0, "seed": None}
+    assert PretrainOptions(out=Path("run"), steps=5).values()["train"]["steps"] == 5
