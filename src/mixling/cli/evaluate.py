@@ -117,7 +117,7 @@ def evaluate(
     if confusion is not None:
         import numpy as np
 
-        from mixling.inspect.plots import confusion_matrix
+        from mixling.export.plots import confusion_matrix
 
         assert isinstance(metrics, ClassificationMetrics)
         confusion_matrix(np.array(metrics.confusion), predictor.labels.names, confusion)
