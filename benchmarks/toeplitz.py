@@ -27,8 +27,8 @@ from side_by_side import Calls, arguments, in_turn, on_one_core
 from torch import Tensor
 
 from mixling.cost.provenance import provenance
-from mixling.mixers import positions
-from mixling.mixers.positions import FFT_FROM, toeplitz, toeplitz_product
+from mixling.layers import positions
+from mixling.layers.positions import FFT_FROM, toeplitz, toeplitz_product
 
 LENGTHS = (32, 48, 64, 96, 128, 192, 256, 320, 352, 384, 416, 448, 512, 640, 768, 1024, 1536, 2048, 3072, 4096, 8192)
 SHAPES = ((1, 256), (1, 1536), (16, 256), (16, 1536))  # batch, width

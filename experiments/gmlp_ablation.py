@@ -26,9 +26,9 @@ import torch
 
 from mixling.cost.flops import count
 from mixling.cost.provenance import provenance
+from mixling.layers.mixer import MixerConfig
+from mixling.layers.positions import RelativePositions
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.base import MixerConfig
-from mixling.mixers.positions import RelativePositions
 from mixling.mixers.synthesizer import SynthesizerConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig

@@ -20,10 +20,10 @@ import torch
 from gmlp_ablation import DIM, LENGTH, encode_text, family, train
 
 from mixling.cost.provenance import provenance
+from mixling.inspect.folders import load_inspected
 from mixling.inspect.plots import spatial_filters
 from mixling.inspect.weights import learned_filters
 from mixling.models.presets import gmlp
-from mixling.runs.inspected import load_inspected
 from mixling.storage import write_json
 
 MODELS = {

@@ -40,11 +40,11 @@ from mixling.cost.provenance import provenance
 from mixling.data.shapes import pairs_of_shapes
 from mixling.inspect.maps import pseudo_attention
 from mixling.inspect.plots import learning_curves, token_maps
+from mixling.layers.mixer import MixerConfig
+from mixling.layers.positions import Positions
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.base import MixerConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.identity import IdentityConfig
-from mixling.mixers.positions import Positions
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder, EncoderConfig

@@ -22,8 +22,9 @@ from torch.utils.flop_counter import FlopCounterMode
 import mixling.mixers
 from mixling.config import parse
 from mixling.errors import ConfigError
-from mixling.mixers import base
-from mixling.mixers.base import Mixer, MixerConfig, config_class, mixer_config, mixer_types
+from mixling.layers import mixer as steps
+from mixling.layers.mixer import Mixer, MixerConfig
+from mixling.mixers import config_class, mixer_config, mixer_types
 
 from .from_weights import FROM_WEIGHTS, NOT_NORMALISED
 from .variants import VARIANTS
@@ -75,7 +76,7 @@ def counted(mixer: Mixer, *inputs: Tensor) -> int:
 
 def test_the_mixers_are_the_files_of_the_package() -> None:
     files = {path.stem for path in Path(mixling.mixers.__path__[0]).glob("*.py")}
-    assert set(mixer_types()) == files - {"__init__", "base", "dropout", "hypernetwork", "masks", "positions"}
+    assert set(mixer_types()) == files - {"__init__"}
     assert {"identity", "token_mlp"} <= files
 
 
@@ -87,10 +88,12 @@ def test_mixer_and_configuration_can_be_imported_from_the_package(name: str) -> 
 
 
 def test_the_package_has_no_other_names() -> None:
-    for name in ("HyperMixin", "Hypermixing", "MixerConfig", "Literal", "hyper_mixing", "Config", ""):
+    for name in ("HyperMixin", "Hypermixing", "Literal", "hyper_mixing", "Config", ""):
         with pytest.raises(AttributeError, match=f"'mixling.mixers' has no attribute '{name}'"):
             getattr(mixling.mixers, name)
     assert "Literal" not in dir(mixling.mixers)
+    assert (mixling.mixers.Mixer, mixling.mixers.MixerConfig) == (Mixer, MixerConfig)
+    assert {"Mixer", "MixerConfig"} <= set(dir(mixling.mixers))
 
 
 @every_type
@@ -307,8 +310,8 @@ def test_steps_give_what_the_causal_form_gives(monkeypatch: pytest.MonkeyPatch, 
     """However many of the last positions are held apart."""
     if not config(name).supports_causal:
         return
-    monkeypatch.setattr(base, "_NEW", apart)
-    monkeypatch.setattr(base, "_NEW_NUMBERS", 0)
+    monkeypatch.setattr(steps, "_NEW", apart)
+    monkeypatch.setattr(steps, "_NEW_NUMBERS", 0)
     mixer = built(name, causal=True)
     x, mask = batch([MAX_LEN, MAX_LEN])
     state = mixer.start(x[:, 0])
@@ -324,6 +327,11 @@ def test_cross_mixing_reads_the_context_only(name: str) -> None:
     if not config(name).supports_cross:
         with pytest.raises(ConfigError, match="has no form that reads a context"):
             config(name).build(DIM, MAX_LEN, cross=True)
+        x, mask = batch(LENGTHS)
+        if not type(built(name)).reads_context:
+            for use in (built(name), built(name).weights):
+                with pytest.raises(ConfigError, match="got a context; it has no form that reads one"):
+                    use(x, mask, x, mask)
         return
     mixer = built(name)
     x, mask = batch(LENGTHS)
@@ -500,7 +508,7 @@ def test_the_causal_form_works_in_half_precision_too(name: str) -> None:
 
 @every_type
 def test_steps_are_of_causal_mixing(name: str) -> None:
-    if config(name).supports_causal and name != "identity":  # whose forms are one
+    if config(name).supports_causal:
         with pytest.raises(AssertionError, match="steps are of causal mixing"):
             built(name).start(torch.zeros(2, DIM, dtype=torch.float64))
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mixling.inspect import maps, plots
 from mixling.inspect.maps import pseudo_attention
+from mixling.layers.mixer import Mixer, MixerConfig
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.base import Mixer, MixerConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.identity import IdentityConfig
 

@@ -19,7 +19,9 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib.font_manager import fontManager
 
 from mixling.errors import DataError, StorageError, UserError
-from mixling.inspect import fonts, plots
+from mixling.export import figures as fonts
+from mixling.export import plots as run_plots
+from mixling.inspect import plots
 from mixling.inspect.weights import LayerMap
 
 
@@ -35,12 +37,13 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures that are drawn, so that their parts can be looked at."""
     drawn: list[Any] = []
     make = plots.new_figure
-    monkeypatch.setattr(plots, "new_figure", lambda *size: drawn.append(make(*size)) or drawn[-1])
+    for module in (plots, run_plots):
+        monkeypatch.setattr(module, "new_figure", lambda *size: drawn.append(make(*size)) or drawn[-1])
     return drawn
 
 
 def test_a_small_matrix_has_its_counts_written(tmp_path: Path, figures: list[Any]) -> None:
-    plots.confusion_matrix(np.array([[3, 1], [0, 2]]), ["no", "yes"], tmp_path / "confusion.png")
+    run_plots.confusion_matrix(np.array([[3, 1], [0, 2]]), ["no", "yes"], tmp_path / "confusion.png")
     axes = figures[0].axes[0]
     assert [text.get_text() for text in axes.texts] == ["3", "1", "0", "2"]
     np.testing.assert_allclose(axes.images[0].get_array(), [[0.75, 0.25], [0.0, 1.0]])
@@ -53,7 +56,7 @@ def test_a_small_matrix_has_its_counts_written(tmp_path: Path, figures: list[Any
 def test_a_matrix_of_150_classes_stays_readable(tmp_path: Path, figures: list[Any]) -> None:
     matrix = np.eye(150, dtype=int)
     matrix[3] = 0  # a class without a row must not divide by zero
-    plots.confusion_matrix(matrix, [f"intent_{i}" for i in range(150)], tmp_path / "confusion.png")
+    run_plots.confusion_matrix(matrix, [f"intent_{i}" for i in range(150)], tmp_path / "confusion.png")
     axes = figures[0].axes[0]
     assert not axes.texts
     ticks = axes.get_yticks()
@@ -70,7 +73,7 @@ def test_a_matrix_of_150_classes_stays_readable(tmp_path: Path, figures: list[An
 @pytest.mark.parametrize("n", [2, 8, 30, 31])
 def test_nothing_is_cut_off(n: int, tmp_path: Path, figures: list[Any]) -> None:
     names = [f"{i:02d} a very long name of a class" for i in range(n)]
-    plots.confusion_matrix(np.eye(n, dtype=int), names, tmp_path / "confusion.png")
+    run_plots.confusion_matrix(np.eye(n, dtype=int), names, tmp_path / "confusion.png")
     box = figures[0].get_tightbbox()  # inches
     width, height = figures[0].get_size_inches()
     assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= 0
@@ -79,7 +82,7 @@ def test_nothing_is_cut_off(n: int, tmp_path: Path, figures: list[Any]) -> None:
 
 def test_any_name_can_be_drawn(tmp_path: Path) -> None:
     names = ["中文", "العربية", "עברית", "हिन्दी", "$x_^$", "\\frac{", "日本\n\x00\x1b語", "\U0001f600", "%s{}", "-"]
-    plots.confusion_matrix(np.eye(10, dtype=int), names, tmp_path / "confusion.png")
+    run_plots.confusion_matrix(np.eye(10, dtype=int), names, tmp_path / "confusion.png")
     assert (tmp_path / "confusion.png").stat().st_size > 0
 
 
@@ -113,7 +116,7 @@ def test_names_are_drawn_by_whatever_font_has_them(
     names = ["日本", "हिन्दी", "العربية", "\U0001f600", "plain", "日本語", "e\u200d", "a\tb"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plots.confusion_matrix(np.eye(8, dtype=int), names, tmp_path / "c.png")
+        run_plots.confusion_matrix(np.eye(8, dtype=int), names, tmp_path / "c.png")
     axes = figures[0].axes[0]
     written = [tick.get_text() for tick in axes.get_yticklabels()]
     assert written == [tick.get_text() for tick in axes.get_xticklabels()]
@@ -133,7 +136,7 @@ def test_without_any_font_all_names_are_numbers(
     tmp_path: Path, figures: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fonts, "_family", lambda character: None)
-    plots.confusion_matrix(
+    run_plots.confusion_matrix(
         np.eye(2, dtype=int), ["日本", "a long name of a class, cut in the picture"], tmp_path / "c.svg"
     )
     assert [tick.get_text() for tick in figures[0].axes[0].get_yticklabels()] == ["#1", "#2"]
@@ -141,7 +144,7 @@ def test_without_any_font_all_names_are_numbers(
 
 
 def test_names_that_all_can_be_drawn_need_no_legend(tmp_path: Path) -> None:
-    plots.confusion_matrix(np.eye(2, dtype=int), ["no", "straße"], tmp_path / "c.png")
+    run_plots.confusion_matrix(np.eye(2, dtype=int), ["no", "straße"], tmp_path / "c.png")
     assert [path.name for path in tmp_path.iterdir()] == ["c.png"]
 
 
@@ -197,7 +200,7 @@ def curves(figure: Any) -> dict[str, dict[str, list[tuple[float, float]]]]:
 
 
 def test_training_curves_draw_what_there_is(tmp_path: Path, figures: list[Any]) -> None:
-    plots.training_curves(RECORDS, tmp_path / "curves.png")
+    run_plots.training_curves(RECORDS, tmp_path / "curves.png")
     got = curves(figures[0])
     assert {title: list(panel) for title, panel in got.items()} == {
         "loss": ["train_loss", "dev_loss"],
@@ -211,14 +214,16 @@ def test_training_curves_draw_what_there_is(tmp_path: Path, figures: list[Any]) 
 
 
 def test_training_curves_of_one_epoch_and_one_number(tmp_path: Path, figures: list[Any]) -> None:
-    plots.training_curves([{"epoch": 1, "train_loss": 0.5, "dev_name": "x", "dev_flag": True}], tmp_path / "curves.png")
+    run_plots.training_curves(
+        [{"epoch": 1, "train_loss": 0.5, "dev_name": "x", "dev_flag": True}], tmp_path / "curves.png"
+    )
     assert curves(figures[0]) == {"loss": {"train_loss": [(1, 0.5)]}}
     assert png_size(tmp_path / "curves.png") == (960, 336)
 
 
 def test_perplexity_has_a_logarithmic_panel_of_its_own(tmp_path: Path, figures: list[Any]) -> None:
     records = [{**record, "dev_perplexity": 10.0 ** (5 - record["epoch"])} for record in RECORDS]
-    plots.training_curves(records, tmp_path / "curves.png")
+    run_plots.training_curves(records, tmp_path / "curves.png")
     got = curves(figures[0])
     assert list(got) == ["loss", "dev metrics", "perplexity", "learning rate"]
     assert got["perplexity"] == {"dev_perplexity": [(1, 1e4), (2, 1e3), (3, 1e2), (4, 1e1)]}
@@ -231,7 +236,7 @@ def test_a_run_that_has_not_ended_an_epoch_is_drawn_over_its_steps(
     tmp_path: Path, figures: list[Any], epochs: tuple[Any, ...], place: str
 ) -> None:
     records = [{"epoch": x, "step": 50 * n, "train_loss": 1.0} for n, x in enumerate(epochs, 1)]
-    plots.training_curves(records, tmp_path / "curves.png")
+    run_plots.training_curves(records, tmp_path / "curves.png")
     assert figures[0].axes[-1].get_xlabel() == place
     assert [x for x, _ in curves(figures[0])["loss"]["train_loss"]] == [record[place] for record in records]
 
@@ -239,13 +244,13 @@ def test_a_run_that_has_not_ended_an_epoch_is_drawn_over_its_steps(
 @pytest.mark.parametrize("records", [[], [{"epoch": 1}], [{"train_loss": 1.0}], [{"epoch": 1, "train_loss": None}]])
 def test_no_curve_is_told(records: list[dict[str, Any]], tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no training curve"):
-        plots.training_curves(records, tmp_path / "curves.png")
+        run_plots.training_curves(records, tmp_path / "curves.png")
     assert not list(tmp_path.iterdir())
 
 
 def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one.png", "two.png"):
-        plots.training_curves(RECORDS, tmp_path / name)
+        run_plots.training_curves(RECORDS, tmp_path / name)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
 
 
@@ -301,7 +306,7 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match=r"curves\.png: .*No space left"):
-        plots.training_curves(RECORDS, path)
+        run_plots.training_curves(RECORDS, path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -309,16 +314,16 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, monkeypatch:
 def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match=r"curves\.png"):
-        plots.training_curves(RECORDS, tmp_path / "file" / "curves.png")
+        run_plots.training_curves(RECORDS, tmp_path / "file" / "curves.png")
 
 
 def test_pyplot_is_left_alone(tmp_path: Path) -> None:
     before = "matplotlib.pyplot" in sys.modules
-    plots.training_curves(RECORDS, tmp_path / "curves.png")
+    run_plots.training_curves(RECORDS, tmp_path / "curves.png")
     assert ("matplotlib.pyplot" in sys.modules) == before
 
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UserError, match=r"mixling\[train\]"):
-        plots.training_curves(RECORDS, tmp_path / "curves.png")
+        run_plots.training_curves(RECORDS, tmp_path / "curves.png")

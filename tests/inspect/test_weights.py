@@ -20,8 +20,8 @@ from mixling.inspect.weights import (
     of_encoder,
     of_encoder_decoder,
 )
+from mixling.layers.mixer import MixerConfig
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.base import MixerConfig
 from mixling.mixers.identity import IdentityConfig
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig

@@ -14,10 +14,10 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
-from mixling.mixers import base
+from mixling.layers import mixer as base
+from mixling.layers.positions import RelativeBias, RelativePositions
+from mixling.mixers import mixer_config
 from mixling.mixers.attention import Attention, AttentionConfig
-from mixling.mixers.base import mixer_config
-from mixling.mixers.positions import RelativeBias, RelativePositions
 
 DIM, MAX_LEN, HEADS = 6, 9, 2
 T5_POSITIONS = RelativePositions(num_buckets=8, max_distance=6)

@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling.errors import ConfigError
-from mixling.mixers import hypermixing
-from mixling.mixers.base import mixer_config
+from mixling.layers.hypernetwork import Hypernetwork
+from mixling.mixers import hypermixing, mixer_config
 from mixling.mixers.hypermixing import HyperMixing
-from mixling.mixers.hypernetwork import Hypernetwork
 
 DIM, HIDDEN, MAX_LEN = 4, 6, 12
 EXACT = {"rtol": 0.0, "atol": 1e-12}

@@ -11,7 +11,7 @@ from remixer_pytorch import RemixerBlock
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import mixer_config
+from mixling.mixers import mixer_config
 from mixling.mixers.remixing import Remixing
 
 MAX_LEN, DIM = 6, 4

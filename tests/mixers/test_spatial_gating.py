@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling.errors import ConfigError
-from mixling.mixers import positions
-from mixling.mixers.positions import FFT_FROM, toeplitz, toeplitz_product
+from mixling.layers import positions
+from mixling.layers.positions import FFT_FROM, toeplitz, toeplitz_product
 from mixling.mixers.spatial_gating import SpatialGating, SpatialGatingConfig
 
 DIM, MAX_LEN, FFN_DIM = 3, 7, 4

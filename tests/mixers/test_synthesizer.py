@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
+from mixling.mixers import mixer_config
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.base import mixer_config
 from mixling.mixers.synthesizer import Synthesizer, SynthesizerConfig
 
 DIM, MAX_LEN, HEADS = 6, 9, 2

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.config import parse
+from mixling.layers.dropout import dropout
+from mixling.layers.norms import NormType, RMSNorm, build_norm
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.dropout import dropout
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
 from mixling.models.encoder import Encoder
-from mixling.models.norms import NormType, RMSNorm, build_norm
 
 from .seq2seq import drawn
 

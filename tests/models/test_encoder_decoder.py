@@ -266,7 +266,7 @@ ATTENTION = {"type": "attention", "num_heads": 2}
             r"^decoder\.layers\.0\.cross: mixer 'attention' has no form that reads a context",
         ),
         ({"decoder": {"layers": [{"cross": {"type": "atention"}}]}}, r"cross: unknown mixer 'atention'; did you mean"),
-        ({"decoder": {"layers": [{"cross_after": 0}]}}, r"cross_after = 0 is the place of `cross`, which is absent"),
+        ({"decoder": {"layers": [{"cross_after": 0}]}}, r"cross_after = 0 has no use without `cross`"),
         ({"decoder": {"layers": [{"cross": ATTENTION, "cross_after": 1}]}}, r"cross_after: got 1; there are 0 mixers"),
     ],
 )

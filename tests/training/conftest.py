@@ -14,7 +14,7 @@ import torch
 from mixling.data.batches import TextSet
 from mixling.data.examples import Example
 from mixling.data.store import ExampleStore
-from mixling.mixers.base import MixerConfig
+from mixling.layers.mixer import MixerConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig

@@ -21,9 +21,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mixling.data.batches import shard
+from mixling.layers.positions import RelativePositions
+from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.base import config_class, mixer_config, mixer_types
-from mixling.mixers.positions import RelativePositions
 from mixling.tasks.base import LossConfig
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.distributed import Processes, is_launched, processes

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mixling.data.batches import training_batches
 from mixling.errors import StorageError, TrainingError
-from mixling.mixers.base import config_class, mixer_config, mixer_types
+from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.training import data, loop
 from mixling.training.files import HISTORY

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,3 +81,48 @@ def test_a_callback_s_error_keeps_its_traceback_and_all_are_told_of_the_end(
 def test_the_interface_is_public_and_needs_no_torch() -> None:
     code = "import sys, mixling; mixling.Observer().finished(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Counter(Observer):
+    """Sums the losses of all steps, before an interruption and after it; raises at one step."""
+
+    def __init__(self, *, cut: int | None = None) -> None:
+        self.losses: list[float] = []
+        self.cut = cut
+
+    def stepped(self, step: Step) -> None:
+        self.losses.append(step.loss)
+        if step.number == self.cut:
+            raise Cut
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"losses": self.losses}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.losses = list(state["losses"])
+
+
+class Cut(BaseException):
+    """Nothing catches it, as nothing catches SIGKILL."""
+
+
+def test_the_state_of_callbacks_survives_a_resume(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    config = CONFIG.model_copy(update={"checkpoint_seconds": 1e-9})
+    whole = Counter()
+    trainer(config, observer=whole).fit()
+    cut = Observers(Counter(), Observers(Counter(cut=6), Observer()))
+    with pytest.raises(Cut):
+        trainer(config, folder=tmp_path, observer=cut).fit()
+    resumed = Counter(), Counter(), Counter()
+    trainer(config, folder=tmp_path, observer=Observers(*resumed)).fit(resume=True)
+    assert resumed[0].losses == resumed[1].losses == whole.losses
+    assert resumed[2].losses == whole.losses[5:]  # it was added after the interruption
+
+
+def test_a_callback_without_state_is_given_none(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
+    class Plain(Observer):
+        def load_state_dict(self, state: Mapping[str, Any]) -> None:
+            raise AssertionError(state)
+
+    trainer(CONFIG, folder=tmp_path, observer=Plain()).fit()
+    trainer(CONFIG, folder=tmp_path, observer=Plain()).fit(resume=True)

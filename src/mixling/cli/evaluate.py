@@ -115,7 +115,7 @@ def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, b
     def draw(path: Path) -> None:
         import numpy as np
 
-        from mixling.inspect.plots import confusion_matrix
+        from mixling.export.plots import confusion_matrix
 
         assert isinstance(metrics, ClassificationMetrics)
         confusion_matrix(np.array(metrics.confusion), predictor.labels.names, path)

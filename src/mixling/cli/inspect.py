@@ -41,7 +41,7 @@ def inspect(
     the axes have the words. Texts that are longer than the model reads are cut.
     --filters: of learned weights the middle row, and the whole matrix for the longest text.
     """
-    from mixling.inspect.figures import check_name
+    from mixling.export.figures import check_name
     from mixling.inspect.plots import layer_maps as draw_maps
     from mixling.inspect.plots import spatial_filters
 
@@ -52,8 +52,8 @@ def inspect(
         raise ConfigError(f"--filters: got the text {texts[0][:40]!r}; no text changes them: leave it out")
     given = _given(texts or []) if maps else []
 
+    from mixling.inspect.folders import load_inspected
     from mixling.inspect.weights import PSEUDO_ATTENTION, layer_maps, learned_filters
-    from mixling.runs.inspected import load_inspected
 
     inspected = load_inspected(folder, given)
     try:

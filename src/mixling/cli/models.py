@@ -22,9 +22,9 @@ def models(
     to text, all parameters count, with the tables of as many units as the source names.
     """
     from mixling.cost.flops import count, count_encoder_decoder
-    from mixling.models.image import IMAGE_PRESETS
     from mixling.models.presets import PRESETS
     from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
+    from mixling.vision import IMAGE_PRESETS
 
     rows: list[dict[str, Any]] = []
     for name, preset in PRESETS.items():

@@ -27,7 +27,6 @@ from mixling.models.model import Model, count_parameters
 from mixling.runtime.onnx_file import OPSET, seal
 from mixling.runtime.session import FORMAT_VERSION, Metadata
 from mixling.text.config import TextConfig
-from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig
@@ -101,7 +100,7 @@ def export_onnx(
     _require()
     from onnx import ModelProto, OperatorSetIdProto, helper
 
-    has_weights = not isinstance(text.projection, MinHash)
+    has_weights = text.projection.weighted
     metadata = Metadata(
         format_version=FORMAT_VERSION,
         library=__version__,

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from mixling.data.batches import Batch
 from mixling.errors import ConfigError
 from mixling.inspect.maps import pseudo_attention
-from mixling.mixers import mixer_types
-from mixling.mixers.base import Mixer, mixer_config
+from mixling.layers.mixer import Mixer
+from mixling.mixers import mixer_config, mixer_types
 from mixling.mixers.identity import Identity
 from mixling.models.block import Block
 from mixling.models.encoder import Encoder

@@ -1,26 +1,104 @@
 """Token mixers, one a file: `type = "token_mlp"` in a configuration means the file `token_mlp.py`.
 
 The mixer and the configuration of a file can be imported from here, `from mixling.mixers import TokenMLP,
-TokenMLPConfig`; the file is loaded when one of them is asked for.
+TokenMLPConfig`, and so can their base classes `Mixer` and `MixerConfig`; a file is loaded when it is first needed.
+
+A mixer of another package is a `MixerConfig` whose `type` is a new name and whose `_build` returns the mixer. It is
+found by an entry point of the group "mixling.mixers", named as the type and pointing to the configuration class,
+
+    [project.entry-points."mixling.mixers"]
+    shift = "my_package.shift:ShiftConfig"
+
+or, for one process, by `register_mixer`. From then on TOML files and saved models may name it.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-_NOT_MIXERS = ("base", "dropout", "hypernetwork", "masks", "positions")
+from mixling.config import parse
+from mixling.errors import ConfigError, near_miss
+
+if TYPE_CHECKING:
+    from mixling.layers.mixer import MixerConfig
+
+C = TypeVar("C", bound="type[MixerConfig]")
+
+ENTRY_POINTS = "mixling.mixers"
+
+_registered: dict[str, type[MixerConfig]] = {}
 
 
 def mixer_types() -> list[str]:
-    """Return the names of all mixers: the files of this package."""
-    return sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name not in _NOT_MIXERS)
+    """Return the names of all mixers: the files of this package, those registered, and those of other packages."""
+    return sorted({*_files(), *_registered, *_entry_points()})
+
+
+def register_mixer(config: C) -> C:
+    """Make a mixer known by the `type` of its configuration, in this process; usable as a class decorator.
+
+    Args:
+        config: a subclass of `MixerConfig` with a field `type: Literal["my_name"] = "my_name"`. A class of the same
+            module and name replaces the one registered before, as when a notebook's cell is run again.
+
+    Raises:
+        ConfigError: it is no such class, or the name is taken.
+    """
+    name = _type_of(config)
+    known = _registered.get(name)
+    same = known is not None and (known.__module__, known.__qualname__) == (config.__module__, config.__qualname__)
+    if name in _files() or (known is not None and not same):
+        owner = "mixling" if known is None else f"{known.__module__}.{known.__qualname__}"
+        raise ConfigError(f"mixer {name!r}: {owner} has a mixer of this type; choose another")
+    _registered[name] = config
+    return config
+
+
+def config_class(name: object) -> type[MixerConfig]:
+    """Return the configuration class of the mixer of this type.
+
+    Raises:
+        ConfigError: there is none, or its entry point cannot be loaded.
+    """
+    if not isinstance(name, str):
+        raise _unknown(name)
+    if name in _files():
+        module = f"{__name__}.{name}"
+        found = [value for key, value in vars(importlib.import_module(module)).items() if _is_config(key, name)]
+        assert len(found) == 1, f"{module} must hold one MixerConfig named after the file, it holds {len(found)}"
+        return found[0]
+    if name in _registered:
+        return _registered[name]
+    if name in _entry_points():
+        return _loaded(_entry_points()[name])
+    raise _unknown(name)
+
+
+def mixer_config(values: Any) -> MixerConfig:
+    """Return the configuration that a table with a `type` describes.
+
+    Raises:
+        ConfigError: it is no table, there is no such mixer, or it has no such key.
+    """
+    from mixling.layers.mixer import MixerConfig
+
+    if isinstance(values, MixerConfig):
+        return values
+    if not isinstance(values, dict):
+        raise ConfigError(f'got {values!r}; a mixer is a table with a type, such as {{ type = "token_mlp" }}')
+    name = values.get("type")
+    return parse(config_class(name), values, where=f"mixer {name!r}")
 
 
 def __getattr__(name: str) -> Any:
-    for file in mixer_types():
+    if name in ("Mixer", "MixerConfig"):
+        return getattr(importlib.import_module("mixling.layers.mixer"), name)
+    for file in _files():
         if _is_of(name, file):
             found = vars(importlib.import_module(f"{__name__}.{file}")).get(name)
             if found is not None:
@@ -29,14 +107,58 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    names = set(globals())
+    names = {*globals(), "Mixer", "MixerConfig"}
     if find_spec("torch") is not None:  # without it none of them can be imported
-        for file in mixer_types():
+        for file in _files():
             module = importlib.import_module(f"{__name__}.{file}")
             names.update(name for name in vars(module) if _is_of(name, file))
     return sorted(names)
 
 
+@cache
+def _files() -> frozenset[str]:
+    return frozenset(info.name for info in pkgutil.iter_modules(__path__))
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {found.name: found for found in entry_points(group=ENTRY_POINTS)}
+
+
+def _unknown(name: object) -> ConfigError:
+    return ConfigError(
+        f"unknown mixer {name!r}; {near_miss(str(name), mixer_types())}; those of other packages are found by an entry "
+        f"point of the group {ENTRY_POINTS!r}, or after mixling.mixers.register_mixer"
+    )
+
+
+def _loaded(found: EntryPoint) -> type[MixerConfig]:
+    where = f"mixer {found.name!r}: entry point {found.value!r}"
+    try:
+        config = found.load()
+    except Exception as error:  # whatever the import of foreign code raises
+        raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
+    if (name := _type_of(config)) != found.name:
+        raise ConfigError(f"{where}: its configuration has the type {name!r}; name the entry point so")
+    return config
+
+
+def _type_of(config: Any) -> str:
+    """Return the `type` of a configuration class of a mixer."""
+    from mixling.layers.mixer import MixerConfig
+
+    if not (isinstance(config, type) and issubclass(config, MixerConfig)):
+        raise ConfigError(f"got {config!r}; a mixer is given by a subclass of mixling.mixers.MixerConfig")
+    name = config.model_fields["type"].default
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f'{config.__qualname__}: has no type; add the field `type: Literal["my_name"] = "my_name"`')
+    return name
+
+
 def _is_of(name: str, file: str) -> bool:
-    """Whether a file holds the class of this name: the letters of `token_mlp` are those of TokenMLP."""
+    """Return whether a file holds the class of this name: the letters of `token_mlp` are those of TokenMLP."""
     return not name.islower() and name.removesuffix("Config").lower() == file.replace("_", "")
+
+
+def _is_config(name: str, file: str) -> bool:
+    return _is_of(name, file) and name.endswith("Config")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, appended, real
-from mixling.mixers.dropout import dropout
-from mixling.mixers.masks import as_mask
-from mixling.mixers.positions import RelativeBias, RelativePositions, shared_positions
+from mixling.layers.dropout import dropout
+from mixling.layers.heads import init_xavier, split_heads
+from mixling.layers.masks import real, visible
+from mixling.layers.mixer import Mixer, MixerConfig, State, appended
+from mixling.layers.positions import RelativeBias, RelativePositions, shared_positions
 
 
 class Attention(Mixer):
@@ -23,12 +23,25 @@ class Attention(Mixer):
     W_q, W_k, W_v (D, H E), W_o (H E, D), H heads of width E; C (M, D) is the context, or X itself. B_h[i, j] depends
     on j - i only, or is absent. Cost is O(N * M * H * E + (N + M) * D * H * E): quadratic in the number of tokens.
     Source: Transformer, section 3.2; biases: T5, section 2.1; one bias for each distance: gMLP, section 4 (its BERT).
-    Decided beyond the papers: masks enter before the softmax as half of the lowest number of the precision, which no
-    score brings to infinity, so that a text of padding only stays finite. Without the scale, W_q starts smaller by
-    sqrt(E), so that both forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a query
-    alike and never changes Y; it is kept for the counts. Cross mixing knows no distances: it is refused with positions.
-    Steps keep keys and values, so that their memory grows with the text.
+    Decided beyond the papers: a hidden score is half of the lowest number of its precision, which no bias turns into
+    infinity, so that a text of padding only stays finite. Without the scale, W_q starts smaller by sqrt(E), so that
+    both forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a query alike and never
+    changes Y; it is kept for the parameter counts. Positions are refused in cross mixing, which has no distances.
+    Steps keep keys and values, so their memory grows with the text.
+
+    Args:
+        dim: D, the width of the tokens.
+        max_len: tokens of the longest input, which count where each distance has a bias of its own.
+        num_heads: H.
+        head_dim: E, the width of a head.
+        bias: whether the four projections have biases.
+        scale: divide scores by sqrt(E).
+        dropout: rate on the probabilities, in training.
+        positions: biases by distance; None: none.
+        causal: queries see no later keys.
     """
+
+    reads_context = True
 
     def __init__(
         self,
@@ -51,10 +64,7 @@ class Attention(Mixer):
         self.key = nn.Linear(dim, inner, bias=bias)
         self.value = nn.Linear(dim, inner, bias=bias)
         self.out = nn.Linear(inner, dim, bias=bias)
-        for linear in (self.query, self.key, self.value, self.out):
-            nn.init.xavier_uniform_(linear.weight)
-            if bias:
-                nn.init.zeros_(linear.bias)
+        init_xavier(self.query, self.key, self.value, self.out)
         if not scale:
             with torch.no_grad():
                 self.query.weight *= head_dim**-0.5
@@ -87,18 +97,16 @@ class Attention(Mixer):
         projections = 2 * batch * self.dim * inner * (2 * length + 2 * keys)
         return projections + 2 * (2 * batch * length * keys * inner)
 
-    def start(
+    def initial_state(
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Shaped[Tensor, "B M"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> State:
-        if context is None:
-            assert self.causal, "steps are of causal mixing, or of cross mixing"
+        if context is None or context_mask is None:
             empty = like.new_zeros(like.shape[0], self.num_heads, 0, self.head_dim)
             return dict.fromkeys(("keys", "values", "new_keys", "new_values"), empty)
         assert self.relative is None, "cross mixing knows no distances"
-        context_mask = as_mask(context_mask, context, name="context_mask")
         keys, values = self._keys_and_values(real(context, context_mask))
         return {"keys": keys, "values": values, "added": _hidden(context_mask[:, None, None], keys.new_zeros(()))}
 
@@ -117,8 +125,8 @@ class Attention(Mixer):
             added = self.relative(1, position + 1, start=position)[None].to(query.dtype)
         if keys.shape[2]:
             scores = torch.cat([query @ keys.mT, query @ new_keys.mT], -1) * self.scale + added
-            shares = scores.softmax(-1).split([keys.shape[2], new_keys.shape[2]], -1)
-            mixed = shares[0] @ values + shares[1] @ new_values
+            weights = scores.softmax(-1).split([keys.shape[2], new_keys.shape[2]], -1)
+            mixed = weights[0] @ values + weights[1] @ new_values
         else:
             mixed = self._attend(query, new_keys, new_values, added if added.ndim else None)
         return self.out(mixed.flatten(1)), state
@@ -132,29 +140,23 @@ class Attention(Mixer):
     ) -> tuple[
         Float[Tensor, "B H N E"], Float[Tensor, "B H M E"], Float[Tensor, "B H M E"], Float[Tensor, "#B #H #N M"]
     ]:
-        """Queries, keys and values, and what is added to their scores."""
+        """Return queries, keys and values, and what is added to their scores."""
         length = x.shape[1]
         self.check_length(length)
         x = real(x, mask)
-        query = self._heads(self.query(x))
+        query = split_heads(self.query(x), self.num_heads)
         if context is not None:
-            state = self.start(x[:, 0], context, context_mask)
+            state = self.initial_state(x[:, 0], context, context_mask)
             return query, state["keys"], state["values"], state["added"]
-        seen = mask[:, None, None]  # (B, 1, 1, M)
-        if self.causal:
-            seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
         bias = query.new_zeros(()) if self.relative is None else self.relative(length, length)[None].to(query.dtype)
-        return query, *self._keys_and_values(x), _hidden(seen, bias)
-
-    def _heads(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B H N E"]:
-        return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+        return query, *self._keys_and_values(x), _hidden(visible(mask, causal=self.causal)[:, None], bias)
 
     def _head(self, x: Float[Tensor, "B I"]) -> Float[Tensor, "B H 1 E"]:
-        """As `_heads`, of one position."""
+        """Split the heads of one position."""
         return x.view(len(x), self.num_heads, 1, self.head_dim)
 
     def _keys_and_values(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B H M E"], Float[Tensor, "B H M E"]]:
-        return self._heads(self.key(x)), self._heads(self.value(x))
+        return split_heads(self.key(x), self.num_heads), split_heads(self.value(x), self.num_heads)
 
     def _attend(
         self,
@@ -167,8 +169,8 @@ class Attention(Mixer):
             scores = query @ keys.mT * self.scale
             scores = scores if added is None else scores + added
             return dropout(scores.softmax(-1), self.dropout).to(values.dtype) @ values
-        share = self.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(query, keys, values, attn_mask=added, dropout_p=share, scale=self.scale)
+        rate = self.dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(query, keys, values, attn_mask=added, dropout_p=rate, scale=self.scale)
 
     def _merged(self, mixed: Float[Tensor, "B H N E"]) -> Float[Tensor, "B N D"]:
         # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.
@@ -176,7 +178,7 @@ class Attention(Mixer):
 
 
 def _hidden(seen: Bool[Tensor, "B 1 #N M"], bias: Float[Tensor, "*S"]) -> Float[Tensor, "#B #H #N M"]:
-    """What is added to the scores: the bias where the key is seen."""
+    """Return what is added to the scores: the bias where the key is seen, else half of the lowest number."""
     return torch.where(seen, bias, torch.finfo(bias.dtype).min / 2)
 
 
@@ -202,19 +204,7 @@ class AttentionConfig(MixerConfig):
         return shared_positions(self.positions, self.num_heads)
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Attention:
-        if self.head_dim is None and dim % self.num_heads:
-            raise ConfigError(
-                f"mixer 'attention': width {dim} is not a multiple of num_heads {self.num_heads}; "
-                "change one of them, or set head_dim"
-            )
-        return Attention(
-            dim=dim,
-            max_len=max_len,
-            num_heads=self.num_heads,
-            head_dim=self.head_dim or dim // self.num_heads,
-            bias=self.bias,
-            scale=self.scale,
-            dropout=self.dropout,
-            positions=self.positions,
-            causal=causal,
-        )
+        if self.head_dim is None:
+            self._check_heads(self.num_heads, advice="change one of them, or set head_dim", width=dim)
+        values = self.model_dump(exclude={"type", "positions"}) | {"head_dim": self.head_dim or dim // self.num_heads}
+        return Attention(dim=dim, max_len=max_len, positions=self.positions, causal=causal, **values)

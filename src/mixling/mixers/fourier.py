@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from mixling.mixers.base import Mixer, MixerConfig, real, wide
+from mixling.layers.masks import real
+from mixling.layers.mixer import Mixer, MixerConfig, wide
 
 
 class Fourier(Mixer):
@@ -23,19 +24,16 @@ class Fourier(Mixer):
     captured, lengths stay open and cosines and sines are matrices instead: O(N^2 D), the same numbers. `per_length`
     False is the paper's form. Half precision is transformed in float32. There is no causal form: a shorter text has
     other frequencies.
+
+    Args:
+        per_length: transform each text over its own length; False: padding included.
     """
 
     def __init__(self, *, per_length: bool) -> None:
         super().__init__()
         self.per_length = per_length
 
-    def mix(
-        self,
-        x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> Float[Tensor, "B N D"]:
+    def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         if not self.per_length:
             mask = torch.ones_like(mask)
         by = _by_matrices if torch.compiler.is_compiling() else _by_fft
@@ -57,7 +55,7 @@ def _by_fft(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tenso
 
 
 def _by_matrices(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """cos(a + b) = cos a cos b - sin a sin b, over tokens and over channels."""
+    """Transform by cos(a + b) = cos a cos b - sin a sin b, over tokens and over channels."""
     cos, sin = _waves(torch.arange(x.shape[2], device=x.device), torch.tensor(x.shape[2], device=x.device), x.dtype)
     token_cos, token_sin = _waves(mask.cumsum(1) - 1, mask.sum(1), x.dtype)
     x = real(x, mask)
@@ -67,7 +65,7 @@ def _by_matrices(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[
 def _waves(
     places: Int[Tensor, "*B N"], length: Int[Tensor, "*B"], dtype: torch.dtype
 ) -> tuple[Float[Tensor, "*B N N"], Float[Tensor, "*B N N"]]:
-    """cos and sin of 2 pi i j / length."""
+    """Return cos and sin of 2 pi i j / length."""
     length = length.clamp(min=1)[..., None, None]
     whole = places[..., :, None] * places[..., None, :] % length  # in integers: a large angle would be inexact
     angles = whole.to(dtype) / length * (2 * math.pi)

@@ -13,18 +13,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, position_of, real, wide
-from mixling.mixers.hypernetwork import Generated, Hypernetwork, gelu_inplace
-from mixling.mixers.masks import as_mask
-from mixling.mixers.positions import PositionKind, Positions, Size
+from mixling.layers.hypernetwork import Generated, Hypernetwork, gelu_inplace
+from mixling.layers.masks import as_mask, real
+from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
+from mixling.layers.positions import PositionKind, Positions, Size
 
-# On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; those
-# of a whole batch of short texts are far larger than all else (benchmarks/hypermixing.py has both).
+# On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; for
+# a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py measures both).
 HIDDEN_BYTES = 2**19
-# Positions that the causal form mixes at once: the products of its running sums grow with it, its steps shrink.
+# Positions that the causal form mixes at once: the products of its running sums grow with them, its steps shrink.
 CAUSAL_STEPS = 8
-# Positions, a multiple of these, whose sums are held at once.
+# Positions whose sums are held at once, a multiple of CAUSAL_STEPS.
 CAUSAL_SUMS = 256
 
 
@@ -37,13 +36,26 @@ class HyperMixing(Mixer):
     O(N D^2 + H D^2) for the same result (see Generated); the cheaper way is taken, except while a graph is traced.
     Source: HyperMixer, section 2.3; the heads are HyperConformer's.
 
-    Decided beyond the paper: positions enter the MLPs' input alone, never X; tied cross mixing applies the one MLP to
-    both inputs; padded tokens are zero in X and so add nothing; Xavier initialisation of each head's own matrices. In
-    float16 and its autocast X is mixed in float32: tokens that are alike sum to more than float16's 65,504.
-    The causal form is ours: y_t = w2_t gelu(sum_{s<=t} w1_s x_s^T), whose N hidden layers cost O(N D H) activations.
-    Its steps carry the sum, and its last position is the full form's. The same sum mixes a document of any length in
-    two passes with constant memory: `accumulate` all of its parts, then `read` them.
+    Decided beyond the paper: positions enter the MLPs' input only, never X; tied cross mixing applies the one MLP to
+    both inputs; padded tokens are zero in X and so add nothing; each head's matrices start by Xavier on their own. In
+    float16 and its autocast X is mixed in float32: similar tokens sum to more than float16's 65,504.
+    The causal form is mixling's: y_t = w2_t gelu(sum_{s<=t} w1_s x_s^T), whose N hidden layers cost O(N D H)
+    activations. Its steps carry the sum, and its last position is that of the full form. The same sum mixes a document
+    of any length in two passes with constant memory: `accumulate` all of its parts, then `read` them.
+
+    Args:
+        dim: D, the width of the tokens, a multiple of num_heads.
+        max_len: tokens of the longest input, which count where positions are learned.
+        hidden_dim: H, generated hidden units of all heads together, a multiple of num_heads.
+        tied: one MLP generates both layers.
+        positions: those added to the input of the MLPs.
+        bias: whether the MLPs have biases.
+        num_heads: K.
+        norm: LayerNorm of the output.
+        causal: tokens see no later ones.
     """
+
+    reads_context = True
 
     def __init__(
         self,
@@ -76,9 +88,9 @@ class HyperMixing(Mixer):
     ) -> Float[Tensor, "B N D"]:
         self.check_length(x.shape[1])
         source = x = real(x, mask)
-        if context is not None:
+        if context is not None and context_mask is not None:
             self.check_length(context.shape[1])
-            source = context if context_mask is None else real(context, context_mask)
+            source = real(context, context_mask)
         shared = context is None and self.queries is None
         w1 = self._generate(self.keys, source, uses=2 if shared else 1)
         w2 = w1 if shared else self._generate(self.queries or self.keys, x)
@@ -97,7 +109,7 @@ class HyperMixing(Mixer):
     def accumulate(
         self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None, state: State | None = None
     ) -> State:
-        """First pass over a long input: the state after its next part. It is as large as one hidden layer."""
+        """Return the state after the next part of a long input, its first pass; it is as large as one hidden layer."""
         state = self._nothing(x) if state is None else state
         before = position_of(state)
         self.check_length(before + x.shape[1])
@@ -110,24 +122,22 @@ class HyperMixing(Mixer):
     def read(
         self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None, state: State, start: int = 0
     ) -> Float[Tensor, "B N D"]:
-        """Second pass: the output of the part that begins at position `start`, from the state after the first pass."""
+        """Return the output of the part that begins at position `start`, from the state after the first pass."""
         self.check_length(start + x.shape[1])
         hidden = state["hidden"] if "hidden" in state else F.gelu(state["sum"])
         w2 = self._generate(self.queries or self.keys, real(x, as_mask(mask, x)), start=start)
         with _ranged(w2):
             return self._merge(w2.scatter(hidden.to(w2.features.dtype).transpose(0, 1)), x.dtype)
 
-    def start(
+    def initial_state(
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Shaped[Tensor, "B M"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> State:
         state = self._nothing(like)
         if context is None:
-            assert self.causal, "steps are of causal mixing, or of cross mixing"
             return state
-        context_mask = as_mask(context_mask, context, name="context_mask")
         return {"hidden": F.gelu(self.accumulate(context, context_mask, state)["sum"]), "position": state["position"]}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
@@ -137,7 +147,7 @@ class HyperMixing(Mixer):
         return self.read(token, None, state, start=position_of({"position": before}))[:, 0], state
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        """Of the cheaper way for each generated matrix; the running sums of the causal form are counted."""
+        """Count the cheaper way for each generated matrix, and the running sums of the causal form."""
         hidden, across = self.hidden_dim * self.head_dim, self.dim * self.head_dim
         if self.causal and context_length is None:
             networks = 1 if self.queries is None else 2
@@ -157,7 +167,7 @@ class HyperMixing(Mixer):
         return 2 * batch * macs
 
     def _factored(self, length: Size, uses: int) -> bool:
-        """Whether a matrix of so many rows that is used so often has fewer operations as its factors."""
+        """Return whether a matrix of `length` rows that is used `uses` times costs less as its factors."""
         if self.causal or torch.compiler.is_compiling():  # its sums need the rows; a choice would fix a graph's lengths
             return False
         units = self.hidden_dim // self.num_heads
@@ -216,7 +226,7 @@ def _advance(
     w2: Float[Tensor, "K B C U"],
     before: Float[Tensor, "K B U E"] | None,
 ) -> Float[Tensor, "K B C E"]:
-    """The causal form's outputs at C positions, from the sum before them."""
+    """Return the outputs of the causal form at C positions, from the sum before them."""
     terms = w1[..., None] * values[..., None, :]
     steps = terms.shape[2]
     sums = wide(terms.new_ones(steps, steps).tril() @ terms.flatten(3)).view(terms.shape)
@@ -226,7 +236,7 @@ def _advance(
 
 
 def _ranged(made: Generated) -> AbstractContextManager[object]:
-    """Keeps autocast from bringing back to float16 what was made wider for its range."""
+    """Keep autocast from casting back to float16 what was made wider for its range."""
     if made.features.dtype == torch.float32 and torch.is_autocast_enabled(made.features.device.type):
         return torch.autocast(made.features.device.type, enabled=False)
     return contextlib.nullcontext()
@@ -249,10 +259,5 @@ class HyperMixingConfig(MixerConfig):
     supports_cross = True
 
     def _build(self, dim: int, max_len: int, causal: bool) -> HyperMixing:
-        for name, value in (("width", dim), ("hidden_dim", self.hidden_dim)):
-            if value % self.num_heads:
-                raise ConfigError(
-                    f"mixer 'hypermixing': {name} {value} is not a multiple of num_heads {self.num_heads}; "
-                    f"change one of them"
-                )
+        self._check_heads(self.num_heads, width=dim, hidden_dim=self.hidden_dim)
         return HyperMixing(dim=dim, max_len=max_len, causal=causal, **self.model_dump(exclude={"type"}))

@@ -1,4 +1,4 @@
-"""No token mixing: the ablation that every mixer is measured against."""
+"""No token mixing: the ablation that every mixer is compared with."""
 
 from __future__ import annotations
 
@@ -7,30 +7,19 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mixling.mixers.base import Mixer, MixerConfig, State
+from mixling.layers.mixer import Mixer, MixerConfig, State
 
 
 class Identity(Mixer):
     """Y = X. Cost is nothing. Source: the "None" row of HyperMixer's Figure 5."""
 
-    def mix(
-        self,
-        x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> Float[Tensor, "B N D"]:
+    def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         return x
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         return 0
 
-    def start(
-        self,
-        like: Float[Tensor, "B D"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> State:
+    def initial_state(self, like: Float[Tensor, "B D"]) -> State:
         return {}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:

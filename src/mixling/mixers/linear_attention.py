@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, real, wide
-from mixling.mixers.masks import as_mask
-from mixling.mixers.positions import Size
+from mixling.layers.heads import init_xavier, split_heads
+from mixling.layers.masks import as_mask, real
+from mixling.layers.mixer import Mixer, MixerConfig, State, wide
+from mixling.layers.positions import Size
 
 MIN_CHUNK = 32  # tokens of the causal form that are mixed by their scores; shorter ones leave the processor idle
 
@@ -29,8 +29,17 @@ class LinearAttention(Mixer):
     before it: O(N * D * (D + E + L)) time and O(N * (D + H * L)) memory, never N matrices S_h. One step is O(D^2), and
     its state H * E * (E + 1) numbers whatever the length.
     Decided beyond the paper: phi(k_j) is zero in padding. Sums are in float32 at least, under autocast too, since
-    float16 overflows at 65,504. Weights start as those of softmax attention here: Xavier, biases zero.
+    float16 overflows at 65,504. Weights start as those of softmax attention do here: Xavier, biases zero.
+
+    Args:
+        dim: D, the width of the tokens, a multiple of num_heads.
+        num_heads: H.
+        bias: whether the four projections have biases.
+        eps: added to the normaliser.
+        causal: queries see no later keys.
     """
+
+    reads_context = True
 
     def __init__(self, *, dim: int, num_heads: int, bias: bool, eps: float, causal: bool) -> None:
         super().__init__()
@@ -40,10 +49,7 @@ class LinearAttention(Mixer):
         self.key = nn.Linear(dim, dim, bias=bias)
         self.value = nn.Linear(dim, dim, bias=bias)
         self.out = nn.Linear(dim, dim, bias=bias)
-        for linear in (self.query, self.key, self.value, self.out):
-            nn.init.xavier_uniform_(linear.weight)
-            if bias:
-                nn.init.zeros_(linear.bias)
+        init_xavier(self.query, self.key, self.value, self.out)
 
     def mix(
         self,
@@ -52,10 +58,9 @@ class LinearAttention(Mixer):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
-        x = real(x, mask)
-        query = self._queries(x)
+        query = self._queries(real(x, mask))
         if context is not None:
-            return self._read(query, self.start(x[:, 0], context, context_mask)["context"])
+            return self._read(query, self.initial_state(x[:, 0], context, context_mask)["context"])
         keys, values = self._keys_and_values(x, mask)
         if self.causal:
             return self._divide(_causal(query, keys, values, self._chunk(x.shape[1])))
@@ -69,10 +74,8 @@ class LinearAttention(Mixer):
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> dict[str, Float[Tensor, "B H N M"]]:
         """phi(Q_h) phi(K_h)^T over its rows' sums and eps, which `forward` never makes: O(N * M * D)."""
-        x = real(x, mask)
-        source, seen = (x, mask) if context is None else _source(context, context_mask)
-        keys, _ = self._keys_and_values(source, seen)
-        scores = self._queries(x) @ keys.mT
+        source = (x, mask) if context is None or context_mask is None else (context, context_mask)
+        scores = self._queries(real(x, mask)) @ self._keys_and_values(*source)[0].mT
         if self.causal and context is None:
             scores = scores.tril()
         return {"linear attention": scores / (scores.sum(-1, keepdim=True) + self.eps)}
@@ -87,17 +90,16 @@ class LinearAttention(Mixer):
         within = chunk * (self.dim + self.num_heads * width)
         return projections + 2 * batch * padded * (2 * self.dim * width + within)
 
-    def start(
+    def initial_state(
         self,
         like: Float[Tensor, "B D"],
         context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Shaped[Tensor, "B M"] | None = None,
+        context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> State:
-        if context is None:
-            assert self.causal, "steps are of causal mixing, or of cross mixing"
-            dtype = torch.promote_types(like.dtype, torch.float32)
-            return {"own": like.new_zeros(len(like), self.num_heads, self.head_dim, self.head_dim + 1, dtype=dtype)}
-        return {"context": _sum(*self._keys_and_values(*_source(context, context_mask)))}
+        if context is not None and context_mask is not None:
+            return {"context": _sum(*self._keys_and_values(context, context_mask))}
+        dtype = torch.promote_types(like.dtype, torch.float32)
+        return {"own": like.new_zeros(len(like), self.num_heads, self.head_dim, self.head_dim + 1, dtype=dtype)}
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
         x = x[:, None]
@@ -110,18 +112,15 @@ class LinearAttention(Mixer):
         chunk = max(self.head_dim, MIN_CHUNK)
         return chunk if torch.compiler.is_compiling() else min(chunk, length)
 
-    def _heads(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N E"]:
-        x = wide(x)
-        return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
-
     def _queries(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N E"]:
-        return F.elu(self._heads(self.query(x))) + 1
+        return F.elu(split_heads(wide(self.query(x)), self.num_heads)) + 1
 
     def _keys_and_values(
         self, x: Float[Tensor, "B M D"], mask: Bool[Tensor, "B M"]
     ) -> tuple[Float[Tensor, "B H M E"], Float[Tensor, "B H M F"]]:
-        keys = (F.elu(self._heads(self.key(x))) + 1) * mask[:, None, :, None]
-        return keys, F.pad(self._heads(self.value(x)), (0, 1), value=1.0)
+        x = real(x, mask)
+        keys, values = (split_heads(wide(layer(x)), self.num_heads) for layer in (self.key, self.value))
+        return (F.elu(keys) + 1) * mask[:, None, :, None], F.pad(values, (0, 1), value=1.0)
 
     def _read(self, query: Float[Tensor, "B H N E"], total: Float[Tensor, "B H E F"]) -> Float[Tensor, "B N D"]:
         with torch.autocast(query.device.type, enabled=False):
@@ -131,14 +130,6 @@ class LinearAttention(Mixer):
     def _divide(self, read: Float[Tensor, "B H N F"]) -> Float[Tensor, "B N D"]:
         mixed = read[..., :-1] / (read[..., -1:] + self.eps)
         return self.out(mixed.transpose(1, 2).flatten(2).to(self.out.weight.dtype))
-
-
-def _source(
-    context: Float[Tensor, "B M D"], mask: Shaped[Tensor, "B M"] | None
-) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
-    """The context, zero in padding, and which of it is real."""
-    mask = as_mask(mask, context, name="context_mask")
-    return real(context, mask), mask
 
 
 def _sum(keys: Float[Tensor, "B H M E"], values: Float[Tensor, "B H M F"]) -> Float[Tensor, "B H E F"]:
@@ -172,9 +163,5 @@ class LinearAttentionConfig(MixerConfig):
     supports_cross = True
 
     def _build(self, dim: int, max_len: int, causal: bool) -> LinearAttention:
-        if dim % self.num_heads:
-            raise ConfigError(
-                f"mixer 'linear_attention': width {dim} is not a multiple of num_heads {self.num_heads}; "
-                "change one of them"
-            )
+        self._check_heads(self.num_heads, width=dim)
         return LinearAttention(dim=dim, num_heads=self.num_heads, bias=self.bias, eps=self.eps, causal=causal)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 
-from mixling.mixers.base import Mixer, MixerConfig, State, wide
+from mixling.layers.mixer import Mixer, MixerConfig, State, wide
 
 PoolingKind = Literal["mean", "max"]
 
@@ -20,19 +20,17 @@ class Pooling(Mixer):
     Cost is O(N * D). The causal form is over j <= i, a running mean or maximum whose state is O(D). Source: the bag of
     words, as a mixer: deep averaging networks (Iyyer et al. 2015), section 2.1, before their feed-forward layers.
     Decided beyond it: a text of padding only has the summary zero; sums are in float32 at least.
+
+    Args:
+        pooling: the mean or the maximum.
+        causal: over the tokens up to each.
     """
 
     def __init__(self, *, pooling: PoolingKind, causal: bool) -> None:
         super().__init__()
         self.pooling, self.causal = pooling, causal
 
-    def mix(
-        self,
-        x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> Float[Tensor, "B N D"]:
+    def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         real = mask[..., None]
         if self.pooling == "max":
             x = x.masked_fill(~real, -torch.inf)
@@ -45,13 +43,7 @@ class Pooling(Mixer):
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         return 0
 
-    def start(
-        self,
-        like: Float[Tensor, "B D"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> State:
-        assert self.causal, "steps are of causal mixing"
+    def initial_state(self, like: Float[Tensor, "B D"]) -> State:
         if self.pooling == "max":
             return {"max": torch.full_like(like, -torch.inf)}
         total = torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""Recurrent layers, the rivals that read a text token by token: LSTM and QRNN."""
+"""Recurrent layers, which read a text token by token: LSTM and QRNN, for comparison."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.mixers.base import Mixer, MixerConfig, State, wide
+from mixling.layers.mixer import Mixer, MixerConfig, State, wide
 
-CHUNK = 64  # tokens of the QRNN's recurrence in a row: shorter chunks cost products, longer ones steps
+CHUNK = 64  # tokens of the QRNN's recurrence in sequence: shorter chunks cost products, longer ones steps
 
 
 class LSTM(nn.Module):
@@ -30,7 +30,7 @@ class LSTM(nn.Module):
         return self._onnx(x) if torch.onnx.is_in_onnx_export() else self.cell(x)[0]
 
     def _onnx(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N H"]:
-        """ONNX's LSTM, whose gates are in the order i, o, f, g; what torch 2.13 makes of nn.LSTM fixes the length."""
+        """ONNX's LSTM, with gates in the order i, o, f, g; torch 2.13's own export of nn.LSTM fixes the length."""
         names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
         parts = [self.cell.get_parameter(name).chunk(4) for name in names]
         w, r, *b = (torch.cat([i, o, f, g])[None] for i, f, g, o in parts)
@@ -58,7 +58,7 @@ class LSTM(nn.Module):
 class QRNN(nn.Module):
     """z, f, o = W [x_{t-w+1} .. x_t] + b; c_t = sigmoid(f) c_{t-1} + (1 - sigmoid(f)) tanh(z); h_t = sigmoid(o) c_t.
 
-    W (3 H, w I) is the convolution; before the text stand zeros.
+    W (3 H, w I) is the convolution; zeros precede the text.
     """
 
     def __init__(self, *, dim: int, hidden_dim: int, window: int, max_len: int) -> None:
@@ -96,14 +96,14 @@ class QRNN(nn.Module):
 
 
 def _recur(keep: Float[Tensor, "B N H"], new: Float[Tensor, "B N H"]) -> Float[Tensor, "B N H"]:
-    """c_t = keep_t c_{t-1} + new_t: O(N) work; of long texts all chunks at once, then from chunk to chunk."""
+    """Compute c_t = keep_t c_{t-1} + new_t in O(N) work; for long texts all chunks at once, then chunk after chunk."""
     length = keep.shape[1]
     if length <= 2 * CHUNK:
         return _steps(keep, new)
     padding = (0, 0, 0, -length % CHUNK)
     keep, new = (F.pad(item, padding).unflatten(1, (-1, CHUNK)) for item in (keep, new))
     within = _steps(keep, new, axis=2)  # each chunk as if it were the first
-    carried = torch.stack(list(accumulate(keep.unbind(2), torch.mul)), 2)  # the share of the c before the chunk
+    carried = torch.stack(list(accumulate(keep.unbind(2), torch.mul)), 2)  # the factor of the c before the chunk
     before = F.pad(_steps(carried[:, :-1, -1], within[:, :-1, -1]), (0, 0, 1, 0))
     return torch.addcmul(within, carried, before[:, :, None]).flatten(1, 2)[:, :length]
 
@@ -119,7 +119,7 @@ def _steps(keep: Float[Tensor, "B *N H"], new: Float[Tensor, "B *N H"], axis: in
 def _recur_by_doubling(
     keep: Float[Tensor, "B N H"], new: Float[Tensor, "B N H"], longest: int
 ) -> Float[Tensor, "B N H"]:
-    """The same without a step for each token, for a graph of open length: after step k, c_t knows 2^k tokens."""
+    """Compute the same without a step for each token, for a graph of open length: step k reaches 2^k tokens."""
     length, shift = keep.shape[1], 1
     while shift < longest:
         new = new + keep * F.pad(new, (0, 0, shift, 0))[:, :length]
@@ -137,7 +137,14 @@ class Recurrent(Mixer):
     does not see into the fused LSTM of float32. Sources: LSTM as torch.nn.LSTM; QRNN: Bradbury et al. 2017, section 2,
     fo-pooling; pQRNN is the bidirectional QRNN.
     Decided beyond the papers: the backward direction reads each text from its own last token, so that padding, which
-    stands after the text, changes nothing. An exported QRNN is exact for texts of up to `max_len` tokens.
+    follows the text, changes nothing. An exported QRNN is exact for texts of up to `max_len` tokens.
+
+    Args:
+        dim: D, the width of the tokens.
+        cell: builds an LSTM or a QRNN for inputs of a given width.
+        hidden_dim: H, units of each direction.
+        num_layers: recurrent layers, one on another.
+        bidirectional: read each text backwards too.
     """
 
     def __init__(
@@ -157,13 +164,7 @@ class Recurrent(Mixer):
         self.backwards = nn.ModuleList(cell(width) for width in widths if bidirectional)
         self.project = None if self.width == dim else nn.Linear(self.width, dim)
 
-    def mix(
-        self,
-        x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> Float[Tensor, "B N D"]:
+    def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         for layer, ahead in enumerate(self.forwards):
             y = ahead(x)
             if self.bidirectional:
@@ -175,13 +176,7 @@ class Recurrent(Mixer):
         macs = sum(cell.macs for cell in [*self.forwards, *self.backwards])
         return 2 * batch * length * (macs + (0 if self.project is None else self.width * self.dim))
 
-    def start(
-        self,
-        like: Float[Tensor, "B D"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> State:
-        assert not self.bidirectional, "steps are of causal mixing"
+    def initial_state(self, like: Float[Tensor, "B D"]) -> State:
         return _named([cell.start(like) for cell in self._cells()])
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
@@ -200,14 +195,14 @@ def _named(states: list[tuple[Tensor, ...]]) -> State:
 
 
 def _reverse(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """The real tokens of each text in reverse; padding stays after them."""
+    """Reverse the real tokens of each text; padding stays after them."""
     places = torch.arange(x.shape[1], device=x.device)
     mirrored = torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)
     return x.gather(1, mirrored[..., None].expand_as(x))
 
 
 class RecurrentConfig(MixerConfig):
-    """The LSTM or QRNN; the causal form reads in one direction, so that it wants `bidirectional` false."""
+    """An LSTM or QRNN; the causal form reads in one direction and needs `bidirectional` false."""
 
     type: Literal["recurrent"] = "recurrent"
     cell: Literal["lstm", "qrnn"] = Field("lstm", description="the recurrent layer")

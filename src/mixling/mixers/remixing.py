@@ -10,8 +10,10 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.mixers.base import Mixer, MixerConfig, State, appended, real
-from mixling.mixers.dropout import dropout
+from mixling.layers.dropout import dropout
+from mixling.layers.masks import real, visible
+from mixling.layers.mixer import Mixer, MixerConfig, State, appended
+from mixling.layers.positions import position_softmax
 
 LearnedAlpha = Literal["scalar", "vector", "gated"]
 
@@ -23,19 +25,29 @@ class Remixing(Mixer):
     Cost is O(N * D * E + N^2 * E). Source: Remixer, "A Mixer-Transformer Architecture with Compositional Operators for
     NLU": the block, and Table 5 for the forms of a and for X_C = X_S (`compositional=False`).
 
-    The block stands where T5.1.1 has its gated feed-forward layer. The inner residual + X' has a type only where E = D:
-    - `inner_dim=None`: the equation as it stands, E = D;
+    The block takes the place of T5.1.1's gated feed-forward layer. The inner residual + X' needs E = D:
+    - `inner_dim=None`: the equation as printed, E = D;
     - `inner_dim=E`: Y = X_C W3. With E the width of the feed-forward layer that it replaces, the block has exactly
       max_len^2 more parameters, and those of a. Also without the residual where E happens to be D.
 
     Decided beyond the paper:
-    - what padding and causality hide is hidden before the softmax, so that the rows always sum to one; N tokens use the
-      leading N x N corner of H;
+    - padding and, in the causal form, later tokens are masked before the softmax, so that the rows always sum to one; N
+      tokens use the leading N x N corner of H;
     - H starts at zero: every token begins with the mean of those it sees. Its entries get gradients of their own at
       once, so nothing holds them together;
     - a is sigmoid(parameter): one number, or one for each of the E channels; or sigmoid(X W4), W4 (D, E) ("gated").
       All start at zero, that is at a = 0.5. A given number is fixed;
     - dropout falls on the entries of softmax(H), for each text anew, without bringing the rows' sums back to one.
+
+    Args:
+        dim: D, the width of the tokens.
+        max_len: tokens of the longest input.
+        inner_dim: E; None: D, with the inner residual.
+        alpha: a: learned as one number ("scalar"), one for each channel ("vector") or from the input ("gated"), or a
+            fixed number from 0 to 1.
+        compositional: False: X_C = X_S, without a.
+        dropout: rate on the entries of softmax(H), in training.
+        causal: tokens see no later ones.
     """
 
     max_len: int
@@ -70,44 +82,27 @@ class Remixing(Mixer):
         else:
             self.alpha = float(alpha)
 
-    def mix(
-        self,
-        x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> Float[Tensor, "B N D"]:
+    def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
         self.check_length(length)
         x = real(x, mask)
-        seen = mask[:, None, :]
-        if self.causal:
-            seen = seen & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
         scores = self.scores[:length, :length]
         # The lowest finite number, not -inf: a row that sees nothing stays finite.
-        weights = self._weights(torch.where(seen, scores, torch.finfo(scores.dtype).min))  # (B, N, N)
+        hidden = torch.finfo(scores.dtype).min
+        weights = self._weights(torch.where(visible(mask, causal=self.causal), scores, hidden))  # (B, N, N)
         inner = self._inner(x)
         return self._compose(x, inner, weights @ inner)
 
     def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "1 N N"]]:
         length = self.max_len if length is None else length
         self.check_length(length)
-        scores = self.scores[:length, :length]
-        if self.causal:
-            scores = scores.masked_fill(scores.new_ones(length, length).triu(1).bool(), -torch.inf)
-        return {"softmax(H)": scores.softmax(-1)[None]}
+        return {"softmax(H)": position_softmax(self.scores[:length, :length], causal=self.causal)[None]}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         projections = 4 if isinstance(self.alpha, nn.Linear) else 3
         return 2 * batch * length * self.inner_dim * (projections * self.dim + length)
 
-    def start(
-        self,
-        like: Float[Tensor, "B D"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> State:
-        assert self.causal, "steps are of causal mixing"
+    def initial_state(self, like: Float[Tensor, "B D"]) -> State:
         return dict.fromkeys(("inner", "new_inner"), like.new_zeros(like.shape[0], 0, self.inner_dim))
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
@@ -164,7 +159,7 @@ class RemixingConfig(MixerConfig):
     @field_validator("alpha", mode="before")
     @classmethod
     def _alpha_is_known(cls, value: Any) -> Any:
-        # Left to the types, a mistake gives one complaint for each of them.
+        # Left to the types, a mistake gives one error message for each of them.
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value in get_args(LearnedAlpha) or (number and 0 <= value <= 1):
             return value

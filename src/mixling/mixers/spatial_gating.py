@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, real
-from mixling.mixers.positions import FFT_FROM, Size, toeplitz, toeplitz_product
+from mixling.layers.masks import real, visible
+from mixling.layers.mixer import Mixer, MixerConfig, State
+from mixling.layers.positions import FFT_FROM, Size, toeplitz, toeplitz_product
 
 Form = Literal["split", "multiplicative", "additive", "linear"]
 
@@ -60,9 +61,19 @@ class SpatialGating(Mixer):
       `mask_padding=False`;
     - N < n tokens take the same w, centred, or the leading N x N corner of a dense W, and the first N of b. `resize`
       makes a unit for longer inputs;
-    - causal: keys up to the query only, that is w[0..n-1], the only ones that there are then, the lower triangle of a
-      dense W, and so in the attention. Steps remember LN(Z2) (and the attention's keys and values) of every token;
+    - causal: keys up to the query only: w has the n numbers w[0..n-1], a dense W its lower triangle, and the attention
+      the same mask. Steps remember LN(Z2) (and the attention's keys and values) of every token;
     - the tiny attention's projections have biases; all forms start with the same W and b.
+
+    Args:
+        dim: D, the width of the tokens.
+        max_len: n, tokens of the longest input.
+        ffn_dim: F, channels after U; even in the form "split".
+        form: how s is made of f, as above.
+        weights: W as one number for each distance, or for each pair of positions.
+        tiny_attention_dim: A; None: gMLP, without attention.
+        mask_padding: False: padding reaches real tokens, as in the paper.
+        causal: tokens see no later ones.
     """
 
     max_len: int
@@ -94,13 +105,7 @@ class SpatialGating(Mixer):
             self.attention = TinyAttention(dim=dim, inner_dim=tiny_attention_dim, out_dim=self.gate_dim)
         self.contract = nn.Linear(self.gate_dim, dim)  # V
 
-    def mix(
-        self,
-        x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> Float[Tensor, "B N D"]:
+    def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
         self.check_length(length)
         if self.mask_padding:
@@ -114,11 +119,7 @@ class SpatialGating(Mixer):
         return self._combine(z, gate)
 
     def mixing_weights(
-        self,
-        x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
+        self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]
     ) -> dict[str, Float[Tensor, "B 1 N N"]]:
         if self.attention is None:
             return {}
@@ -135,7 +136,7 @@ class SpatialGating(Mixer):
         return {"spatial weights": toeplitz(self._by_distance(length), length)[None]}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        """Matrix products only: Toeplitz weights have none from FFT_FROM tokens on, where an FFT takes their place."""
+        """Count matrix products only: from FFT_FROM tokens on an FFT takes the place of the Toeplitz product."""
         products = self.dim * self.ffn_dim + self.gate_dim * self.dim
         if self.dense or length < FFT_FROM:
             products += length * self.gate_dim
@@ -144,13 +145,7 @@ class SpatialGating(Mixer):
             products += 3 * self.dim * inner + 2 * length * inner + inner * self.gate_dim
         return 2 * batch * length * products
 
-    def start(
-        self,
-        like: Float[Tensor, "B D"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> State:
-        assert self.causal, "steps are of causal mixing"
+    def initial_state(self, like: Float[Tensor, "B D"]) -> State:
         state = {"normed": like.new_zeros(like.shape[0], 0, self.gate_dim)}
         if self.attention is not None:
             empty = like.new_zeros(like.shape[0], 0, self.attention.out.in_features)
@@ -176,7 +171,7 @@ class SpatialGating(Mixer):
 
     @torch.no_grad()
     def resize(self, max_len: int) -> None:
-        """Allow inputs of up to `max_len` tokens; what the unit gives for those of the old length stays the same.
+        """Allow inputs of up to `max_len` tokens; outputs for inputs of up to the old length stay the same.
 
         New weights are zero and new biases one. The parameters are new ones: make the optimizer afterwards.
 
@@ -195,7 +190,7 @@ class SpatialGating(Mixer):
         self.max_len = max_len
 
     def _expand(self, x: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B N E"], Float[Tensor, "B N E"]]:
-        """Z and LN(Z), or Z1 and LN(Z2)."""
+        """Return Z and LN(Z), or Z1 and LN(Z2)."""
         z = F.gelu(self.expand(x))
         z, gated = z.chunk(2, dim=-1) if self.form == "split" else (z, z)
         return z, self.norm(gated)
@@ -208,18 +203,16 @@ class SpatialGating(Mixer):
         return toeplitz_product(self._by_distance(length), normed)
 
     def _by_distance(self, length: Size) -> Float[Tensor, " R"]:
-        """w of an input of so many tokens, from -(length - 1) to length - 1; zero for later keys, if causal."""
+        """Return w for an input of `length` tokens, from -(length - 1) to length - 1; causal: zero for later keys."""
         if self.causal:
             return F.pad(self.weight[self.max_len - length :], (0, length - 1))
         return self.weight[self.max_len - length : self.max_len - 1 + length]
 
     def _seen(self, mask: Bool[Tensor, "B N"]) -> Bool[Tensor, "#B #N N"] | None:
-        """Which keys the tiny attention's queries see; None: all."""
-        seen = mask[:, None] if self.mask_padding else None  # (B, 1, N)
-        if self.causal:
-            past = torch.ones(1, mask.shape[1], mask.shape[1], dtype=torch.bool, device=mask.device).tril()
-            seen = past if seen is None else seen & past
-        return seen
+        """Return which keys the queries of the tiny attention see; None: all."""
+        if not self.mask_padding:
+            return visible(torch.ones_like(mask[:1]), causal=True) if self.causal else None
+        return visible(mask, causal=self.causal)
 
     def _combine(self, z: Float[Tensor, "B N E"], gate: Float[Tensor, "B N E"]) -> Float[Tensor, "B N D"]:
         if self.form == "additive":

@@ -11,24 +11,31 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, position_of, real
-from mixling.mixers.positions import Size
+from mixling.layers.masks import real
+from mixling.layers.mixer import Mixer, MixerConfig, State, position_of
+from mixling.layers.positions import Size
 
 
 class TokenMLP(Mixer):
     """Y = W2 gelu(W1 X + b1) + b2 over the token axis, shared by all channels; W1 (H, max_len), W2 (max_len, H).
 
     Cost is O(N * D * H). Source: MLP-Mixer; pNLP-Mixer, section 3.2.
-    Decided beyond the papers, which mix padding in: padded tokens are zero before W1, so that the columns of W1 and
-    the rows of W2 beyond the batch's length contribute nothing and are never read. It is exact: a text gives the same
-    answer at every padded length.
+    Decided beyond the papers, which mix padding in: padded tokens are zero before W1, and the columns of W1 and rows of
+    W2 beyond the length of the batch are never read. This is exact: a text gets the same output at every padded length.
 
-    The causal form is ours: Remixer's Mixer decoder has a window w, which the paper does not define. Hidden unit k
-    stands at position p(k) = floor(k * max_len / H). W1[k, j] counts where 0 <= p(k) - j < w and W2[i, k] where
+    The causal form is mixling's: Remixer's Mixer decoder has a window w that the paper does not define. Hidden unit k
+    is at position p(k) = floor(k * max_len / H). W1[k, j] counts where 0 <= p(k) - j < w and W2[i, k] where
     0 <= i - p(k) < w, so an output sees the present and the past only, at any H: the 2w - 1 latest positions, or all
-    with w = max_len. The other entries have no part and no gradient. H should be at least max_len: with fewer units a
-    token that stands between two is first read at the second (if w reaches), and one after the last never. Units after
-    the input's end are left out, so the cost is O(N * D * H * N / max_len).
+    with w = max_len. The other entries have no part in it and no gradient. H should be at least max_len: with fewer
+    units a token between two of them is first read at the second (if w reaches so far), and one after the last never.
+    Units after the end of the input are left out, so the cost is O(N * D * H * N / max_len).
+
+    Args:
+        dim: D, the width of the tokens.
+        max_len: tokens of the longest input.
+        hidden_dim: H.
+        causal: tokens see no later ones.
+        window: w, of the causal form; None: max_len.
     """
 
     max_len: int
@@ -42,13 +49,7 @@ class TokenMLP(Mixer):
         self.expand = nn.Linear(max_len, hidden_dim)
         self.contract = nn.Linear(hidden_dim, max_len)
 
-    def mix(
-        self,
-        x: Float[Tensor, "B N D"],
-        mask: Bool[Tensor, "B N"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> Float[Tensor, "B N D"]:
+    def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
         self.check_length(length)
         by_channel = real(x, mask).mT  # (B, D, N)
@@ -61,25 +62,19 @@ class TokenMLP(Mixer):
         units = self._units_before(length) if self.causal else self.hidden_dim
         return 2 * (2 * batch * self.dim * length * units)
 
-    def start(
-        self,
-        like: Float[Tensor, "B D"],
-        context: Float[Tensor, "B M D"] | None = None,
-        context_mask: Bool[Tensor, "B M"] | None = None,
-    ) -> State:
-        assert self.causal, "steps are of causal mixing"
+    def initial_state(self, like: Float[Tensor, "B D"]) -> State:
         nothing = like.new_zeros(*like.shape, 0)
         return {
             "position": torch.zeros(like.shape[0], dtype=torch.int64, device=like.device),
-            "tokens": nothing,  # (B, D, up to w): those of the window
-            "hidden": nothing,  # (B, D, up to w * H / max_len): the units of the window
+            "tokens": nothing,  # (B, D, up to w): the tokens in the window
+            "hidden": nothing,  # (B, D, up to w * H / max_len): the units in the window
         }
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
         now = position_of(state)
         self.check_length(now + 1)
         first = max(0, now + 1 - self.window)
-        # Units that stand at this position are made now; those from `oldest` on are read.
+        # Units at this position are computed now; those from `oldest` on are read.
         oldest, new, end = (self._units_before(position) for position in (first, now, now + 1))
         tokens = torch.cat([state["tokens"], x[..., None]], dim=-1)[..., -self.window :]
         made = F.linear(tokens, self.expand.weight[new:end, first : now + 1], self.expand.bias[new:end])
@@ -89,11 +84,11 @@ class TokenMLP(Mixer):
         return y[..., 0], {"position": state["position"] + 1, "tokens": tokens, "hidden": hidden}
 
     def _units_before(self, position: Size) -> Size:
-        """How many hidden units stand before a position: the smallest k with p(k) >= position."""
+        """Return how many hidden units are before a position: the smallest k with p(k) >= position."""
         return -(-position * self.hidden_dim // self.max_len)
 
     def _banded(self, by_channel: Float[Tensor, "B D N"]) -> Float[Tensor, "B D N"]:
-        """The causal form: the units before the input's end, by weights that are zero outside the bands."""
+        """Mix causally: by the units before the end of the input, with weights that are zero outside the bands."""
         length = by_channel.shape[-1]
         units = self._units_before(length)
         places = torch.arange(units, device=by_channel.device) * self.max_len // self.hidden_dim

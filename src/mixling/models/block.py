@@ -12,14 +12,15 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, MixerConfig, State, mixer_config
-from mixling.mixers.dropout import dropout
-from mixling.mixers.masks import as_mask
-from mixling.models.norms import NormType, build_norm
+from mixling.layers.dropout import dropout
+from mixling.layers.masks import as_mask
+from mixling.layers.mixer import Mixer, MixerConfig, State
+from mixling.layers.norms import NormType, build_norm
+from mixling.mixers import mixer_config
 
 
 class FeedForwardConfig(Config):
-    """The channel MLP: W2 gelu(W1 x), or T5.1.1's gated one, W2 (gelu(W1 x) * V x)."""
+    """The MLP over channels: W2 gelu(W1 x), or T5.1.1's gated one, W2 (gelu(W1 x) * V x)."""
 
     type: Literal["mlp", "gated"] = "mlp"
     ffn_dim: int = Field(256, ge=1)
@@ -28,16 +29,16 @@ class FeedForwardConfig(Config):
 
 
 class BlockConfig(Config):
-    """Mixers in order, one of a context after them or between, then an optional feed-forward."""
+    """Mixers in order, one that reads a context after or between them (optional), then a feed-forward (optional)."""
 
     mixers: tuple[SerializeAsAny[MixerConfig], ...] = ()
     cross: SerializeAsAny[MixerConfig] | None = Field(None, description="reads the source, in decoders")
-    cross_after: int | None = Field(None, ge=0, description="how many of the mixers stand before `cross`; default: all")
+    cross_after: int | None = Field(None, ge=0, description="how many of the mixers come before `cross`; default: all")
     feed_forward: FeedForwardConfig | None = None
     norm: Literal["pre", "post"] = "pre"
     norm_type: NormType = "layer"
     dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
-    survival: float = Field(1.0, gt=0, le=1, description="stochastic depth: share of texts that keep a sublayer")
+    survival: float = Field(1.0, gt=0, le=1, description="stochastic depth: probability that a text keeps a sublayer")
 
     @field_validator("mixers", mode="before")
     @classmethod
@@ -45,11 +46,11 @@ class BlockConfig(Config):
         if not isinstance(values, list | tuple):
             return values
         out = []
-        for place, item in enumerate(values):
+        for number, item in enumerate(values):
             try:
                 out.append(mixer_config(item))
-            except ConfigError as error:  # the outer error says which layer
-                raise ValueError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None
+            except ConfigError as error:  # the outer error names the layer
+                raise ValueError("\n".join(f"{number}: {line}" for line in str(error).splitlines())) from None
         return tuple(out)
 
     @field_validator("cross", mode="before")
@@ -65,14 +66,14 @@ class BlockConfig(Config):
         if self.cross_after is None:
             return self
         if self.cross is None:
-            raise ValueError(f"cross_after = {self.cross_after} is the place of `cross`, which is absent; leave it out")
+            raise ValueError(f"cross_after = {self.cross_after} has no use without `cross`; leave it out")
         if self.cross_after > len(self.mixers):
             raise ValueError(f"cross_after: got {self.cross_after}; there are {len(self.mixers)} mixers")
         return self
 
 
 class BlockState(NamedTuple):
-    """What the mixers of a block remember between steps; `cross` only what it read of the source, and the position."""
+    """What the mixers of a block remember between steps; `cross` keeps what it read of the source, and the position."""
 
     mixers: tuple[State, ...]
     cross: State
@@ -82,7 +83,14 @@ class FeedForward(nn.Module):
     """Y = W2 gelu(W1 X + b1) + b2 over the channels; gated, Y = W2 (gelu(W1 X + b1) * (V X + c)) + b2.
 
     W1, V (ffn_dim, D), W2 (D, ffn_dim). Cost is O(N * D * ffn_dim). Source of the gated form: T5.1.1, after GLU
-    Variants (Shazeer 2020); as there, its gelu is the approximation by tanh, and weights start at N(0, 1/fan-in).
+    Variants (Shazeer 2020); as there, its gelu is the tanh approximation, and weights start at N(0, 1/fan-in).
+
+    Args:
+        dim: D, the width of the tokens.
+        ffn_dim: the width of the hidden layer.
+        gated: the gated form.
+        bias: whether its linear layers have biases.
+        dropout: rate on the hidden layer, in training.
     """
 
     def __init__(self, *, dim: int, ffn_dim: int, gated: bool = False, bias: bool = True, dropout: float = 0.0) -> None:
@@ -105,7 +113,7 @@ class FeedForward(nn.Module):
         return self.contract(dropout(hidden, self.dropout, self.training))
 
     def flops(self, batch: int, length: int) -> int:
-        """As `Mixer.flops`."""
+        """Count operations as `Mixer.flops` does."""
         layers = 2 if self.value is None else 3
         return 2 * (layers * batch * length * self.expand.in_features * self.expand.out_features)
 
@@ -114,8 +122,14 @@ class Block(nn.Module):
     """Pre-norm: x + f(LN(x)) for each sublayer f; post-norm: LN(x + f(x)). LN is LayerNorm or RMSNorm.
 
     Args:
+        config: its mixers, feed-forward and norms.
+        dim: D, the width of the tokens.
+        max_len: tokens of the longest input.
         causal: the mixers see no later position; such a block has steps.
-        context_len: the longest context that `cross` will be given; None: there is none.
+        context_len: tokens of the longest context that `cross` will be given; None: there is none.
+
+    Raises:
+        ConfigError: a mixer cannot be built like this; the message names it.
     """
 
     def __init__(
@@ -125,11 +139,11 @@ class Block(nn.Module):
         self.pre = config.norm == "pre"
         self.dropout, self.survival = config.dropout, config.survival
         self.mixers = nn.ModuleList()
-        for place, mixer in enumerate(config.mixers):
+        for number, mixer in enumerate(config.mixers):
             try:
                 self.mixers.append(mixer.build(dim, max_len, causal=causal))
             except ConfigError as error:
-                raise ConfigError(f"mixers.{place}: {error}") from None
+                raise ConfigError(f"mixers.{number}: {error}") from None
         self.mixer_norms = nn.ModuleList(build_norm(config.norm_type, dim) for _ in config.mixers)
         self.cross = self.cross_norm = None
         self.cross_after = len(config.mixers) if config.cross_after is None else config.cross_after
@@ -169,12 +183,12 @@ class Block(nn.Module):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> BlockState:
-        """The states of the block's mixers before the first token, as `Mixer.start`."""
+        """Return the states of the block's mixers before the first token; see `Mixer.start`."""
         own = tuple(cast(Mixer, mixer).start(like) for mixer in self.mixers)
         return BlockState(own, {} if self.cross is None else self.cross.start(like, context, context_mask))
 
     def step(self, x: Float[Tensor, "B D"], state: BlockState) -> tuple[Float[Tensor, "B D"], BlockState]:
-        """As `Mixer.step`."""
+        """Return the output at the next position and the states after it; see `Mixer.step`."""
         before, after, cross = iter(state.mixers), [], state.cross
         for mixer, norm in self._mixing():
             z = norm(x) if self.pre else x
@@ -187,14 +201,14 @@ class Block(nn.Module):
         return self._feed(x), BlockState(tuple(after), cross)
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        """As `Mixer.flops`."""
+        """Count operations as `Mixer.flops` does."""
         total = 0 if self.feed_forward is None else self.feed_forward.flops(batch, length)
         for mixer, _ in self._mixing():
             total += mixer.flops(batch, length, context_length if mixer is self.cross else None)
         return total
 
     def _mixing(self) -> list[tuple[Mixer, nn.Module]]:
-        """The mixers and their norms in order, `cross` among them."""
+        """Return the mixers and their norms in order, `cross` among them."""
         pairs = list(zip(self.mixers, self.mixer_norms, strict=True))
         if self.cross is not None and self.cross_norm is not None:
             pairs.insert(self.cross_after, (self.cross, self.cross_norm))
@@ -211,7 +225,7 @@ class Block(nn.Module):
             return x + update
         update = dropout(update, self.dropout)
         if self.survival < 1:
-            # Per text, rescaled so that the expectation is that of all sublayers (gMLP, Table 1).
+            # For each text on its own, rescaled so that the expectation is unchanged (gMLP, Table 1).
             kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) < self.survival
             update = update * kept / self.survival
         return x + update

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer
-from mixling.mixers.masks import as_mask, check_tokens
+from mixling.layers.masks import as_mask, check_tokens
+from mixling.layers.mixer import Mixer
+from mixling.layers.norms import build_norm
 from mixling.models.block import Block, BlockConfig, BlockState
-from mixling.models.norms import build_norm
 
-# What a stack remembers between steps: for each block.
+# What a stack remembers between steps, for each block.
 StackState = tuple[BlockState, ...]
 
 
@@ -25,7 +25,7 @@ class StackConfig(Config):
 
     layers: tuple[BlockConfig, ...] = Field((), max_length=1_000)
     num_layers: int | None = Field(None, ge=0, le=1_000, description="repeat the one layer that `layers` gives")
-    final_norm: bool = Field(False, description="a norm after the last block, of its kind")
+    final_norm: bool = Field(False, description="a norm after the last block, of the same type")
 
     @model_validator(mode="after")
     def _check_layers(self) -> StackConfig:
@@ -37,7 +37,7 @@ class StackConfig(Config):
 
     @property
     def blocks(self) -> tuple[BlockConfig, ...]:
-        """The layers, repeated."""
+        """Return the configurations of all layers, repeated where `num_layers` says so."""
         return self.layers if self.num_layers is None else self.layers * self.num_layers
 
 
@@ -48,16 +48,21 @@ class EncoderConfig(StackConfig):
 
 
 class Encoder(nn.Module):
-    """Blocks one after another; a norm after the last is an option, which pNLP-Mixer's and gMLP's counts rule out.
+    """Blocks one after another.
 
-    Mixers whose configuration says so use the position parameters of the first of their kind (T5).
+    Mixers configured to share positions use the position parameters of the first mixer of their type (T5).
 
     Args:
+        layers: the configuration of each block.
+        dim: D, the width of the tokens.
+        max_len: tokens of the longest input.
+        final_norm: a norm after the last block; the parameter counts of pNLP-Mixer and gMLP rule it out.
         causal: build the mixers' causal form, which has steps.
-        context_len: as `Block`.
+        context_len: tokens of the longest context; None: there is none.
 
     Raises:
-        ConfigError: a mixer cannot be built for this width or length, or differs in what it shares; it says which.
+        ConfigError: a mixer cannot be built for this width or length, or differs in what it shares; the message names
+            it.
     """
 
     def __init__(
@@ -102,11 +107,11 @@ class Encoder(nn.Module):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> StackState:
-        """The state before the first token, as `Mixer.start`."""
+        """Return the states of all blocks before the first token; see `Mixer.start`."""
         return tuple(cast(Block, layer).start(like, context, context_mask) for layer in self.layers)
 
     def step(self, x: Float[Tensor, "B D"], state: StackState) -> tuple[Float[Tensor, "B D"], StackState]:
-        """As `Mixer.step`."""
+        """Return the output at the next position and the states after it; see `Mixer.step`."""
         after = []
         for layer, before in zip(self.layers, state, strict=True):
             x, states = cast(Block, layer).step(x, before)
@@ -116,19 +121,19 @@ class Encoder(nn.Module):
     def _share_positions(self, layers: Sequence[BlockConfig]) -> None:
         first: dict[str, tuple[Mixer, dict]] = {}
         for number, (block, config) in enumerate(zip(self.layers, layers, strict=True)):
-            for place, (mixer, given) in enumerate(zip(cast(Block, block).mixers, config.mixers, strict=True)):
+            for index, (mixer, given) in enumerate(zip(cast(Block, block).mixers, config.mixers, strict=True)):
                 shared = given.shared_positions
                 if shared is None:
                     continue
                 owner, values = first.setdefault(given.type, (cast(Mixer, mixer), shared))
                 if shared != values:
                     raise ConfigError(
-                        f"layers.{number}.mixers.{place}: shares the positions of the first {given.type!r}, "
+                        f"layers.{number}.mixers.{index}: shares the positions of the first {given.type!r}, "
                         f"which has {values}; got {shared}"
                     )
                 if owner is not mixer:
                     cast(Mixer, mixer).share_positions(owner)
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        """As `Mixer.flops`."""
+        """Count operations as `Mixer.flops` does."""
         return sum(cast(Block, layer).flops(batch, length, context_length) for layer in self.layers)

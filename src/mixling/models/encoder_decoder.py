@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.base import Mixer, State
-from mixling.mixers.dropout import dropout
-from mixling.mixers.positions import PositionKind, Positions
+from mixling.layers.dropout import dropout
+from mixling.layers.mixer import Mixer, State
+from mixling.layers.positions import PositionKind, Positions
 from mixling.models.block import Block, BlockState
 from mixling.models.encoder import Encoder, StackConfig, StackState
 
@@ -54,6 +54,8 @@ class EncoderDecoder(nn.Module):
     Decided beyond it: E starts at N(0, 1), as T5's; O at N(0, 1/D), so that the first answers are near uniform.
     Targets need no mask: their padding stands after them, where causal mixing does not look.
     """
+
+    embedding_tables = ("table.weight",)  # parameters with a learning rate of their own
 
     def __init__(self, config: EncoderDecoderConfig, *, num_units: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Features -> token vectors: the projection bottleneck, or an embedding table, which is the same thing."""
+"""Features -> token vectors: the projection bottleneck or, which is the same thing, an embedding table."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.dropout import dropout
-from mixling.mixers.positions import PositionKind, Positions
+from mixling.layers.dropout import dropout
+from mixling.layers.positions import PositionKind, Positions
 
 
 class FrontendConfig(Config):
     """The projection bottleneck: one linear layer over the features of a window of words.
 
-    With the projection "units" and no bias it is an embedding table.
+    With the projection "units" and without a bias it is an embedding table.
     """
 
     window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
     window_form: Literal["full", "factorised"] = Field(
-        "full", description="of the 2w+1 matrices: each its own rows, or its own (D, D) matrix after common rows"
+        "full", description="each of the 2w+1 matrices has its own rows, or its own (D, D) matrix after common rows"
     )
     embeddings: str | None = Field(
         None, description="projection 'embedding': .npy or .safetensors file with the (units, width) matrix"
     )
     bias: bool = True
-    positions: PositionKind = Field("none", description="vectors added to the tokens by place")
+    positions: PositionKind = Field("none", description="vectors added to the tokens by position")
     norm: bool = Field(False, description="layer norm of the token vectors")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the token vectors")
 
@@ -41,11 +41,19 @@ class FrontendConfig(Config):
 class ProjectionFrontend(nn.Module):
     """x_i = b + sum over o = -w..w of W_o c_{i+o}, where c_i are the m features of word i; zero beyond the ends.
 
-    The product is never done on the m-wide features: features are weighted bags of positions, so W c is a weighted
-    sum of a few rows of W, done once for each distinct word of a batch for all 2w+1 matrices together.
-    Source: pNLP-Mixer, section 3.2 (bottleneck). Parameters: ((2w+1) m + 1) b.
-    Ours: a factorised window, W_o = A_o W with A_o (b, b), has (m + (2w+1) b + 1) b, and the same sums for each word.
-    Decided beyond the paper, for models that are not projections: no bias, positions, a norm and dropout are options.
+    The m-wide features are never multiplied: they are weighted bags of positions, so W c is a weighted sum of a few
+    rows of W, computed once for each distinct word of a batch and for all 2w+1 matrices together.
+    Source: pNLP-Mixer, section 3.2 (bottleneck). Parameters: ((2w+1) m + 1) D.
+    Decided beyond the paper: a factorised window, W_o = A_o W with A_o (D, D), has (m + (2w+1) D + 1) D parameters and
+    one sum for each word; for other models no bias, positions, a norm and dropout are options.
+
+    Args:
+        config: the options.
+        num_features: m, rows that the bags point into.
+        dim: D, the width of the tokens.
+        max_len: tokens of the longest input.
+        embedding_dim: width of fixed embeddings over which the bags are summed first; None: there are none.
+        table: the rows are an embedding table, whose initialisation differs.
     """
 
     def __init__(
@@ -62,7 +70,7 @@ class ProjectionFrontend(nn.Module):
         window = config.window
         self.dim, self.window, self.dropout = dim, window, config.dropout
         inputs = num_features if embedding_dim is None else embedding_dim
-        # Rows of the 2w+1 matrices side by side, so that one gather fetches them all.
+        # The rows of the 2w+1 matrices are side by side, so that one gather fetches them all.
         width = (2 * window + 1) * dim
         factorised = config.window_form == "factorised"
         self.weight = nn.Parameter(torch.empty(inputs, dim if factorised else width))
@@ -75,17 +83,17 @@ class ProjectionFrontend(nn.Module):
         # Averaged embeddings: the bag is summed over a fixed table first.
         self.embeddings: Tensor | None
         self.register_buffer("embeddings", None if embedding_dim is None else torch.zeros(num_features, embedding_dim))
-        if table:  # Xavier's width counts on a sum of many rows; a row of an embedding table stands alone
+        if table:  # Xavier's scale is for a sum of many rows; a row of an embedding table is alone
             nn.init.normal_(self.weight, std=0.02 if config.norm else dim**-0.5)
         else:
             nn.init.xavier_uniform_(self.weight)
-        if self.spread is not None:  # begins as the word itself, with a little of its neighbours
+        if self.spread is not None:  # starts as the word itself, with a little of its neighbours
             nn.init.normal_(self.spread, std=0.1 * dim**-0.5)
             with torch.no_grad():
                 self.spread[:, window * dim : (window + 1) * dim] += torch.eye(dim)
 
     def load_embeddings(self, path: str | None) -> None:
-        """Read the fixed table of unit embeddings; a saved model has it among its weights.
+        """Read the fixed embeddings from a .npy or .safetensors file; a saved model has them among its weights.
 
         Raises:
             ConfigError: no file is named, or it has no matrix of the right shape.
@@ -108,15 +116,15 @@ class ProjectionFrontend(nn.Module):
         self.embeddings.copy_(torch.from_numpy(np.asarray(arrays[0], np.float32)))
 
     def table(self) -> Float[Tensor, "m S"]:
-        """The matrix whose rows are summed; `spread_rows` makes of the sums the rows of words."""
+        """Return the matrix whose rows are summed; `spread_rows` turns the sums into the rows of words."""
         return self.weight if self.embeddings is None else self.embeddings @ self.weight
 
     def spread_rows(self, sums: Float[Tensor, "U S"]) -> Float[Tensor, "U R"]:
-        """For each word what it adds to the tokens around it, R = (2w+1) D, from its sum of rows."""
+        """Return what each word adds to the tokens around it, R = (2w+1) D, from its sum of rows."""
         return sums if self.spread is None else sums @ self.spread
 
     def word_rows(self, positions: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U+1 R"]:
-        """The summed rows of each distinct word, after a row of zeros for padding and dropped words."""
+        """Return the summed rows of each distinct word, after a row of zeros for padding and dropped words."""
         if self.embeddings is None:
             rows = F.embedding_bag(positions, self.weight, mode="sum", per_sample_weights=weights)
         else:
@@ -126,7 +134,7 @@ class ProjectionFrontend(nn.Module):
     def forward(
         self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> Float[Tensor, "B N D"]:
-        """Token vectors of the words whose summed rows are `rows[index]`; row 0 is the row of zeros."""
+        """Return the token vectors of words with the summed rows `rows[index]`; row 0 is the row of zeros."""
         x = F.embedding(index, rows)
         if self.window:
             x = self._summed_windows(x)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.mixers.base import wide
+from mixling.layers.mixer import wide
 from mixling.models.encoder import StackState
 from mixling.models.encoder_decoder import EncoderDecoder, pick
 

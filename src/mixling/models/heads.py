@@ -11,24 +11,29 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.config import Config
-from mixling.mixers.dropout import dropout
-from mixling.mixers.masks import as_mask
+from mixling.layers.dropout import dropout
+from mixling.layers.masks import as_mask
 
 
 class HeadConfig(Config):
-    """How token vectors become the vector of a text; a model that labels tokens does not pool."""
+    """How token vectors become logits; a model that labels tokens does not pool."""
 
     pooling: Literal["attention", "mean", "max", "all"] = Field(
-        "attention", description="all: the three side by side, for a last layer of three times the width"
+        "attention", description="all: the three concatenated, for a last layer of three times the width"
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what the last linear layer reads")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of the last linear layer")
 
 
 class PoolingHead(nn.Module):
-    """logits = W pool(X) + b, the pool over real tokens only; that of no token is 0.
+    """logits = W pool(X) + b, the pool over real tokens only; without any it is 0.
 
     Attention pooling: sum of softmax(X a + c)_i x_i, one score a token (pNLP-Mixer, section 3.2; the parameter counts
     require a scalar score).
+
+    Args:
+        config: kind of pool and dropout.
+        dim: D, the width of the tokens.
+        num_outputs: C.
     """
 
     def __init__(self, config: HeadConfig, *, dim: int, num_outputs: int) -> None:
@@ -38,16 +43,16 @@ class PoolingHead(nn.Module):
         self.output = nn.Linear(3 * dim if config.pooling == "all" else dim, num_outputs)
 
     def forward(self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None) -> Float[Tensor, "B C"]:
-        """`mask` is as mixers take it."""
+        """Return the logits of each text; `mask` as in `Mixer.forward`."""
         real = as_mask(mask, x)[..., None]
         pools = []
         if self.score is not None:
             scores = self.score(x)
-            # Under autocast the scores are of another precision than x; the lowest number must be one of theirs.
-            shares = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(dim=1)
-            pools.append((shares.mT @ x.masked_fill(~real, 0)).squeeze(1))
+            # Under autocast the scores have another precision than x, and so must the lowest number.
+            weights = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(dim=1)
+            pools.append((weights.mT @ x.masked_fill(~real, 0)).squeeze(1))
         if self.pooling in ("mean", "all"):
-            wide = torch.promote_types(x.dtype, torch.float32)  # the sum of a long text leaves the range of float16
+            wide = torch.promote_types(x.dtype, torch.float32)  # the sum of a long text overflows float16
             mean = x.masked_fill(~real, 0).sum(1, dtype=wide) / real.sum(1).clamp(min=1)
             pools.append(mean.to(x.dtype))
         if self.pooling in ("max", "all"):
@@ -57,11 +62,16 @@ class PoolingHead(nn.Module):
 
 
 class UnitHead(nn.Module):
-    """logits_i = E LN(x_i) + b over units, or words, that a masked token may be.
+    """logits_i = E LN(x_i) + b over the units, or words, that a masked token may be.
 
-    E is the front end's table where it has a row for each of them (BERT, gMLP), else the head's own. The norm stands in
-    for BERT's transform, which gMLP's counts leave out, and for the norm after the last block, which they leave out,
-    too. A pretrained model's head is not kept.
+    E is the table of the front end where it has a row for each of them (BERT, gMLP), else the head's own. The norm
+    takes the place of BERT's transform and of the norm after the last block, neither of which gMLP's counts include.
+    Fine-tuning drops the head of a pretrained model.
+
+    Args:
+        dim: D, the width of the tokens.
+        num_outputs: C, units or words to choose from.
+        tied: E is the table of the front end.
     """
 
     def __init__(self, *, dim: int, num_outputs: int, tied: bool) -> None:

@@ -1,4 +1,4 @@
-"""ModelConfig -> build_model: front end, encoder, head."""
+"""A model from features to logits: front end, encoder, head."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from mixling.mixers.masks import as_mask
+from mixling.layers.masks import as_mask
 from mixling.models.encoder import Encoder, EncoderConfig
 from mixling.models.frontend import FrontendConfig, ProjectionFrontend
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead, UnitHead
 from mixling.text.config import TextConfig
-from mixling.text.fingerprint import AveragedEmbedding, Units
 
 Output = Literal["text", "tokens", "units"]
 
@@ -30,7 +29,18 @@ class ModelConfig(EncoderConfig):
 
 
 class Model(nn.Module):
-    """Words as bags -> logits."""
+    """Logits of texts whose words are weighted bags of features.
+
+    Args:
+        config: the whole model.
+        num_outputs: C, number of labels.
+        output: "text" for one row of logits a text, "tokens" for one a word, "units" for one a masked token.
+
+    Raises:
+        ConfigError: parts of the configuration do not fit together.
+    """
+
+    embedding_tables = ("frontend.weight",)  # parameters with a learning rate of their own
 
     def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
         super().__init__()
@@ -41,13 +51,13 @@ class Model(nn.Module):
             num_features=config.text.num_rows,
             dim=config.dim,
             max_len=config.text.max_len,
-            table=isinstance(projection, Units),
-            embedding_dim=projection.embedding_dim if isinstance(projection, AveragedEmbedding) else None,
+            table=projection.trained_rows,
+            embedding_dim=projection.fixed_dim,
         )
         self.encoder = Encoder(config.blocks, dim=config.dim, max_len=config.text.max_len, final_norm=config.final_norm)
         self.head: PoolingHead | TokenHead | UnitHead
         if output == "units":
-            self.head = UnitHead(dim=config.dim, num_outputs=num_outputs, tied=isinstance(projection, Units))
+            self.head = UnitHead(dim=config.dim, num_outputs=num_outputs, tied=projection.trained_rows)
         else:
             head = PoolingHead if output == "text" else TokenHead
             self.head = head(config.head, dim=config.dim, num_outputs=num_outputs)
@@ -60,11 +70,14 @@ class Model(nn.Module):
         mask: Shaped[Tensor, "B N"] | None = None,
         starts: Int[Tensor, "B W"] | None = None,
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
-        """Logits of a batch: the bags of its U distinct words, and for each token 1 + the number of its word.
+        """Return the logits of a batch.
 
         Args:
-            mask: as mixers take it; None: what has a word is real, as in an exported model.
-            starts: answer for these tokens only: the first one of each word, or those that were masked.
+            positions: features of the U distinct words of the batch, P for each.
+            weights: of the features; None: all are 1.
+            index: for each token 1 + the number of its word, 0 in padding.
+            mask: as in `Mixer.forward`; None: tokens with a word are real, as in an exported model.
+            starts: compute logits for these tokens only: the first one of each word, or those that were masked.
         """
         return self.from_rows(self.frontend.word_rows(positions, weights), index, mask, starts)
 
@@ -75,7 +88,7 @@ class Model(nn.Module):
         mask: Shaped[Tensor, "B N"] | None = None,
         starts: Int[Tensor, "B W"] | None = None,
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
-        """Logits from the summed rows of words, which may come from a cache."""
+        """Return the logits from the summed rows of words, which may come from a cache; see `forward`."""
         mask = index != 0 if mask is None else as_mask(mask, index)
         x = self.encoder(self.frontend(rows, index, mask), mask)
         if starts is not None:
@@ -86,15 +99,15 @@ class Model(nn.Module):
 
 
 def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | None = None) -> ModelConfig:
-    """Return the configuration with the number of units that it leaves to a vocabulary, and for longer texts.
+    """Return the configuration with the number of units that it leaves to a vocabulary, and for texts of `max_len`.
 
     Args:
         vocabulary: rows of the embedding table of a configuration without a number of them; None: BERT's 30,522.
         max_len: the longest text, in tokens; None: as it is.
     """
     text = config.text
-    if isinstance(text.projection, Units) and text.projection.num_features is None:
-        text = text.model_copy(update={"projection": Units(num_features=vocabulary or _BERT_UNITS)})
+    if text.projection.num_features is None:
+        text = text.with_rows(vocabulary or _BERT_UNITS)
     if max_len is not None:
         text = text.model_copy(update={"max_len": max_len})
     return config.model_copy(update={"text": text})
@@ -104,7 +117,7 @@ def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text
     """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
 
     Args:
-        config: where it leaves the number of units to a vocabulary, there are 30,522, as in BERT's.
+        config: if it leaves the number of units to a vocabulary, there are 30,522, as in BERT's.
         num_outputs: C, number of labels.
         output: "text" for one row of logits a text, "tokens" for one a word, "units" for one a masked token.
 
@@ -120,5 +133,5 @@ def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Number of trained parameters."""
+    """Return the number of trained parameters."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

@@ -1,10 +1,10 @@
-"""Models by name: the papers', and our own.
+"""Models by name: those of the papers, and mixling's own.
 
 Models over an embedding table leave its size to the vocabulary, which by default is trained on the user's own text;
-`vocabulary` is the size that the paper's counts are of.
+`Preset.vocabulary` is the size to which the paper's parameter counts refer.
 
-Two widths that gMLP prints cannot be those of its counts: with 3072 the models without a split of Table 3 would have
-130 million parameters, not 92 (2048 gives them), and its text MLP-Mixer 140.4 million, not 112 (2304 gives them).
+Two widths printed in gMLP contradict its counts: with 3072 the models without a split of Table 3 would have 130 million
+parameters, not 92 (which 2048 gives), and its text MLP-Mixer 140.4 million, not 112 (which 2304 gives).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 from mixling.config import merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
+from mixling.layers.mixer import MixerConfig
+from mixling.layers.positions import PositionKind, RelativePositions
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.base import MixerConfig
 from mixling.mixers.fourier import FourierConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.linear_attention import LinearAttentionConfig
-from mixling.mixers.positions import PositionKind, RelativePositions
 from mixling.mixers.recurrent import RecurrentConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.mixers.synthesizer import SynthesizerConfig
@@ -29,7 +29,6 @@ from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
 from mixling.models.heads import HeadConfig
-from mixling.models.image import IMAGE_PRESETS
 from mixling.models.model import ModelConfig
 from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 from mixling.text.config import TextConfig
@@ -40,8 +39,11 @@ from mixling.text.fingerprint import MinHash, Tsp, Units
 class Preset:
     """A model by name.
 
-    vocabulary: units of the embedding table that the paper's parameter counts are of; None where there is no table.
-    recipe: what of a run's configuration (`RunConfig`) goes with the model; of the papers' models nothing.
+    Args:
+        config: the model.
+        source: the paper and where in it.
+        vocabulary: units of the embedding table in the paper's parameter counts; None where there is no table.
+        recipe: the parts of a `RunConfig` that go with the model; empty for the papers' models.
     """
 
     config: ModelConfig
@@ -51,7 +53,7 @@ class Preset:
 
 
 def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> ModelConfig:
-    """A pNLP-Mixer (section 4.1 and Table 5): 64 hashes, 64 words, hidden width 256 in both MLPs."""
+    """Return a pNLP-Mixer (section 4.1 and Table 5): 64 hashes, 64 words, hidden width 256 in both MLPs."""
     layer = _layer(TokenMLPConfig(hidden_dim=256), 256)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=num_features, num_hashes=64), max_len=64),
@@ -63,10 +65,10 @@ def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> 
 
 
 def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None = None, **options: Any) -> ModelConfig:
-    """Our own small model: hashed words, a factorised window, channel MLPs, three pools.
+    """Return mixling's own small model: hashed words, a factorised window, channel MLPs, three pools.
 
-    A text's label takes one layer without token mixing, which costs accuracy where rows are few; words' labels, and
-    pairs of texts where rows are many, take two layers with it (experiments/README.md).
+    For labels of texts it has one layer without token mixing, which costs accuracy where examples are few; labels of
+    words, and pairs of texts with many examples, need two layers with token mixing (experiments/README.md).
     """
     mixers = () if mixer is None else (mixer,)
     return ModelConfig(
@@ -94,7 +96,7 @@ def _on_units(
     final_norm: bool = False,
     bert: bool = False,
 ) -> ModelConfig:
-    """An encoder over an embedding table of units; BERT adds segments, and a norm before the first layer."""
+    """Return an encoder over an embedding table of units; BERT adds segments, and a norm before the first layer."""
     return ModelConfig(
         text=TextConfig(projection=Units(), tokens="units", max_len=max_len, segments=bert),
         frontend=FrontendConfig(bias=False, positions=positions, norm=bert),
@@ -107,7 +109,7 @@ def _on_units(
 
 
 def gmlp(*, num_layers: int, dim: int = 512, ffn_dim: int = 3072, max_len: int = 128, **options: Any) -> ModelConfig:
-    """A gMLP, or an aMLP with `tiny_attention_dim` (sections 2 and 4): no positions, no final norm (counts)."""
+    """Return a gMLP, or with `tiny_attention_dim` an aMLP (sections 2 and 4), without positions or a final norm."""
     layer = _layer(SpatialGatingConfig(ffn_dim=ffn_dim, **options), None)
     return _on_units(layer, dim=dim, num_layers=num_layers, max_len=max_len)
 
@@ -115,7 +117,7 @@ def gmlp(*, num_layers: int, dim: int = 512, ffn_dim: int = 3072, max_len: int =
 def bert(
     mixer: MixerConfig, *, num_layers: int = 12, dim: int = 768, max_len: int = 128, positions: PositionKind = "none"
 ) -> ModelConfig:
-    """A BERT (gMLP, section 4.1): post-norm, segments; with learned positions, or with biases in the mixer."""
+    """Return a BERT (gMLP, section 4.1): post-norm, segments; with learned positions, or biases in the mixer."""
     layer = _layer(mixer, 4 * dim, norm="post")
     return _on_units(layer, dim=dim, num_layers=num_layers, max_len=max_len, positions=positions, bert=True)
 
@@ -126,14 +128,17 @@ def hypermixer_family(
     positions: PositionKind = "none",
     norm: Literal["pre", "post"] = "pre",
 ) -> ModelConfig:
-    """One of HyperMixer's rivals at 11 million parameters (section 4.1): 6 layers of width 256, 30,522 units.
+    """Return one of the models that HyperMixer compares, of 11 million parameters (section 4.1).
 
-    The paper's own layout is in an appendix that we do not have; this one gives its count. Mixers without as many
-    parameters as attention's 4 (d^2 + d) have a wider feed-forward instead.
+    It has 6 layers of width 256 and 30,522 units. The paper's own layout is in an appendix that was not available; this
+    one has its parameter count. Mixers with fewer parameters than attention's 4 (D^2 + D) get a wider feed-forward.
     """
     layer = _layer(mixer, ffn_dim, norm=norm)
     return _on_units(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=norm == "pre")
 
+
+# Names of `mixling.vision.IMAGE_PRESETS`, which this package does not import.
+IMAGE_MODELS = ("gmlp-ti", "gmlp-s", "gmlp-b", "mixer-b16")
 
 _OWN = "ours"
 _OWN_RECIPE = {"start": {"training_texts": True}}
@@ -144,7 +149,7 @@ _HYPERMIXER = "HyperMixer, section 4.1"
 
 
 def _pnlp_baseline(layer: BlockConfig) -> ModelConfig:
-    """pNLP-Mixer BASE's front end before one layer of another kind."""
+    """Return a model with pNLP-Mixer BASE's front end and one layer of another mixer."""
     return _BASE.model_copy(update={"layers": (layer,), "num_layers": 1})
 
 
@@ -253,9 +258,9 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
         values, where = read_toml(Path(name)), name
         name = str(values.pop("preset", ""))
     if name:
-        if name in IMAGE_PRESETS:
+        if name in IMAGE_MODELS:
             raise ConfigError(
-                f"{where}: {name!r} is an image model, for Python only (mixling.models.image.build_image_model); "
+                f"{where}: {name!r} is an image model, for Python only (mixling.vision.build_image_model); "
                 "`mixling models` lists those for text"
             )
         if name in SEQ2SEQ_PRESETS:

@@ -17,10 +17,10 @@ from pydantic import Field
 
 from mixling.config import Config, merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
+from mixling.layers.mixer import MixerConfig
+from mixling.layers.positions import PositionKind, RelativePositions
 from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.base import MixerConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.mixers.positions import PositionKind, RelativePositions
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig

@@ -15,8 +15,8 @@ from mixling.config import parse
 from mixling.errors import ConfigError, ModelFileError
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
+from mixling.export.plots import confusion_matrix, training_curves
 from mixling.export.quantize import Gate, check_gate
-from mixling.inspect.plots import confusion_matrix, training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.runs.artifact import (
     CARD_FILE,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mixling.errors import MissingPackage
-from mixling.inspect.plots import training_curves
+from mixling.export.plots import training_curves
 from mixling.runs.artifact import CURVES_FILE
 from mixling.training.files import HISTORY
 from mixling.training.observers import Observer

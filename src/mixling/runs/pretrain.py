@@ -19,7 +19,7 @@ from mixling.data.prepared import (
 )
 from mixling.errors import ConfigError, command_line
 from mixling.export.card import pretraining_card
-from mixling.inspect.plots import training_curves
+from mixling.export.plots import training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
 from mixling.runs.artifact import (
@@ -40,7 +40,6 @@ from mixling.tasks.base import UNSMOOTHED
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.fingerprint import Units
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
@@ -129,7 +128,7 @@ def _pretrain(
             text, encoder = _encoder(config, place)
             prepared = run_corpus(config.corpus, WordReader(encoder), place, say)
         check_length(config.corpus, prepared, text.max_len)
-        on_units = isinstance(text.projection, Units)
+        on_units = text.projection.trained_rows
         targets = (
             unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)
         )
@@ -190,7 +189,7 @@ def _write_folder(
         "num_outputs": len(model.head.bias),  # type: ignore[arg-type]
         "objective": config.objective.to_dict(),
     }
-    if not isinstance(config.model.text.projection, Units):
+    if not config.model.text.projection.trained_rows:
         words = data.encoder.table_words()
         order = sorted((int(target), row) for row, target in enumerate(data.targets) if target >= 0)
         saved["words"] = [words[row - FIRST] for _, row in order]
@@ -221,7 +220,7 @@ def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEnco
             vocabulary = train_vocabulary(sample_documents(config.corpus), text, specials=SPECIALS)
     name, content = vocabulary.serialise()
     write_atomic(folder / name, content)
-    if isinstance(text.projection, Units):
+    if text.projection.trained_rows:
         for unit in SPECIALS:
             if unit not in vocabulary:
                 raise ConfigError(

@@ -11,14 +11,13 @@ from mixling.data.unlabelled import read_unlabelled
 from mixling.errors import DataError
 from mixling.runs.config import RunConfig, StartConfig
 from mixling.text.encoder import Text
-from mixling.text.fingerprint import AveragedEmbedding, Units
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.training.start import check_projection
 
 
 def start_of(config: RunConfig) -> StartConfig:
     """What is given; of a distilled run, where no text is named, the text that is labelled."""
-    hashed = not isinstance(config.model.text.projection, Units | AveragedEmbedding)
+    hashed = config.model.text.projection.hashed
     if (
         config.start.kind not in ("text", "model")
         and config.distill is not None

@@ -14,7 +14,7 @@ from mixling.data.mixing import draws
 from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError, command_line
 from mixling.export.card import text_to_text_card
-from mixling.inspect.plots import training_curves
+from mixling.export.plots import training_curves
 from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.model import count_parameters
 from mixling.runs.artifact import (

@@ -24,7 +24,6 @@ from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.onnx_file import ONNX_FILE, read_file
 from mixling.text.config import TextConfig
-from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
@@ -147,7 +146,7 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     if labels.kind == "span" and metadata.text.max_len < MIN_LENGTH:
         raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_LENGTH} are needed")
     vocabulary = _vocabulary(entries)
-    has_weights = not isinstance(metadata.text.projection, MinHash)
+    has_weights = metadata.text.projection.weighted
     row_dim = _check_signature(graph, has_weights=has_weights)
     limits = GraphLimits(graph, row_dim)
     limits.check_rows(*TRIED_BAGS)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.text.fingerprint import HASH_VERSION, AveragedEmbedding, MinHash, Projection, Units
+from mixling.text.fingerprint import HASH_VERSION, MinHash, Projection
 from mixling.text.vocabulary import Vocabulary, VocabularyKind
 
 
@@ -50,20 +50,22 @@ class TextConfig(Config):
             raise ConfigError("projection 'units': num_features is known with the vocabulary only; set it here")
         return self.projection.num_features + 2 * self.segments + 2 * self.overlap
 
+    def with_rows(self, number: int) -> TextConfig:
+        """Return this configuration with an embedding table of this number of rows."""
+        return self.model_copy(update={"projection": self.projection.model_copy(update={"num_features": number})})
+
     def for_vocabulary(self, vocabulary: Vocabulary) -> TextConfig:
-        """This configuration with what it leaves to the vocabulary.
+        """Return this configuration with what it leaves to the vocabulary.
 
         Raises:
             ConfigError: the projection has rows for another number of units.
         """
         projection = self.projection
-        if not isinstance(projection, Units | AveragedEmbedding):
+        if projection.num_features is None:
+            return self.with_rows(len(vocabulary))
+        if projection.hashed or projection.num_features == len(vocabulary):
             return self
-        if isinstance(projection, Units) and projection.num_features is None:
-            return self.model_copy(update={"projection": Units(num_features=len(vocabulary))})
-        if projection.num_features != len(vocabulary):
-            raise ConfigError(
-                f"projection {projection.type!r}: num_features is {projection.num_features}, but the vocabulary has "
-                f"{len(vocabulary)} units; set model.text.projection.num_features and model.text.vocabulary to fit"
-            )
-        return self
+        raise ConfigError(
+            f"projection {projection.type!r}: num_features is {projection.num_features}, but the vocabulary has "
+            f"{len(vocabulary)} units; set model.text.projection.num_features and model.text.vocabulary to fit"
+        )

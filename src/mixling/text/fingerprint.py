@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,26 @@ NGRAM = 3
 UInt32 = npt.NDArray[np.uint32]
 
 
-class MinHash(Config):
+class ProjectionConfig(Config):
+    """What the rest of the library asks of a projection."""
+
+    hashed: ClassVar[bool] = True  # features are hashes; otherwise there is a row for each subword of the vocabulary
+    weighted: ClassVar[bool] = True  # the positions of a bag have weights; otherwise all are one
+    trained_rows: ClassVar[bool] = False  # the rows are an embedding table, one trained row for each subword
+
+    @property
+    def fixed_dim(self) -> int | None:
+        """Width of fixed embeddings that the bags are summed over first; None: there are none."""
+        return None
+
+
+class MinHash(ProjectionConfig):
     """For each of `num_hashes` hashes the minimum over a word's trigrams, counted at position `minimum mod m`.
 
     Ours: `word_hashes` more positions are hashes of the whole word, which tell apart what shares its trigrams.
     """
 
+    weighted = False
     type: Literal["minhash"] = "minhash"
     num_features: int = Field(1024, ge=2, le=2**24, description="m, the number of counters")
     num_hashes: int = Field(64, ge=1, le=4096, description="n")
@@ -41,7 +55,7 @@ class MinHash(Config):
     seed: int = Field(0, ge=0, lt=2**32)
 
 
-class SimHash(Config):
+class SimHash(ProjectionConfig):
     """Bit i is one where more of a word's trigrams have a one than a zero at bit i of their hash."""
 
     type: Literal["simhash"] = "simhash"
@@ -49,7 +63,7 @@ class SimHash(Config):
     seed: int = Field(0, ge=0, lt=2**32)
 
 
-class Binary(Config):
+class Binary(ProjectionConfig):
     """A Bloom filter: the bits at the `num_hashes` hashes of each unit, united over the units of a word."""
 
     type: Literal["binary"] = "binary"
@@ -58,7 +72,7 @@ class Binary(Config):
     seed: int = Field(0, ge=0, lt=2**32)
 
 
-class CharNgrams(Config):
+class CharNgrams(ProjectionConfig):
     """The character n-grams of the word between boundary marks, "<word>", and that as a whole, averaged.
 
     These are fastText's features (Bojanowski et al. 2017, arXiv:1607.04606, section 3.2), of single characters too; the
@@ -80,24 +94,30 @@ class CharNgrams(Config):
         return self
 
 
-class Tsp(Config):
+class Tsp(ProjectionConfig):
     """Ternary: two bits of the word's 128-bit hash make each feature 0, 1 or -1."""
 
     type: Literal["tsp"] = "tsp"
     num_features: int = Field(1024, ge=2, le=2**16)
 
 
-class AveragedEmbedding(Config):
+class AveragedEmbedding(ProjectionConfig):
     """The mean of fixed unit embeddings: a bag of unit numbers over a table that the model carries."""
 
+    hashed = False
     type: Literal["embedding"] = "embedding"
     num_features: int = Field(ge=1, description="number of units in the vocabulary")
     embedding_dim: int = Field(ge=1, description="width of the embeddings")
 
+    @property
+    def fixed_dim(self) -> int | None:
+        return self.embedding_dim
 
-class Units(Config):
+
+class Units(ProjectionConfig):
     """An embedding table: one trained row for each unit of the vocabulary; a word is the mean of its units."""
 
+    hashed, trained_rows = False, True
     type: Literal["units"] = "units"
     num_features: int | None = Field(None, ge=1, description="rows of the table; None: as many as the vocabulary has")
 

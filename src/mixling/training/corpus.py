@@ -19,7 +19,6 @@ from mixling.tasks.base import NO_TARGET
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig, count_hits
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
-from mixling.text.fingerprint import Units
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.data import Forward, TrainingData
@@ -44,7 +43,7 @@ def document_encoder(text: TextConfig, vocabulary: Vocabulary) -> TextEncoder:
 
 def unit_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
     """Of each row of the encoder's table the unit that it is; negative for what is never hidden."""
-    assert isinstance(encoder.config.projection, Units), "only an embedding table has a row for each unit"
+    assert encoder.config.projection.trained_rows, "only an embedding table has a row for each unit"
     targets = encoder.bags(np.arange(len(encoder))).positions[:, 0].astype(np.int64)
     targets[: FIRST + 1] = -1
     return targets

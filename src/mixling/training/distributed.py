@@ -20,7 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from mixling.mixers.base import Mixer
+from mixling.layers.mixer import Mixer
 from mixling.models.block import Block
 
 Parallel = Literal["ddp", "fsdp"]

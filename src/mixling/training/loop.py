@@ -63,8 +63,9 @@ class Trainer:
         self.fingerprint = fingerprint
         self.processes = processes or Processes()
         self.observer = observer or Observer()
+        self._observers = Observers(self.observer)
         if config.track == "tensorboard" and folder is not None and self.processes.is_main:
-            self.observer = Observers(self.observer, TensorBoard(folder / TENSORBOARD_FOLDER))
+            self._observers = Observers(self.observer, TensorBoard(folder / TENSORBOARD_FOLDER))
         cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
         self.device = torch.device("cuda" if cuda else "cpu")
         # Without instructions for it, bfloat16 on a CPU is slower than float32; old releases of torch cannot tell.
@@ -101,11 +102,11 @@ class Trainer:
         if self.folder is not None and not resume:
             self._save(state)
         try:
-            self.observer.started(state.step, state.total_steps)
+            self._observers.started(state.step, state.total_steps)
             with Interrupts(enabled=self.folder is not None) as interrupts:
                 self._run(state, interrupts)
         finally:
-            self.observer.finished()
+            self._observers.finished()
             self._heap.release()
         load_weights(self.model, self._best)
         return state.history
@@ -113,7 +114,7 @@ class Trainer:
     def _run(self, state: State, interrupts: Interrupts) -> None:
         while state.step < state.total_steps and not state.stopped:
             made, signum = self._step(state, interrupts)
-            self.observer.stepped(made)
+            self._observers.stepped(made)
             at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
             if at_evaluation:
                 self._evaluate(state)
@@ -217,7 +218,7 @@ class Trainer:
         record["best"] = state.best_step == state.step
         if self.folder is not None and self.processes.is_main:
             append(self.folder / HISTORY, json.dumps(record) + "\n")
-        self.observer.evaluated(record)
+        self._observers.evaluated(record)
 
     def _measures(self, step: int) -> tuple[dict[str, float], float]:
         """The model's measures on dev and its loss."""
@@ -272,7 +273,7 @@ class Trainer:
             return
         tensors = pack(self._trained, self._best, self.optimizer)  # in every process: each may have a part only
         if self.processes.is_main:
-            values = {**state.to_values(), "fingerprint": self.fingerprint}
+            values = {**state.to_values(), "fingerprint": self.fingerprint, "callbacks": self._observers.state_dict()}
             save_checkpoint(self.folder / CHECKPOINT, tensors, values)
         self._saved_at = time.monotonic()
 
@@ -284,6 +285,7 @@ class Trainer:
                 f"{self.folder / CHECKPOINT}: belongs to other data or another configuration; "
                 "give the files and options of the run that was interrupted, or train anew without --resume"
             )
+        self._observers.load_state_dict(values.pop("callbacks"))
         self._best = unpack(tensors, self._trained, self.optimizer)
         return State.from_values(values)
 

@@ -1,7 +1,8 @@
-"""Callbacks: what is told of a training while it runs, and to whom. Imports no torch."""
+"""Callbacks: what they are called with while a training runs. Imports no torch."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step that was made.
+    """A completed optimiser step.
 
-    number: of the steps made so far, from 1. loss: mean over the global batch. learning_rate: the schedule's.
-    tokens: real ones of the batch, over all processes.
+    Args:
+        number: of the steps so far, from 1.
+        loss: mean over the global batch.
+        learning_rate: of the schedule.
+        tokens: real tokens of the batch, over all processes.
     """
 
     number: int
@@ -22,30 +26,51 @@ class Step:
 
 
 class Observer:
-    """Told what happens; this one does nothing.
+    """The base class of callbacks; every method does nothing by default.
 
-    Of several processes each has its own observer; `Processes.is_main` says which should write. What a method raises
-    ends the training as it is, with its own traceback; the last checkpoint still stands.
+    With several processes each has its own callback; `Processes.is_main` is the one that should write files. An
+    exception raised by a method stops the training with its own traceback; the last checkpoint is kept.
+
+    A callback that keeps something between steps returns it from `state_dict`. It is saved in each checkpoint, and a
+    resumed training gives it back before `started`, so that the callback continues as if it had not been interrupted.
     """
 
     def started(self, step: int, total_steps: int) -> None:
-        """Training begins, or goes on, after `step` steps; what was told of later ones before will be told again."""
+        """Begin, or resume after `step` steps; later steps that were reported before are reported again."""
 
     def stepped(self, step: Step) -> None:
-        """A step was made."""
+        """Take note of a completed step."""
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        """The dev split was evaluated; the record is a line of metrics.jsonl, where it stands by now."""
+        """Take note of an evaluation on the dev split; the record is the newest line of metrics.jsonl."""
 
     def finished(self) -> None:
-        """Training ended, well or not."""
+        """End, whether the training succeeded or not."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint must keep, as JSON values; by default nothing.
+
+        It is called after `stepped` and `evaluated` of the step that the checkpoint follows. With several processes
+        that of the main process is saved.
+        """
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` returned; it is not called where that was empty."""
 
 
 class Observers(Observer):
-    """Several as one; each is told in their order."""
+    """Several callbacks as one, called in their order.
+
+    A checkpoint keeps their states by class, and by order within a class. One that is added between an interruption and
+    the resuming begins anew.
+    """
 
     def __init__(self, *observers: Observer) -> None:
-        self.observers = observers
+        nested: list[tuple[Observer, ...]] = [
+            one.observers if isinstance(one, Observers) else (one,) for one in observers
+        ]
+        self.observers: tuple[Observer, ...] = tuple(one for several in nested for one in several)
 
     def started(self, step: int, total_steps: int) -> None:
         for observer in self.observers:
@@ -60,6 +85,18 @@ class Observers(Observer):
             observer.evaluated(record)
 
     def finished(self) -> None:
-        with ExitStack() as stack:  # all of them, also where one fails
+        with ExitStack() as stack:  # all of them, even if one fails
             for observer in reversed(self.observers):
                 stack.callback(observer.finished)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: state for name, observer in self._named().items() if (state := observer.state_dict())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, observer in self._named().items():
+            if name in state:
+                observer.load_state_dict(state[name])
+
+    def _named(self) -> dict[str, Observer]:
+        kinds = [f"{type(observer).__module__}.{type(observer).__qualname__}" for observer in self.observers]
+        return {f"{kind}.{kinds[:i].count(kind)}": self.observers[i] for i, kind in enumerate(kinds)}

@@ -23,7 +23,6 @@ from torch import nn
 
 from mixling.config import Config
 
-_TABLES = ("frontend.weight", "table.weight")  # of a model with labels, and of an encoder-decoder
 _LEAST_DIVISOR, _LEAST_RMS = 1e-15, 1e-3  # Adafactor's epsilon 1 and 2, the first as torch uses it
 
 
@@ -71,15 +70,19 @@ class OptimConfig(Config):
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
-    """The optimiser, with groups of parameters: the units' table, the other matrices, which decay too, the rest.
+    """Build the optimiser, with three groups of parameters: embedding tables, other matrices, all else.
 
-    A group's `share` is that of its rate in the schedule's.
+    Weight decay is for the first two. A group's `share` is the factor of its rate to that of the schedule.
+
+    Args:
+        model: its attribute `embedding_tables`, if it has one, names the parameters that `table_lr` is for.
     """
     table_lr = 1.0 if config.table_lr is None else config.table_lr
+    tables: tuple[str, ...] = getattr(model, "embedding_tables", ())
     trained = [(name, item) for name, item in model.named_parameters() if item.requires_grad]
     groups = [
-        {"params": [p for name, p in trained if name in _TABLES], "share": table_lr},
-        {"params": [p for name, p in trained if name not in _TABLES and p.ndim >= 2], "share": 1.0},
+        {"params": [p for name, p in trained if name in tables], "share": table_lr},
+        {"params": [p for name, p in trained if name not in tables and p.ndim >= 2], "share": 1.0},
         {"params": [p for _, p in trained if p.ndim < 2], "share": 1.0, "weight_decay": 0.0},
     ]
     if config.name == "adafactor":
@@ -98,7 +101,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimi
 
 
 def learning_rate(config: OptimConfig, step: int, total_steps: int) -> float:
-    """The rate of step `step` (from 0) of `total_steps`: linear warm-up, then what `schedule` says."""
+    """Return the rate of step `step` (from 0) of `total_steps`: linear warm-up, then the schedule."""
     warmup = max(1, round(config.warmup * total_steps))
     if step < warmup:
         return config.lr * (step + 1) / warmup

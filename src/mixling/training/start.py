@@ -17,7 +17,6 @@ from mixling.errors import ConfigError
 from mixling.models.frontend import ProjectionFrontend
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
-from mixling.text.fingerprint import AveragedEmbedding, Units
 from mixling.text.vectors import WordVectors
 
 # Of the mean diagonal of the normal equations. Chosen on the accuracy of models that began so, where 0.001 to 0.1 are
@@ -72,7 +71,7 @@ def check_projection(text: TextConfig) -> None:
     Raises:
         ConfigError: the front end has a table of units.
     """
-    if isinstance(text.projection, Units | AveragedEmbedding):
+    if not text.projection.hashed:
         raise ConfigError(
             f"a start from word vectors needs hashed features; projection {text.projection.type!r} has none"
         )

@@ -23,12 +23,12 @@ class Generated(NamedTuple):
     matrix: Float[Tensor, "K B N U"] | None
 
     def float(self) -> Generated:
-        """In single precision."""
+        """Return it in single precision."""
         bias, matrix = (None if item is None else item.float() for item in (self.bias, self.matrix))
         return Generated(self.features.float(), self.weight.float(), bias, matrix)
 
     def gather(self, values: Float[Tensor, "K B N E"]) -> Float[Tensor, "K B U E"]:
-        """W^T X."""
+        """Return W^T X."""
         values = values.to(self.features.dtype)
         if self.matrix is not None:
             return self.matrix.mT @ values
@@ -36,7 +36,7 @@ class Generated(NamedTuple):
         return sums if self.bias is None else sums.addcmul_(self.bias[:, None, :, None], values.sum(2)[:, :, None])
 
     def scatter(self, hidden: Float[Tensor, "K B U E"]) -> Float[Tensor, "K B N E"]:
-        """W V."""
+        """Return W V."""
         if self.matrix is not None:
             return self.matrix @ hidden
         y = self.features @ (self.weight.mT[:, None] @ hidden)
@@ -44,7 +44,14 @@ class Generated(NamedTuple):
 
 
 class Hypernetwork(nn.Module):
-    """The MLP that makes a row of W from each token, for all heads."""
+    """The MLP that makes a row of W from each token, for all heads.
+
+    Args:
+        dim: D, the width of the tokens.
+        hidden_dim: H, generated hidden units of all heads together.
+        num_heads: K, which divides both.
+        bias: whether its two layers have biases.
+    """
 
     def __init__(self, *, dim: int, hidden_dim: int, num_heads: int, bias: bool) -> None:
         super().__init__()
@@ -58,14 +65,14 @@ class Hypernetwork(nn.Module):
 
 
 class HeadLinear(nn.Module):
-    """A linear layer for each head; the rows of all heads stand below each other in one matrix."""
+    """A linear layer for each head; one matrix has the rows of all heads, one head after another."""
 
     def __init__(self, inputs: int, outputs: int, *, num_heads: int, bias: bool) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.weight = nn.Parameter(torch.empty(num_heads * outputs, inputs))
         self.bias = nn.Parameter(torch.zeros(num_heads * outputs)) if bias else None
-        for head in self.weight.detach().chunk(num_heads):  # over all of them the fan would be that of one wide layer
+        for head in self.weight.detach().chunk(num_heads):  # over all heads the fan would be that of one wide layer
             nn.init.xavier_uniform_(head)
 
     def by_head(self) -> tuple[Float[Tensor, "K U E"], Float[Tensor, "K U"] | None]:
@@ -81,5 +88,5 @@ class HeadLinear(nn.Module):
 
 
 def gelu_inplace(x: Tensor) -> Tensor:
-    """Of a tensor that nothing else holds: in place, unless a gradient may need it."""
+    """Return gelu(x), in place unless a gradient may need x, to which nothing else may refer."""
     return F.gelu(x) if torch.is_grad_enabled() or torch.compiler.is_compiling() else torch.ops.aten.gelu_(x)

@@ -1,4 +1,4 @@
-"""Positions that mixers and front ends share: added vectors, biases by distance, Toeplitz matrices. Not a mixer."""
+"""Positions: vectors added to tokens, biases by distance, and products with Toeplitz matrices."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ else:
 PositionKind = Literal["none", "sinusoidal", "learned"]
 
 _T5_DISTANCE = 128
-# Products with Toeplitz matrices of this size and more take the FFT: benchmarks/toeplitz.py has both ways for every N,
+# Products with Toeplitz matrices of this size and more use the FFT: benchmarks/toeplitz.py times both ways for every N,
 # in float32 on one core, forward and with backward, at widths 256 and 1536 and batches of 1 and 16.
 FFT_FROM = 384
-# Floats of one transform, so that it stays in a core's cache: from 2^16 to 2^19 all are alike, the whole batch at once
-# is up to 3 times slower.
+# Floats of one transform, so that it stays in a core's cache: from 2^16 to 2^19 the time is the same; the whole batch
+# at once takes up to 3 times as long.
 _FFT_CHUNK = 1 << 18
 
 
@@ -33,8 +33,13 @@ class Positions(nn.Module):
     """x_i + p_i.
 
     "sinusoidal": p[2k] = sin(i / 10000^(2k/D)), p[2k+1] = cos of the same (Transformer, section 3.5), without scaling
-    of x; there is a table of max_len rows, and positions beyond it are computed. "learned": a table of max_len rows
-    that starts at N(0, 0.02^2); "none": x.
+    of x; positions beyond a table of max_len rows are computed. "learned": a table of max_len rows that starts at
+    N(0, 0.02^2); "none": x.
+
+    Args:
+        kind: "none", "sinusoidal" or "learned".
+        dim: D, the width of the tokens.
+        max_len: rows of the table; of learned positions also the longest input.
     """
 
     def __init__(self, kind: PositionKind, *, dim: int, max_len: int) -> None:
@@ -61,7 +66,7 @@ class Positions(nn.Module):
 
 
 def _sinusoidal(positions: Int[Tensor, " N"], dim: int) -> Float[Tensor, "N D"]:
-    """In single precision, of angles in double precision: at position 10^6 single ones are off by 0.1."""
+    """Return single precision of angles in double precision: at position 10^6 single angles are off by 0.1."""
     rates = torch.exp(torch.arange(0, dim, 2, device=positions.device).double() * (-math.log(10_000.0) / dim))
     turns = positions.double()[:, None] * (rates / (2 * math.pi))
     angles = (turns - turns.round()).float() * (2 * math.pi)
@@ -69,7 +74,7 @@ def _sinusoidal(positions: Int[Tensor, " N"], dim: int) -> Float[Tensor, "N D"]:
 
 
 class RelativePositions(Config):
-    """Biases by distance on scores."""
+    """Biases by distance, added to scores."""
 
     num_buckets: int | None = Field(
         None, ge=4, multiple_of=2, description="T5 has 32; None: one for each distance, which fixes the longest input"
@@ -92,7 +97,7 @@ class RelativePositions(Config):
 
 
 def shared_positions(positions: RelativePositions | None, num_heads: int) -> dict[str, Any] | None:
-    """As `MixerConfig.shared_positions`, of mixers with biases by distance."""
+    """Return `MixerConfig.shared_positions` of a mixer with biases by distance."""
     if positions is None or not positions.shared:
         return None
     return {"num_heads": num_heads, "positions": positions.to_dict()}
@@ -101,14 +106,20 @@ def shared_positions(positions: RelativePositions | None, num_heads: int) -> dic
 class RelativeBias(nn.Module):
     """A bias for each head and each distance j - i between key and query.
 
-    They start at zero; or, `start = "alibi"`, at -2^(-8 h / H) |j - i| for head h = 1..H (Press et al. 2022), which
-    they leave as they learn: from zero AdamW's steps, each of about the rate, take thousands to look at neighbours.
+    They start at zero or, with `start = "alibi"`, at -2^(-8 h / H) |j - i| for head h = 1..H (Press et al. 2022), and
+    are trained from there: from zero, AdamW needs thousands of steps to learn to look at neighbours.
 
-    With buckets it is T5's (section 2.1): one half of the buckets for keys up to the query, the other for later
-    ones (all for keys up to the query, if causal); of each, the first half are single distances, the others grow
-    logarithmically up to `max_distance`, and the last is for all beyond. As T5's, the first of the later half is of no
-    distance and never read, unless causal.
-    Without, every distance has its own: 2 max_len - 1 of them, or max_len if causal.
+    With buckets they are T5's (section 2.1): one half of the buckets for keys up to the query, the other for later keys
+    (all for keys up to the query, if causal). The first half of each are single distances, the others grow
+    logarithmically up to `max_distance`, and the last is for all beyond. As in T5, the first bucket of the later half
+    belongs to no distance and is never read, unless causal.
+    Without buckets every distance has its own bias: 2 max_len - 1 of them, or max_len if causal.
+
+    Args:
+        positions: buckets and start.
+        num_heads: H.
+        max_len: tokens of the longest input; buckets take longer ones.
+        causal: there are no later keys.
     """
 
     rows: Tensor
@@ -123,7 +134,7 @@ class RelativeBias(nn.Module):
             rows = distances.clamp(max=0 if causal else self.reach) + self.reach
         else:
             rows = _t5_buckets(distances, num_buckets=num_buckets, max_distance=max_distance, causal=causal)
-        # A table, since a logarithm that is rounded elsewhere moves distances to other buckets.
+        # A table, since a logarithm that is rounded differently on another machine moves distances to other buckets.
         self.register_buffer("rows", rows, persistent=False)
         self.weight = nn.Parameter(torch.zeros(num_buckets or (max_len if causal else 2 * max_len - 1), num_heads))
         if positions.start == "alibi":
@@ -134,7 +145,7 @@ class RelativeBias(nn.Module):
             self.weight.data.copy_(torch.where(start.isinf(), 0.0, start))  # T5's unused bucket
 
     def forward(self, queries: Size, keys: Size, start: int = 0) -> Float[Tensor, "H N M"]:
-        """Biases of `queries` queries, the first at position `start`, on keys 0 to `keys` - 1."""
+        """Return the biases of `queries` queries, the first at position `start`, on keys 0 to `keys` - 1."""
         if not torch.compiler.is_compiling() and max(start + queries - 1, keys - start - 1) <= self.reach:
             rows = self.rows[self.reach + 1 - start - queries : self.reach + keys - start]
             return toeplitz(self.weight[rows].mT, queries)
@@ -156,25 +167,32 @@ def _t5_buckets(
     return later + torch.where(far < exact, far, logarithmic)
 
 
+def position_softmax(scores: Float[Tensor, "*K N N"], *, causal: bool) -> Float[Tensor, "*K N N"]:
+    """Return the softmax of learned scores between the positions of a text without padding."""
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1)
+
+
 def toeplitz(values: Float[Tensor, "... R"], rows: Size) -> Float[Tensor, "... N M"]:
-    """T[i, j] = values[N-1 + j - i] for N = `rows` and M = R - N + 1: the last row begins with the first value."""
+    """Return T[i, j] = values[N-1 + j - i], N = `rows` and M = R - N + 1: the last row begins with the first value."""
     number = values.shape[-1]
     columns = number - rows + 1
     if not torch.compiler.is_compiling():
         if rows == 1:
             return values[..., None, :]
         return values.unfold(-1, columns, 1).flip(-2)
-    # Windows would fix the length of an exported graph. Here each row is a full turn of a ring that is one longer, and
-    # so begins one place before the row above. What stands at the extra place is cut off.
+    # Windows would fix the length of an exported graph. Here each row is a full turn of a ring of one more value: it
+    # begins one value before the row above. The extra column is cut off.
     ring = torch.cat([values[..., rows - 1 :], values[..., :1], values[..., : rows - 1]], dim=-1)
     turns = ring[..., None, :].expand(*values.shape[:-1], rows, number + 1).flatten(-2)
     return turns[..., : rows * number].unflatten(-1, (rows, number))[..., :columns]
 
 
 def toeplitz_product(values: Float[Tensor, " R"], x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-    """T X for T = toeplitz(values, N), R = 2N - 1: by the matrix in O(N^2 D), or by the FFT in O(N log N D).
+    """Return T X for T = toeplitz(values, N), R = 2N - 1: by the matrix in O(N^2 D), or the FFT in O(N log N D).
 
-    The FFT is in float32 under half precision, and never in a graph that is exported.
+    The FFT computes half precision in float32, and is never part of an exported graph.
     """
     if torch.compiler.is_compiling() or x.shape[1] < FFT_FROM:
         # not `@`, which multiplies a transposed copy of x: up to 1.3 times slower with gradients
@@ -186,7 +204,7 @@ def toeplitz_product(values: Float[Tensor, " R"], x: Float[Tensor, "B N D"]) -> 
 
 
 class _FFTProduct(torch.autograd.Function):
-    """The product as a circular convolution, chunk by chunk; the spectra are not kept for the gradient."""
+    """Compute the product as a circular convolution, chunk by chunk; the spectra are not kept for the gradient."""
 
     generate_vmap_rule = True  # for torch.func
 
@@ -231,5 +249,5 @@ def _chunks(x: Float[Tensor, "B N D"], size: int) -> Iterator[tuple[int | slice,
 
 
 def _fft_size(least: int) -> int:
-    """The next m 2^k for small m: transforms of such sizes are fast."""
+    """Return the next m 2^k for small m: transforms of such sizes are fast."""
     return min(m << (-(-least // m) - 1).bit_length() for m in (1, 3, 5, 7, 9, 15, 25))

@@ -1,9 +1,9 @@
-"""Masks as they come from elsewhere, and the checks of what a model is given. Not a mixer."""
+"""Masks as callers give them, what models check of their inputs, and what masks are used for."""
 
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from mixling.errors import ConfigError
@@ -16,7 +16,7 @@ def as_mask(
 
     Args:
         mask: (B, N), boolean, or integers or floats that are 1 at real tokens and 0 in padding.
-        tokens: (B, N, ...), those that the mask is of.
+        tokens: (B, N, ...), the tokens that the mask belongs to.
         name: what an error calls the mask.
 
     Raises:
@@ -38,7 +38,7 @@ def as_mask(
 
 
 def check_tokens(tokens: Tensor, dim: int | None, *, name: str = "x") -> None:
-    """Refuse what is no batch of token vectors of width `dim`; any width is right where it is None.
+    """Refuse anything but a batch of token vectors of width `dim`; None allows any width.
 
     Raises:
         ConfigError: no tensor of floats, or another number of axes or width.
@@ -50,3 +50,14 @@ def check_tokens(tokens: Tensor, dim: int | None, *, name: str = "x") -> None:
         raise ConfigError(f"{name}: got {type(tokens).__name__}, not a tensor; allowed: {allowed}")
     if tokens.ndim != 3 or tokens.shape[2] != (dim or tokens.shape[2]) or not tokens.is_floating_point():
         raise ConfigError(f"{name}: got {tuple(tokens.shape)} of {tokens.dtype}; allowed: {allowed}")
+
+
+def real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    """Return x with zeros in padding, whatever is there: a product with zeros would keep what is not finite."""
+    return x.masked_fill(~mask[..., None], 0.0)
+
+
+def visible(mask: Bool[Tensor, "B N"], *, causal: bool) -> Bool[Tensor, "#B #N N"]:
+    """Return which positions each query sees: the real ones, of these in the causal form those up to itself."""
+    seen, length = mask[:, None], mask.shape[1]
+    return seen & torch.ones(length, length, dtype=torch.bool, device=mask.device).tril() if causal else seen

@@ -11,10 +11,10 @@ import torch
 
 from mixling.data.batches import collate
 from mixling.errors import ConfigError, ModelFileError
+from mixling.inspect.folders import load_inspected
 from mixling.inspect.weights import layer_maps, learned_filters
 from mixling.models.model import Model
 from mixling.runs import DataConfig, RunConfig, fit, load_model, read_data
-from mixling.runs.inspected import load_inspected
 from mixling.runs.pretrain import pretrain
 from mixling.runs.pretrained import load_pretraining
 from mixling.runs.spec import MASKED_LM, resolve

@@ -10,7 +10,7 @@ import matplotlib
 import pytest
 
 from mixling.errors import ConfigError
-from mixling.inspect.figures import check_name, new_figure, save
+from mixling.export.figures import check_name, new_figure, save
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mixling.mixers.dropout import dropout
+from mixling.layers.dropout import dropout
 
 
 def test_nothing_is_dropped_outside_of_training() -> None:

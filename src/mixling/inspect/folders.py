@@ -1,4 +1,4 @@
-"""The models of run folders, with texts encoded for them, as `mixling.inspect.weights` looks at them."""
+"""Models of run folders, with texts encoded for them, as `mixling.inspect.weights` reads them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BATCH = 8  # texts; each layer's weights of all of them are held at a time
 
 
 def load_inspected(folder: str | Path, texts: Sequence[Text] = ()) -> Inspected:
-    """The model of a finished run of any kind, and the texts on their way to it; of long ones what it reads.
+    """Return the model of a finished run of any kind, and the encoded texts; of long ones the part that it reads.
 
     Raises:
         ConfigError: there is no finished run in the folder.

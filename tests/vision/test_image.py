@@ -19,8 +19,9 @@ from mixling.errors import ConfigError
 from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.image import IMAGE_PRESETS, ImageModel, ImageModelConfig, PatchEmbedding, build_image_model
 from mixling.models.model import count_parameters
+from mixling.models.presets import IMAGE_MODELS, model_config
+from mixling.vision import IMAGE_PRESETS, ImageModel, ImageModelConfig, PatchEmbedding, build_image_model
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64
 GATING = BlockConfig(mixers=(SpatialGatingConfig(ffn_dim=10, weights="dense", mask_padding=False),))
@@ -319,3 +320,10 @@ def test_onnx_with_any_batch() -> None:
         images = pictures(batch, made, seed=batch).float()
         (found,) = session.run(None, {"images": images.numpy()})
         np.testing.assert_allclose(found, model(images).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_names_are_refused_where_texts_are_read() -> None:
+    assert tuple(IMAGE_PRESETS) == IMAGE_MODELS
+    for name in IMAGE_MODELS:
+        with pytest.raises(ConfigError, match=rf"{name!r} is an image model, for Python only \(mixling\.vision\."):
+            model_config(name)

@@ -1,0 +1,1 @@
+"""What mixers and models are made of: the base class of mixers, positions, norms, dropout, masks, hypernetworks."""

@@ -1,0 +1,257 @@
+"""The base classes of token mixers: a module from (B, N, D) and a mask to (B, N, D), and the configuration of one."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from mixling.config import Config
+from mixling.errors import ConfigError
+from mixling.layers.masks import as_mask, check_tokens
+from mixling.layers.positions import RelativeBias, Size
+
+# What a mixer remembers between steps; the first axis of every tensor is the batch, so that a beam search can pick
+# some of its texts.
+State = dict[str, Tensor]
+
+# Steps keep their latest positions apart from the earlier ones, so that not all are copied at each step: at least
+# `_NEW`, and more where they have fewer than `_NEW_NUMBERS` numbers, which are copied in no time.
+_NEW, _NEW_NUMBERS = 32, 1 << 16
+
+
+class Mixer(nn.Module, ABC):
+    """A token mixer: every output position may depend on every real input position.
+
+    The contract, which tests check for every mixer: the shape is kept; what is at padded positions never reaches real
+    ones, and neither do more padding or the other texts of a batch. Padding follows the text; the output there is not
+    defined. A mixer built with `causal` sees no later position, and its steps give what `forward` gives. `weights` and
+    `filters` are the matrices between positions by which it multiplies the tokens.
+
+    A subclass defines `mix` and `flops`. One that can read a context sets `reads_context` and gives `mix`,
+    `mixing_weights` and `initial_state` the optional arguments `context` and `context_mask`.
+    """
+
+    reads_context: ClassVar[bool] = False
+    dim: int  # D, set by the configuration that built it
+    causal: bool = False
+    max_len: int | None = None  # where the parameters fix the longest input
+    relative: RelativeBias | None  # of mixers with biases by distance
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Shaped[Tensor, "B N"] | None = None,
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B N D"]:
+        """Mix the tokens `x`.
+
+        Args:
+            mask: boolean, integers or floats: 1 at real tokens, 0 in padding; None: all tokens are real.
+            context: where cross mixing reads its keys and values.
+            context_mask: the mask of the context, as `mask`.
+
+        Raises:
+            ConfigError: tokens or a mask of another shape or type, more tokens than the parameters allow, or a context
+                given to a mixer that reads none.
+        """
+        return self.mix(*self._checked(x, mask, context, context_mask))
+
+    @abstractmethod
+    def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+        """Do the work of `forward`, whose arguments have been checked and whose masks are boolean."""
+
+    @abstractmethod
+    def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
+        """Count the floating-point operations of one forward pass: matrix products only, 2 for each multiply-add."""
+
+    def weights(
+        self,
+        x: Float[Tensor, "B N D"],
+        mask: Shaped[Tensor, "B N"] | None = None,
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
+    ) -> dict[str, Float[Tensor, "B K N M"]]:
+        """Return by name the matrices between tokens made from these tokens, one for each of K heads; by default none.
+
+        They are those by which `forward` multiplies values, without dropout. Keys in padding have weight zero, as have
+        later ones in the causal form; the rows of padded queries are not defined.
+        """
+        checked = self._checked(x, mask, context, context_mask)
+        return {} if type(self).mixing_weights is Mixer.mixing_weights else self.mixing_weights(*checked)
+
+    def mixing_weights(
+        self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]
+    ) -> dict[str, Float[Tensor, "B K N M"]]:
+        """Do the work of `weights`, as `mix` does that of `forward`."""
+        return {}
+
+    def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "K N N"]]:
+        """Return by name the learned matrices between positions, which do not depend on the text; by default none.
+
+        They are those by which `forward` multiplies a text of `length` tokens without padding, in their dense form.
+
+        Args:
+            length: None: the longest that the parameters know.
+
+        Raises:
+            ConfigError: it is longer than that.
+        """
+        return {}
+
+    def start(
+        self,
+        like: Float[Tensor, "B D"],
+        context: Float[Tensor, "B M D"] | None = None,
+        context_mask: Shaped[Tensor, "B M"] | None = None,
+    ) -> State:
+        """Return the state before the first token: of causal mixing, or of cross mixing from `context`.
+
+        Args:
+            like: a tensor with the batch size, device and precision of the tokens to come.
+        """
+        if context is None:
+            assert self.causal, f"{type(self).__name__}: steps are of causal mixing, or of cross mixing from a context"
+            return self.initial_state(like)
+        return self.initial_state(like, *self._checked(context, context_mask, name="context"))
+
+    def initial_state(self, like: Float[Tensor, "B D"]) -> State:
+        """Do the work of `start`, as `mix` does that of `forward`."""
+        raise NotImplementedError(f"{type(self).__name__} has no step form")
+
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        """Return the output at the next position, whose input is `x`, and the state after it.
+
+        All texts of a state are at one position.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no step form")
+
+    def share_positions(self, first: Mixer) -> None:
+        """Use the position parameters of the first mixer of the stack in place of its own."""
+        assert type(first) is type(self), "positions are shared between mixers of one type"
+        assert first is not self, "the first layer keeps its positions"
+        assert first.relative is not None, "there are no positions to share"
+        del self.relative
+        object.__setattr__(self, "relative", first.relative)  # not registered: it stays a parameter of the first only
+
+    @property
+    def borrowed(self) -> nn.Module | None:
+        """The position parameters of another mixer that this one uses, if any."""
+        return vars(self).get("relative")
+
+    def check_length(self, length: Size) -> None:
+        """Refuse an input that is longer than the parameters allow.
+
+        Raises:
+            ConfigError: it is.
+        """
+        if torch.compiler.is_compiling() or self.max_len is None or length <= self.max_len:
+            return  # looking at the length would fix it in an exported graph
+        raise ConfigError(
+            f"{type(self).__name__}: got {length} tokens, built for at most {self.max_len}; "
+            f"build it with a larger max_len{' or `resize` it' if hasattr(self, 'resize') else ''}, or cut the input"
+        )
+
+    def _checked(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+        *,
+        name: str = "x",
+    ) -> list[Any]:
+        """Return tokens and mask, then context and its mask where there is a context; masks as booleans."""
+        check_tokens(x, getattr(self, "dim", None), name=name)
+        out = [x, as_mask(mask, x, name="mask" if name == "x" else f"{name}_mask")]
+        if context is None:
+            return out
+        if not self.reads_context:
+            raise ConfigError(f"{type(self).__name__}: got a context; it has no form that reads one")
+        return out + self._checked(context, context_mask, name="context")
+
+
+class MixerConfig(Config, ABC):
+    """The configuration of one mixer; `type` is the name of the file that holds it, or a registered name.
+
+    The docstring of each ends in its options, as their fields describe them.
+    """
+
+    type: str
+    # What a mixer cannot do is refused where it is built, not where it runs.
+    supports_causal: ClassVar[bool] = False
+    supports_cross: ClassVar[bool] = False
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        options = {name: field.description for name, field in cls.model_fields.items() if name != "type"}
+        if options:
+            lines = "".join(f"\n    {name}: {description}" for name, description in options.items())
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:{lines}\n"
+
+    @property
+    def shared_positions(self) -> dict[str, Any] | None:
+        """The values in which layers that use the position parameters of the first must agree; None: each its own."""
+        return None
+
+    @abstractmethod
+    def _build(self, dim: int, max_len: int, causal: bool) -> Mixer: ...
+
+    def build(self, dim: int, max_len: int, causal: bool = False, cross: bool = False) -> Mixer:
+        """Build the mixer.
+
+        Args:
+            dim: D, the width of the tokens.
+            max_len: tokens of the longest input.
+            causal: it sees no later position, and has steps.
+            cross: it will be given a context.
+
+        Raises:
+            ConfigError: the mixer has no causal form, or none that reads a context, or does not fit the width.
+        """
+        if causal and not self.supports_causal:
+            raise ConfigError(f"mixer {self.type!r} has no causal form")
+        if cross and not self.supports_cross:
+            raise ConfigError(f"mixer {self.type!r} has no form that reads a context (with these options)")
+        mixer = self._build(dim, max_len, causal)
+        mixer.dim, mixer.causal = dim, causal
+        return mixer
+
+    def _check_heads(self, num_heads: int, *, advice: str = "change one of them", **sizes: int) -> None:
+        """Refuse sizes, by name, that are no multiples of the number of heads."""
+        for name, value in sizes.items():
+            if value % num_heads:
+                raise ConfigError(
+                    f"mixer {self.type!r}: {name} {value} is not a multiple of num_heads {num_heads}; {advice}"
+                )
+
+
+def wide(x: Tensor) -> Tensor:
+    """Return x in single precision at least: sums of many terms overflow half precision, or lose small ones."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def appended(past: Tensor, new: Tensor, item: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Add an item to the latest positions of a state; return its earlier and its latest positions.
+
+    Where the latest are many they join the earlier ones, and none are left.
+    """
+    new = torch.cat([new, item], dim)
+    count = new.shape[dim]
+    if count < max(_NEW, _NEW_NUMBERS * count // max(new.numel(), 1)):
+        return past, new
+    return torch.cat([past, new], dim), new.new_zeros(
+        [0 if axis == dim else size for axis, size in enumerate(new.shape)]
+    )
+
+
+def position_of(state: State) -> int:
+    """Return the position that all texts of a state are at."""
+    positions = state["position"].tolist()
+    assert len(set(positions)) <= 1, f"the texts of one state must be at one position; they are at {positions}"
+    return positions[0] if positions else 0
