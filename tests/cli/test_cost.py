@@ -11,7 +11,7 @@ from torch import Tensor
 from mixling.cost import timing
 from mixling.models.image import IMAGE_PRESETS
 from mixling.models.presets import PRESETS
-from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
+from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 
 from .conftest import Call
 

@@ -77,7 +77,7 @@ def evaluate(
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
     if reads_text(model):
         from mixling.runs.pretrained import evaluate_text
-        from mixling.runs.written import evaluate_spans
+        from mixling.seq2seq.evaluation import evaluate_spans
 
         perplexity_of = evaluate_text if is_pretraining(model) else evaluate_spans
         measures = perplexity_of(model, files, text=text or "text")

@@ -15,8 +15,8 @@ from mixling.errors import ConfigError, Interrupted, ModelFileError, command_lin
 from mixling.training.interrupts import Terminated, terminations
 
 if TYPE_CHECKING:
-    from mixling.runs.pair_config import PairRunConfig
     from mixling.runs.pretrain import PretrainConfig
+    from mixling.seq2seq.config import PairRunConfig
     from mixling.training.progress import TrainingProgress
 
 C = TypeVar("C", "PretrainConfig", "PairRunConfig")

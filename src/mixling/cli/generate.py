@@ -24,8 +24,8 @@ from mixling.errors import ConfigError
 if TYPE_CHECKING:
     from mixling.cli.rows import Item
     from mixling.errors import DataError
-    from mixling.runs.generator import TextGenerator, Written
-    from mixling.runs.pair_config import PairTaskConfig
+    from mixling.seq2seq.config import PairTaskConfig
+    from mixling.seq2seq.generator import TextGenerator, Written
 
 _FORMATS = ("jsonl", "csv", "text")
 
@@ -60,8 +60,8 @@ def generate(
     from mixling.cli.rows import in_windows
     from mixling.config import parse
     from mixling.data.rows import OnBadRow
-    from mixling.models.generation import GenerationConfig
-    from mixling.runs.generator import TextGenerator
+    from mixling.seq2seq.generation import GenerationConfig
+    from mixling.seq2seq.generator import TextGenerator
 
     skip = OnBadRow(cast(Any, on_bad_row)).mode == "skip"
     if not inputs:
@@ -150,8 +150,8 @@ def _file_items(
     """
     from mixling.cli.rows import Item, text_lines
     from mixling.data.corpora import is_plain
-    from mixling.data.pairs import read_pairs
     from mixling.data.rows import OnBadRow
+    from mixling.seq2seq.pairs import read_pairs
 
     columns = task.columns if source is None else task.columns.model_copy(update={"source": source})
     for name in sources:

@@ -24,7 +24,7 @@ def models(
     from mixling.cost.flops import count, count_encoder_decoder
     from mixling.models.image import IMAGE_PRESETS
     from mixling.models.presets import PRESETS
-    from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
+    from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 
     rows: list[dict[str, Any]] = []
     for name, preset in PRESETS.items():

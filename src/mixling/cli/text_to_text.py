@@ -15,8 +15,8 @@ from mixling.errors import ConfigError, DataError, command_line, near_miss
 
 if TYPE_CHECKING:
     from mixling.data.tables import OnBadRow
-    from mixling.runs.pair_config import PairRunConfig
-    from mixling.tasks.text_metrics import TextMetrics
+    from mixling.seq2seq.config import PairRunConfig
+    from mixling.seq2seq.metrics import TextMetrics
     from mixling.training.progress import TrainingProgress
 
 TASK = "text2text"
@@ -32,9 +32,9 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
     """
     from mixling.config import read_overrides, read_toml
     from mixling.data.tables import OnBadRow, read_rows
-    from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
     from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
     from mixling.runs.config import TASKS
+    from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 
     if params["resume"]:
         return kind_of_run(params["out"]) == TEXT_TO_TEXT
@@ -83,9 +83,9 @@ def measure_written(
     Raises:
         DataError: rows that cannot be used.
     """
-    from mixling.data.pairs import read_pairs
-    from mixling.runs.generator import TextGenerator
-    from mixling.runs.written import measure_task
+    from mixling.seq2seq.evaluation import measure_task
+    from mixling.seq2seq.generator import TextGenerator
+    from mixling.seq2seq.pairs import read_pairs
 
     generator = TextGenerator(model)
     task = generator.task(of)
@@ -135,9 +135,9 @@ def training_values(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(context: typer.Context, options: Mapping[str, Any]) -> None:
     from mixling.runs.artifact import TEXT_TO_TEXT
-    from mixling.runs.pair_config import PAIRS, PairRunConfig
     from mixling.runs.spec import resolve
-    from mixling.runs.text_to_text import fit_pairs
+    from mixling.seq2seq.config import PAIRS, PairRunConfig
+    from mixling.seq2seq.run import fit_pairs
 
     params = context.params
     command = f"mixling {context.info_name}"

@@ -9,6 +9,7 @@ Two widths that gMLP prints cannot be those of its counts: with 3072 the models 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,9 +30,7 @@ from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
 from mixling.models.heads import HeadConfig
-from mixling.models.image import IMAGE_PRESETS
 from mixling.models.model import ModelConfig
-from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash, Tsp, Units
 
@@ -224,6 +223,13 @@ PRESETS: dict[str, Preset] = {
     "mlp-mixer": Preset(hypermixer_family(TokenMLPConfig(hidden_dim=1023)), _HYPERMIXER, 30_522),
     "gmlp": Preset(hypermixer_family(SpatialGatingConfig(ffn_dim=1362), None), _HYPERMIXER, 30_522),
 }
+# The presets of other parts of the package, which are imported for a message alone.
+_ELSEWHERE = {
+    "mixling.models.image:IMAGE_PRESETS": "an image model, for Python only (mixling.models.image.build_image_model); "
+    "`mixling models` lists those for text",
+    "mixling.seq2seq.presets:SEQ2SEQ_PRESETS": "a model from text to text; `mixling train --task text2text` trains it, "
+    "and `mixling models` lists those for labels",
+}
 DEFAULT_PRESET = "pnlp-mixer-x-small"
 
 
@@ -253,17 +259,11 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
         values, where = read_toml(Path(name)), name
         name = str(values.pop("preset", ""))
     if name:
-        if name in IMAGE_PRESETS:
-            raise ConfigError(
-                f"{where}: {name!r} is an image model, for Python only (mixling.models.image.build_image_model); "
-                "`mixling models` lists those for text"
-            )
-        if name in SEQ2SEQ_PRESETS:
-            raise ConfigError(
-                f"{where}: {name!r} is a model from text to text; `mixling train --task text2text` trains it, and "
-                "`mixling models` lists those for labels"
-            )
         if name not in PRESETS:
+            for home, message in _ELSEWHERE.items():
+                module, _, table = home.partition(":")
+                if name in getattr(importlib.import_module(module), table):
+                    raise ConfigError(f"{where}: {name!r} is {message}")
             raise ConfigError(
                 f"{where}: unknown preset {name!r} (a file must end in .toml); {near_miss(name, PRESETS)}"
             )
