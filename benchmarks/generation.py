@@ -27,10 +27,10 @@ from torch import Tensor, nn
 from transformers import T5Config, T5ForConditionalGeneration
 
 from mixling.cost.provenance import provenance
-from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
-from mixling.models.generation import GenerationConfig, generate
 from mixling.models.model import count_parameters
-from mixling.models.seq2seq_presets import CPU, SEQ2SEQ_PRESETS, SMALL, Shape, seq2seq_config, t5
+from mixling.seq2seq.generation import GenerationConfig, generate
+from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
+from mixling.seq2seq.presets import CPU, SEQ2SEQ_PRESETS, SMALL, Shape, seq2seq_config, t5
 
 SOURCE, TARGET, EVERY = 64, 256, 16
 BATCHES = (1, 8)

@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 
 from mixling.cost.provenance import provenance
-from mixling.data.pairs import PairColumns, read_pairs
 from mixling.data.rows import OnBadRow
-from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
+from mixling.seq2seq.pairs import PairColumns, read_pairs
+from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 from mixling.storage import write_json
 
 LIMIT = 4.0  # GB, of the models of 10 million parameters

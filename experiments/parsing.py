@@ -44,16 +44,16 @@ import torch
 
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
-from mixling.data.pairs import PairColumns, read_pairs
 from mixling.data.rows import OnBadRow
-from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from mixling.models.model import count_parameters
-from mixling.models.seq2seq_presets import Family, Shape, hypermixer, mixer, remixer, t5
 from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.runs.generator import TextGenerator
-from mixling.runs.pair_config import RECIPE, PairRunConfig
-from mixling.runs.text_to_text import fit_pairs
-from mixling.runs.written import told_whole
+from mixling.seq2seq.config import RECIPE, PairRunConfig
+from mixling.seq2seq.evaluation import told_whole
+from mixling.seq2seq.generator import TextGenerator
+from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig
+from mixling.seq2seq.pairs import PairColumns, read_pairs
+from mixling.seq2seq.presets import Family, Shape, hypermixer, mixer, remixer, t5
+from mixling.seq2seq.run import fit_pairs
 from mixling.storage import write_json
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 
 from mixling.cost.provenance import provenance
-from mixling.data.pairs import PairColumns, read_pairs
 from mixling.data.rows import OnBadRow
-from mixling.runs.generator import TextGenerator
+from mixling.seq2seq.generator import TextGenerator
+from mixling.seq2seq.pairs import PairColumns, read_pairs
 from mixling.storage import write_json
 
 _LABEL = re.compile(r"\[(?:IN|SL):\w+|\]")

@@ -27,14 +27,14 @@ from parsing import MODELS, SHAPE, matched, size
 
 from mixling.config import merge
 from mixling.cost.provenance import provenance
-from mixling.data.pairs import PairColumns, read_pairs
 from mixling.data.rows import OnBadRow
-from mixling.models.encoder_decoder import EncoderDecoderConfig
 from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.runs.generator import TextGenerator
-from mixling.runs.pair_config import RECIPE, PairRunConfig
-from mixling.runs.text_to_text import fit_pairs
-from mixling.runs.written import measure_task
+from mixling.seq2seq.config import RECIPE, PairRunConfig
+from mixling.seq2seq.evaluation import measure_task
+from mixling.seq2seq.generator import TextGenerator
+from mixling.seq2seq.model import EncoderDecoderConfig
+from mixling.seq2seq.pairs import PairColumns, read_pairs
+from mixling.seq2seq.run import fit_pairs
 from mixling.storage import write_json
 
 PIECES, SENTINELS = 8000, 100

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from mixling.estimators import TextClassifier, TokenLabeller
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
-    from mixling.runs.generator import TextGenerator
     from mixling.runtime.predictor import Predictor
+    from mixling.seq2seq.generator import TextGenerator
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
     from mixling.text.predictions import Answer, Prediction, Span
@@ -32,7 +32,7 @@ _HOMES = {
     "PRESETS": "models.presets",
     "model_config": "models.presets",
     "Predictor": "runtime.predictor",
-    "TextGenerator": "runs.generator",
+    "TextGenerator": "seq2seq.generator",
     "TextConfig": "text.config",
     "TextEncoder": "text.encoder",
     "Prediction": "text.predictions",

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mixling.cost import timing
 from mixling.models.presets import PRESETS
-from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
+from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 from mixling.vision import IMAGE_PRESETS
 
 from .conftest import Call

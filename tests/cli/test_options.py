@@ -18,9 +18,9 @@ from mixling.cli.main import COMMANDS, build_app
 from mixling.cli.pretrain import PretrainOptions
 from mixling.cli.train import TrainOptions
 from mixling.models.presets import PRESETS
-from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 from mixling.runs.config import TASKS as LABEL_TASKS
 from mixling.runs.kinds import WRITING
+from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 
 from .conftest import Call
 

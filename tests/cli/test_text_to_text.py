@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling.data.pairs import PairColumns, read_pairs
 from mixling.data.rows import OnBadRow
-from mixling.runs.generator import TextGenerator
-from mixling.runs.written import told_whole
+from mixling.seq2seq.evaluation import told_whole
+from mixling.seq2seq.generator import TextGenerator
+from mixling.seq2seq.pairs import PairColumns, read_pairs
 
 Call = Callable[..., Any]
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "six": "six"}

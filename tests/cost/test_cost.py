@@ -14,10 +14,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from mixling.cost import timing
 from mixling.cost.flops import count, count_encoder_decoder
 from mixling.cost.provenance import provenance
-from mixling.models.encoder_decoder import build_encoder_decoder
 from mixling.models.model import build_model, count_parameters, sized
 from mixling.models.presets import PRESETS, model_config
-from mixling.models.seq2seq_presets import seq2seq_config
+from mixling.seq2seq.model import build_encoder_decoder
+from mixling.seq2seq.presets import seq2seq_config
 from mixling.vision import IMAGE_PRESETS, build_image_model
 
 

@@ -18,7 +18,6 @@ from mixling.inspect.weights import (
     learned_filters,
     mixers_with,
     of_encoder,
-    of_encoder_decoder,
 )
 from mixling.layers.mixer import MixerConfig
 from mixling.mixers.attention import AttentionConfig
@@ -27,9 +26,10 @@ from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.models.block import BlockConfig
 from mixling.models.encoder import Encoder
-from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.presets import PRESETS
-from mixling.models.seq2seq_presets import seq2seq_config
+from mixling.seq2seq.inspection import of_encoder_decoder
+from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
+from mixling.seq2seq.presets import seq2seq_config
 
 DIM, MAX_LEN = 8, 9
 LENGTHS = [3, 5, 5]

@@ -17,7 +17,7 @@ from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
 from mixling.models.encoder import Encoder
 
-from .seq2seq import drawn
+from ..seq2seq.small_models import drawn
 
 DIM = 6
 EXACT = {"rtol": 0.0, "atol": 1e-12}

@@ -15,10 +15,10 @@ from mixling.errors import ConfigError
 from mixling.mixers import AttentionConfig, HyperMixingConfig, TokenMLPConfig
 from mixling.models.block import Block, BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder
-from mixling.models.encoder_decoder import EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
 from mixling.models.model import build_model
 from mixling.models.presets import model_config
+from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 DIM = 8

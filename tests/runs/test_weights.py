@@ -132,8 +132,8 @@ def test_a_corpus_of_an_older_version_is_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("score", [float("nan"), float("-inf")])
 def test_a_score_that_is_not_finite_is_an_error(score: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mixling.models.generation import GenerationConfig
-    from mixling.runs import generator as module
+    from mixling.seq2seq import generator as module
+    from mixling.seq2seq.generation import GenerationConfig
 
     class Answer:
         units, stopped = (), True

@@ -13,8 +13,8 @@ from torch import nn
 
 from mixling.config import parse
 from mixling.errors import ConfigError
-from mixling.models.encoder_decoder import build_encoder_decoder
-from mixling.models.seq2seq_presets import seq2seq_config
+from mixling.seq2seq.model import build_encoder_decoder
+from mixling.seq2seq.presets import seq2seq_config
 from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
 from mixling.training.recipe import TrainConfig
 

@@ -82,7 +82,7 @@ def evaluate(model: ModelArgument, options: EvaluateOptions, report: ReportOptio
 
 def _of_pretrained(model: str, options: EvaluateOptions, *, masked: bool) -> Report:
     from mixling.runs.pretrained import evaluate_text
-    from mixling.runs.written import evaluate_spans
+    from mixling.seq2seq.evaluation import evaluate_spans
 
     found = (evaluate_text if masked else evaluate_spans)(model, options.files, text=options.text or "text")
     accuracy = f"accuracy {found['accuracy']:.4f} on hidden tokens"
@@ -90,7 +90,7 @@ def _of_pretrained(model: str, options: EvaluateOptions, *, masked: bool) -> Rep
 
 
 def _of_answers(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
-    from mixling.runs.written import measure_files
+    from mixling.seq2seq.evaluation import measure_files
 
     columns = {"source": options.source, "target": options.target, "kind": options.kind}
     metrics, answers = measure_files(model, options.files, task=options.of, columns=columns, on_bad_row=bad, bleu=bleu)

@@ -16,8 +16,8 @@ from mixling.errors import ConfigError
 if TYPE_CHECKING:
     from mixling.data.inputs import Item
     from mixling.errors import DataError
-    from mixling.runs.generator import TextGenerator, Written
-    from mixling.runs.pair_config import PairTaskConfig
+    from mixling.seq2seq.config import PairTaskConfig
+    from mixling.seq2seq.generator import TextGenerator, Written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ def generate(
     from mixling.cli.inputs import read_request, write_answers
     from mixling.config import parse
     from mixling.data.inputs import Item, in_windows, stream_items
-    from mixling.models.generation import GenerationConfig
-    from mixling.runs.generator import TextGenerator
+    from mixling.seq2seq.generation import GenerationConfig
+    from mixling.seq2seq.generator import TextGenerator
 
     inputs = options.inputs
     if not inputs:
@@ -128,8 +128,8 @@ def _file_items(
     """
     from mixling.data.corpora import is_plain
     from mixling.data.inputs import Item, text_lines
-    from mixling.data.pairs import read_pairs
     from mixling.data.rows import OnBadRow
+    from mixling.seq2seq.pairs import read_pairs
 
     columns = task.columns if source is None else task.columns.model_copy(update={"source": source})
     for name in sources:

@@ -23,7 +23,7 @@ def models(
     """
     from mixling.cost.flops import count, count_encoder_decoder
     from mixling.models.presets import PRESETS
-    from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
+    from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
     from mixling.vision import IMAGE_PRESETS
 
     rows: list[dict[str, Any]] = []

@@ -107,9 +107,9 @@ def train(options: TrainOptions) -> None:
 
 
 def _writes_text(options: TrainOptions) -> bool:
-    from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
     from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
     from mixling.runs.kinds import infer_kind
+    from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 
     if options.resume:
         return kind_of_run(options.out) == TEXT_TO_TEXT

@@ -15,10 +15,10 @@ from mixling.errors import ConfigError, command_line, printable
 
 if TYPE_CHECKING:
     from mixling.runs import Run, RunConfig
-    from mixling.runs.pair_config import PairRunConfig
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.spec import Resolved, Spec
-    from mixling.runs.text_to_text import PairRun
+    from mixling.seq2seq.config import PairRunConfig
+    from mixling.seq2seq.run import PairRun
     from mixling.training.progress import TrainingProgress
 
 C = TypeVar("C", "RunConfig", "PretrainConfig", "PairRunConfig")
@@ -166,8 +166,8 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sta
     check_run_folder(options)
     with interruptible(options.out):
         from mixling.runs.artifact import TEXT_TO_TEXT
-        from mixling.runs.pair_config import PAIRS
-        from mixling.runs.text_to_text import fit_pairs
+        from mixling.seq2seq.config import PAIRS
+        from mixling.seq2seq.run import fit_pairs
 
         with session(options, values, spec=PAIRS, kind=TEXT_TO_TEXT, check=check) as found:
             if found is None:

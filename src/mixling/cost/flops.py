@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from mixling.models.encoder_decoder import EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.model import ModelConfig, build_model, count_parameters, sized
+from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
 from mixling.vision import ImageModelConfig, build_image_model
 
 

@@ -27,7 +27,6 @@ from mixling.mixers import mixer_config, mixer_types
 from mixling.mixers.identity import Identity
 from mixling.models.block import Block
 from mixling.models.encoder import Encoder
-from mixling.models.encoder_decoder import EncoderDecoder
 from mixling.models.model import Model
 
 PSEUDO_ATTENTION = "pseudo-attention"
@@ -91,32 +90,6 @@ def of_model(model: Model, batches: Iterable[Batch], *, tokens: Sequence[str] = 
         for batch in batches
     )
     return Inspected(model, {"encoder": model.encoder}, passes)
-
-
-def of_encoder_decoder(
-    model: EncoderDecoder,
-    batches: Iterable[tuple[Tensor, Tensor, Tensor, Tensor]],
-    *,
-    written: Callable[[int], str] | None = None,
-) -> Inspected:
-    """A model from text to text, and batches of source units and mask (B, N), target units and mask (B, T).
-
-    Args:
-        written: how a unit is written.
-    """
-
-    def tokens(units: Tensor) -> list[str]:
-        return [] if written is None else [written(number) for number in units[0].tolist()]
-
-    passes = (
-        Pass(
-            lambda s=source, m=mask, t=target: model(s, m, t),  # type: ignore[misc]
-            {"encoder": mask, "decoder": target_mask},
-            {"encoder": tokens(source), "decoder": tokens(target)},
-        )
-        for source, mask, target, target_mask in batches
-    )
-    return Inspected(model, {"encoder": model.encoder, "decoder": model.decoder}, passes)
 
 
 def layer_maps(inspected: Inspected) -> list[LayerMap]:

@@ -9,6 +9,7 @@ parameters, not 92 (which 2048 gives), and its text MLP-Mixer 140.4 million, not
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,6 @@ from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.frontend import FrontendConfig
 from mixling.models.heads import HeadConfig
 from mixling.models.model import ModelConfig
-from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash, Tsp, Units
 
@@ -137,9 +137,6 @@ def hypermixer_family(
     return _on_units(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=norm == "pre")
 
 
-# Names of `mixling.vision.IMAGE_PRESETS`, which this package does not import.
-IMAGE_MODELS = ("gmlp-ti", "gmlp-s", "gmlp-b", "mixer-b16")
-
 _OWN = "ours"
 _OWN_RECIPE = {"start": {"training_texts": True}}
 _TABLE_5 = "pNLP-Mixer, Table 5"
@@ -229,6 +226,13 @@ PRESETS: dict[str, Preset] = {
     "mlp-mixer": Preset(hypermixer_family(TokenMLPConfig(hidden_dim=1023)), _HYPERMIXER, 30_522),
     "gmlp": Preset(hypermixer_family(SpatialGatingConfig(ffn_dim=1362), None), _HYPERMIXER, 30_522),
 }
+# The presets of other parts of the package, which are imported for a message alone.
+_ELSEWHERE = {
+    "mixling.vision:IMAGE_PRESETS": "an image model, for Python only (mixling.vision.build_image_model); "
+    "`mixling models` lists those for text",
+    "mixling.seq2seq.presets:SEQ2SEQ_PRESETS": "a model from text to text; `mixling train --task text2text` trains it, "
+    "and `mixling models` lists those for labels",
+}
 DEFAULT_PRESET = "pnlp-mixer-x-small"
 
 
@@ -258,17 +262,11 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
         values, where = read_toml(Path(name)), name
         name = str(values.pop("preset", ""))
     if name:
-        if name in IMAGE_MODELS:
-            raise ConfigError(
-                f"{where}: {name!r} is an image model, for Python only (mixling.vision.build_image_model); "
-                "`mixling models` lists those for text"
-            )
-        if name in SEQ2SEQ_PRESETS:
-            raise ConfigError(
-                f"{where}: {name!r} is a model from text to text; `mixling train --task text2text` trains it, and "
-                "`mixling models` lists those for labels"
-            )
         if name not in PRESETS:
+            for home, message in _ELSEWHERE.items():
+                module, _, table = home.partition(":")
+                if name in getattr(importlib.import_module(module), table):
+                    raise ConfigError(f"{where}: {name!r} is {message}")
             raise ConfigError(
                 f"{where}: unknown preset {name!r} (a file must end in .toml); {near_miss(name, PRESETS)}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,38 @@ SETUP_FILE = "checkpoint.json"  # of an unfinished run: the model, labels and vo
 
 # The kind of a run, as run.json and config.json have it; training on labelled rows has none there.
 TRAINING, PRETRAINING, TEXT_TO_TEXT = "training", "pretraining", "text to text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of run.
+
+    Attributes:
+        command: begins and resumes such runs.
+        load: MODULE:NAME of what opens a folder of it, given the path.
+        inspect: MODULE:NAME of what prepares its model, and texts, for `mixling.inspect.weights`.
+    """
+
+    command: str
+    load: str
+    inspect: str
+
+
+KINDS = {
+    TRAINING: Kind(
+        command="train", load="mixling.runtime.predictor:Predictor", inspect="mixling.inspect.folders:of_trained"
+    ),
+    PRETRAINING: Kind(
+        command="pretrain",
+        load="mixling.runs.pretrained:load_pretraining",
+        inspect="mixling.inspect.folders:of_pretrained",
+    ),
+    TEXT_TO_TEXT: Kind(
+        command="train",
+        load="mixling.seq2seq.generator:TextGenerator",
+        inspect="mixling.seq2seq.inspection:of_generator",
+    ),
+}
 
 DESCRIPTIONS = {
     ONNX_FILE: "the model, its configuration, vocabulary and labels: this file alone predicts",
@@ -191,6 +224,24 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(saved.get("format_version"), int):
         raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: 'format_version' is missing or no number")
     return saved
+
+
+def kind_of(saved: Mapping[str, Any]) -> Kind:
+    """Return the kind of run whose config.json or run.json has this content.
+
+    Raises:
+        ModelFileError: this version knows no such kind.
+    """
+    name = saved.get("kind", TRAINING)
+    if name not in KINDS:
+        raise ModelFileError(f"got kind {name!r}; this version reads {', '.join(KINDS)}")
+    return KINDS[name]
+
+
+def load_object(name: str) -> Any:
+    """Return the object MODULE:NAME; its module, which may need torch, is imported now."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def vocabulary_file(folder: Path, saved: Mapping[str, Any]) -> Path:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mixling.data.forms import FORMS, find_form
-from mixling.data.pairs import Pair, PairColumns, read_pairs
 from mixling.data.tables import OnBadRow, Row
 from mixling.errors import ConfigError, DataError
+from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
+from mixling.seq2seq.templates import FORMS, find_form
 
 NLI = {"premise": "It rains.", "hypothesis": "It is wet."}
 NLI_ROWS = [

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from mixling.data.batches import Indices, length_batches, training_batches
-from mixling.data.mixing import MixingConfig, draw, draws
-from mixling.data.pair_batches import PairBatch, Pieces, collate_pairs
-from mixling.data.pairs import Pair
-from mixling.data.recombination import Lexicon, learn_lexicon, recombine
 from mixling.errors import TrainingError
+from mixling.seq2seq.batches import PairBatch, Pieces, collate_pairs
+from mixling.seq2seq.mixture import MixingConfig, draw, draws
+from mixling.seq2seq.objective import TextToText
+from mixling.seq2seq.pairs import Pair
+from mixling.seq2seq.recombination import Lexicon, learn_lexicon, recombine
 from mixling.tasks.base import NO_TARGET
-from mixling.tasks.text_to_text import TextToText
 from mixling.training.data import Forward, TrainingData
 
 _DEV_BATCH = 128

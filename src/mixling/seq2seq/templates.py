@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mixling.data import unfolding
-from mixling.data.pair import Pair
 from mixling.data.rows import Row
-from mixling.data.unfolding import Part, fault
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.seq2seq import flatten as unfolding
+from mixling.seq2seq.flatten import Part, fault
+from mixling.seq2seq.pair import Pair
 
 Measure = Literal[
     "accuracy",
@@ -61,7 +61,7 @@ class Form:
         fields: of the source, in its order, with their columns.
         label: the columns of the label.
         labels: in the order of the task's integers; empty where a target is no label.
-        measures: that the benchmark takes the task's score from (see `mixling.tasks.text_metrics`).
+        measures: that the benchmark takes the task's score from (see `mixling.seq2seq.metrics`).
         unfold: the flat examples of a row.
         columns: that a row must have where they are not those of the fields and the label.
         right: of a label, the right answers, or what is wrong with it.

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.config import parse
-from mixling.data.mixing import MixingConfig, draw, draws
 from mixling.errors import ConfigError
+from mixling.seq2seq.mixture import MixingConfig, draw, draws
 
 
 def tasks(*sizes: int) -> dict[str, int]:

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from mixling.data.batches import shard
-from mixling.data.mixing import MixingConfig, draws
-from mixling.data.pair_batches import PairBatch, Pieces
-from mixling.data.pairs import Pair
 from mixling.errors import TrainingError
-from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
-from mixling.models.generation import GenerationConfig, generate
-from mixling.models.seq2seq_presets import Shape, mixer, t5
+from mixling.seq2seq import training as pairs_module
+from mixling.seq2seq.batches import PairBatch, Pieces
+from mixling.seq2seq.generation import GenerationConfig, generate
+from mixling.seq2seq.mixture import MixingConfig, draws
+from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
+from mixling.seq2seq.objective import TextToText
+from mixling.seq2seq.pairs import Pair
+from mixling.seq2seq.presets import Shape, mixer, t5
+from mixling.seq2seq.training import PairData, PairPart, Part, measure_pairs
 from mixling.tasks.base import NO_TARGET, LossConfig
-from mixling.tasks.text_to_text import TextToText
-from mixling.training import pairs as pairs_module
-from mixling.training.pairs import PairData, PairPart, Part, measure_pairs
 
 UNITS, PAD, END = 13, 0, 1
 Encoded = list[tuple[Pieces, Pieces]]

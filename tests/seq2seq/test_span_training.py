@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from mixling.data.documents import PieceReader
-from mixling.data.mixing import MixingConfig
 from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, prepare
-from mixling.data.spans import SpanConfig
 from mixling.errors import ConfigError
-from mixling.tasks.text_to_text import TextToText
+from mixling.seq2seq.mixture import MixingConfig
+from mixling.seq2seq.objective import TextToText
+from mixling.seq2seq.span_corruption import SpanConfig
+from mixling.seq2seq.span_training import SpanPart
+from mixling.seq2seq.training import PairData
 from mixling.text.pieces import PieceCoder
-from mixling.training.pairs import PairData
-from mixling.training.spans import SpanPart
 
 DOCUMENTS = [f"document {n} has wordiness{n % 7} and unseenness" + " more" * (n % 5) for n in range(200)]
 CODER = PieceCoder.train(DOCUMENTS, size=80, sentinels=5)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from mixling.config import Config
-from mixling.data.forms import Form, find_form
-from mixling.data.pair import Pair
 from mixling.data.tables import OnBadRow, Row, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.seq2seq.pair import Pair
+from mixling.seq2seq.templates import Form, find_form
 
 __all__ = ["Pair", "PairColumns", "read_pairs"]
 
@@ -42,7 +42,7 @@ def read_pairs(
 
     Args:
         labelled: False reads rows to answer: a target is read where its column stands, and may be empty.
-        form: the task whose rows these are (`mixling.data.forms`); `columns` is not read then.
+        form: the task whose rows these are (`mixling.seq2seq.templates`); `columns` is not read then.
         training: of a form: whether a row with several right answers is a pair for each, or one to measure with all.
         prefix: laid before each source, as it stands; a form has its own.
 

@@ -12,16 +12,16 @@ from mixling.config import parse
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.documents import PieceReader
-from mixling.data.pair_batches import Pieces
-from mixling.data.pairs import Pair, read_pairs
 from mixling.data.prepared import Prepared, encode_documents
 from mixling.data.rows import OnBadRow
-from mixling.data.spans import SpanConfig
 from mixling.errors import DataError
-from mixling.runs.generator import TextGenerator
-from mixling.tasks.text_metrics import TextMetrics, text_report
-from mixling.training.pairs import Scores, measure_pairs
-from mixling.training.spans import SpanPart
+from mixling.seq2seq.batches import Pieces
+from mixling.seq2seq.generator import TextGenerator
+from mixling.seq2seq.metrics import TextMetrics, text_report
+from mixling.seq2seq.pairs import Pair, read_pairs
+from mixling.seq2seq.span_corruption import SpanConfig
+from mixling.seq2seq.span_training import SpanPart
+from mixling.seq2seq.training import Scores, measure_pairs
 
 
 def measure_task(

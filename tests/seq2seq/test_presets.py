@@ -11,10 +11,10 @@ from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.encoder_decoder import EncoderDecoderConfig, build_encoder_decoder
 from mixling.models.model import count_parameters
 from mixling.models.presets import PRESETS, model_config
-from mixling.models.seq2seq_presets import BASE, CPU, SEQ2SEQ_PRESETS, Shape, remixer, seq2seq_config, t5, with_dropout
+from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
+from mixling.seq2seq.presets import BASE, CPU, SEQ2SEQ_PRESETS, Shape, remixer, seq2seq_config, t5, with_dropout
 
 ALPHA = 1
 

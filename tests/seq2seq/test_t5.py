@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from transformers import T5Config, T5ForConditionalGeneration
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
-from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
-from mixling.models.generation import GenerationConfig, generate
-from mixling.models.seq2seq_presets import Shape, t5
+from mixling.seq2seq.generation import GenerationConfig, generate
+from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
+from mixling.seq2seq.presets import Shape, t5
 
-from .seq2seq import drawn, sources, targets
+from .small_models import drawn, sources, targets
 
 UNITS, START, STOP = 12, 0, 1
 # transformers 5 keeps states for as many layers as the encoder has: the decoder may not have more.

@@ -25,7 +25,7 @@ from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.encoder import StackConfig
-from mixling.models.encoder_decoder import EncoderDecoderConfig
+from mixling.seq2seq.model import EncoderDecoderConfig
 
 
 class Shape(Config):

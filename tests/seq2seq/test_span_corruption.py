@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.config import parse
-from mixling.data.spans import SpanConfig, corrupt, corrupted_lengths, noise_counts, raw_length
 from mixling.errors import ConfigError
+from mixling.seq2seq.span_corruption import SpanConfig, corrupt, corrupted_lengths, noise_counts, raw_length
 
 EOS = 1
 SENTINELS = list(range(5000, 4000, -1))  # falling, as those of the published T5 models are

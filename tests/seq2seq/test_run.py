@@ -15,11 +15,15 @@ import torch
 from safetensors.torch import load_file
 
 from mixling.config import merge, parse
-from mixling.data.pairs import Pair
 from mixling.data.rows import OnBadRow
 from mixling.errors import ConfigError, DataError, Interrupted, ModelFileError, TrainingError
-from mixling.models.generation import GenerationConfig
-from mixling.models.seq2seq_presets import (
+from mixling.runs.artifact import is_finished
+from mixling.seq2seq.config import RECIPE, PairRunConfig, PairTaskConfig
+from mixling.seq2seq.evaluation import measure_task
+from mixling.seq2seq.generation import GenerationConfig
+from mixling.seq2seq.generator import TextGenerator
+from mixling.seq2seq.pairs import Pair
+from mixling.seq2seq.presets import (
     hypermixer,
     mixer,
     mixer_transformer,
@@ -28,12 +32,8 @@ from mixling.models.seq2seq_presets import (
     seq2seq_config,
     t5,
 )
-from mixling.runs.artifact import is_finished
-from mixling.runs.generator import TextGenerator
-from mixling.runs.pair_config import RECIPE, PairRunConfig, PairTaskConfig
-from mixling.runs.pair_tasks import read_task
-from mixling.runs.text_to_text import fit_pairs
-from mixling.runs.written import measure_task
+from mixling.seq2seq.run import fit_pairs
+from mixling.seq2seq.tasks import read_task
 from mixling.training.observers import Observer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ FAMILIES = {
 
 
 def shape(**changes: Any) -> Any:
-    from mixling.models.seq2seq_presets import Shape
+    from mixling.seq2seq.presets import Shape
 
     sizes = {"dim": 16, "ffn_dim": 24, "num_heads": 2, "head_dim": 8, "num_layers": 1, "num_decoder_layers": 1}
     return Shape(**{**sizes, "max_source_len": 16, "max_target_len": 16, **changes})
@@ -366,7 +366,7 @@ def test_two_processes_give_what_one_gives(parallel: str, data: Path) -> None:
     (data / "config.json").write_text(settings.model_dump_json())
     (data / "work.py").write_text(
         "import torch\nfrom pathlib import Path\n"
-        "from mixling.runs.pair_config import PairRunConfig\nfrom mixling.runs.text_to_text import fit_pairs\n"
+        "from mixling.seq2seq.config import PairRunConfig\nfrom mixling.seq2seq.run import fit_pairs\n"
         "from mixling.training.distributed import processes\n"
         "from mixling.training.observers import Observer\n"
         "errors = []\n"

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
-from mixling.models import generation
-from mixling.models.encoder_decoder import EncoderDecoder
-from mixling.models.generation import Answer, GenerationConfig, generate
+from mixling.seq2seq import generation
+from mixling.seq2seq.generation import Answer, GenerationConfig, generate
+from mixling.seq2seq.model import EncoderDecoder
 
-from .seq2seq import FAMILIES, SOURCE_LENGTHS, UNITS, built, sources
+from .small_models import FAMILIES, SOURCE_LENGTHS, UNITS, built, sources
 
 START, STOP = 0, 1
 every_family = pytest.mark.parametrize("family", FAMILIES)

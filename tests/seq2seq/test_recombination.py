@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling.data.pair_batches import Pieces
-from mixling.data.recombination import Lexicon, learn_lexicon, recombine
+from mixling.seq2seq.batches import Pieces
+from mixling.seq2seq.recombination import Lexicon, learn_lexicon, recombine
 
 END = 0
 

@@ -15,7 +15,7 @@ from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.layers.mixer import wide
 from mixling.models.encoder import StackState
-from mixling.models.encoder_decoder import EncoderDecoder, pick
+from mixling.seq2seq.model import EncoderDecoder, pick
 
 
 class GenerationConfig(Config):

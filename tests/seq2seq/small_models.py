@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
-from mixling.models.seq2seq_presets import Shape, hypermixer, mixer, mixer_transformer, remixer, t5
+from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
+from mixling.seq2seq.presets import Shape, hypermixer, mixer, mixer_transformer, remixer, t5
 
 UNITS = 11
 SHAPE = Shape(

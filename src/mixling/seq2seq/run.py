@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from mixling.data.documents import PieceReader
-from mixling.data.mixing import draws
 from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError, command_line
 from mixling.export.card import text_to_text_card
 from mixling.export.plots import training_curves
-from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.model import count_parameters
 from mixling.runs.artifact import (
     CARD_FILE,
@@ -24,25 +22,27 @@ from mixling.runs.artifact import (
     TEXT_TO_TEXT,
     read_folder,
 )
-from mixling.runs.generator import TextGenerator, read_pieces, read_saved
 from mixling.runs.hub_names import with_commits
-from mixling.runs.pair_config import SPANS, PairRunConfig
-from mixling.runs.pair_tasks import TaskRows, encode_pairs, read_task
 from mixling.runs.pictures import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run, run_corpus
 from mixling.runs.weights import read_weights, write_model
-from mixling.runs.written import measure_task
+from mixling.seq2seq.config import SPANS, PairRunConfig
+from mixling.seq2seq.evaluation import measure_task
+from mixling.seq2seq.generator import TextGenerator, read_pieces, read_saved
+from mixling.seq2seq.metrics import TextMetrics
+from mixling.seq2seq.mixture import draws
+from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
+from mixling.seq2seq.objective import TextToText
+from mixling.seq2seq.span_training import SpanPart
+from mixling.seq2seq.tasks import TaskRows, encode_pairs, read_task
+from mixling.seq2seq.training import PairData, PairPart, Part
 from mixling.storage import write_atomic, write_sealed
-from mixling.tasks.text_metrics import TextMetrics
-from mixling.tasks.text_to_text import TextToText
 from mixling.text.pieces import FILE as PIECES_FILE
 from mixling.text.pieces import PieceCoder
 from mixling.training.distributed import Processes
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.observers import Observer, Observers
-from mixling.training.pairs import PairData, PairPart, Part
-from mixling.training.spans import SpanPart
 
 _ASCII = tuple(map(chr, range(33, 127)))
 

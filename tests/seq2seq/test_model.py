@@ -11,9 +11,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mixling.config import parse
 from mixling.errors import ConfigError
-from mixling.models.encoder_decoder import EncoderDecoderConfig, build_encoder_decoder, pick
+from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder, pick
 
-from .seq2seq import FAMILIES, SHAPE, SOURCE_LENGTHS, UNITS, built, drawn, sources, targets
+from .small_models import FAMILIES, SHAPE, SOURCE_LENGTHS, UNITS, built, drawn, sources, targets
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64: sums of another order, nothing more
 LENGTH = SHAPE.max_target_len
@@ -188,7 +188,7 @@ def test_large_tables_are_multiplied_another_way_for_the_same(
     (source, mask), target = sources(SOURCE_LENGTHS[:batch]), targets(batch, 2)
     found = []
     for large in (2**22, 1):
-        monkeypatch.setattr("mixling.models.encoder_decoder._LARGE_TABLE", large)
+        monkeypatch.setattr("mixling.seq2seq.model._LARGE_TABLE", large)
         found.append(model.step(target[:, 0], model.start(source, mask))[0])
     torch.testing.assert_close(*found, **EXACT)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.pair_batches import Pieces
+from mixling.seq2seq.batches import Pieces
 
 _SAID = 0.9  # of the pairs with an entry's piece in the source, at least so many have its other one in the answer
 _MEANT = 0.1  # and of those that say this, at least so many have that in the source

@@ -8,12 +8,12 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.pair_batches import Pieces
 from mixling.data.prepared import Prepared, Tokens
-from mixling.data.spans import SpanConfig, check_sentinels, corrupt, corrupted_lengths, raw_length
 from mixling.errors import ConfigError
+from mixling.seq2seq.batches import Pieces
+from mixling.seq2seq.span_corruption import SpanConfig, check_sentinels, corrupt, corrupted_lengths, raw_length
+from mixling.seq2seq.training import Part
 from mixling.text.pieces import PieceCoder
-from mixling.training.pairs import Part
 
 
 @dataclass

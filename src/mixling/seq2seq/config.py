@@ -9,15 +9,15 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from mixling.config import Config, merge
-from mixling.data.mixing import MixingConfig
-from mixling.data.pairs import PairColumns
 from mixling.data.prepared import CorpusConfig
-from mixling.data.spans import SpanConfig
 from mixling.errors import ConfigError
-from mixling.models.encoder_decoder import EncoderDecoderConfig
-from mixling.models.generation import GenerationConfig
-from mixling.models.seq2seq_presets import seq2seq_config, seq2seq_with_changes, with_dropout
 from mixling.runs.spec import Spec
+from mixling.seq2seq.generation import GenerationConfig
+from mixling.seq2seq.mixture import MixingConfig
+from mixling.seq2seq.model import EncoderDecoderConfig
+from mixling.seq2seq.pairs import PairColumns
+from mixling.seq2seq.presets import seq2seq_config, seq2seq_with_changes, with_dropout
+from mixling.seq2seq.span_corruption import SpanConfig
 from mixling.tasks.base import UNSMOOTHED
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig, UnitTraining
@@ -133,7 +133,7 @@ class _PairSpec(Spec[PairRunConfig]):
         return start if isinstance(start, str) else None
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        from mixling.runs.generator import read_saved
+        from mixling.seq2seq.generator import read_saved
 
         saved, changes = read_saved(Path(folder))["model"], merge(given, changes)
         if "dropout" in changes:  # of a preset it reaches every layer

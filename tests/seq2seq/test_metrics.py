@@ -15,12 +15,12 @@ import sacrebleu
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from mixling.data.forms import FORMS, Measure
-from mixling.data.pairs import Pair, PairColumns, read_pairs
 from mixling.data.tables import OnBadRow
 from mixling.errors import ConfigError, DataError, UserError
+from mixling.seq2seq.metrics import TextMetrics, text_report
+from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
+from mixling.seq2seq.templates import FORMS, Measure
 from mixling.tasks.metrics import format_table
-from mixling.tasks.text_metrics import TextMetrics, text_report
 
 
 def pairs(targets: Sequence[str], **more: Sequence[Any]) -> list[Pair]:

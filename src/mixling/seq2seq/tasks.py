@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mixling.data.pair_batches import Pieces
-from mixling.data.pairs import Pair, read_pairs, split_pairs
 from mixling.data.tables import OnBadRow
 from mixling.errors import DataError
-from mixling.models.encoder_decoder import EncoderDecoderConfig
-from mixling.runs.pair_config import PairTaskConfig
+from mixling.seq2seq.batches import Pieces
+from mixling.seq2seq.config import PairTaskConfig
+from mixling.seq2seq.model import EncoderDecoderConfig
+from mixling.seq2seq.pairs import Pair, read_pairs, split_pairs
 from mixling.text.pieces import PieceCoder
 
 _CHUNK = 4096

@@ -14,14 +14,14 @@ from pydantic import ValidationError
 
 from mixling.config import parse
 from mixling.data.batches import length_batches
-from mixling.data.forms import find_form
-from mixling.data.pair_batches import Pieces, pad_sources
 from mixling.errors import ConfigError, DataError, ModelFileError, command_line, near_miss
-from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
-from mixling.models.generation import GenerationConfig, generate
 from mixling.runs.artifact import CONFIG_FILE, TEXT_TO_TEXT, read_config, read_folder, vocabulary_file
-from mixling.runs.pair_config import PairTaskConfig
 from mixling.runs.weights import read_model
+from mixling.seq2seq.batches import Pieces, pad_sources
+from mixling.seq2seq.config import PairTaskConfig
+from mixling.seq2seq.generation import GenerationConfig, generate
+from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
+from mixling.seq2seq.templates import find_form
 from mixling.text.labels import not_finite
 from mixling.text.pieces import PieceCoder
 

@@ -1,0 +1,65 @@
+"""Models from text to text, as `mixling.inspect.weights` looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from mixling.errors import DataError
+from mixling.inspect.weights import Inspected, Pass
+from mixling.seq2seq.batches import pad_sources
+from mixling.seq2seq.generator import TextGenerator
+from mixling.seq2seq.model import EncoderDecoder
+from mixling.text.encoder import Text
+
+_BATCH = 8  # texts; each layer's weights of all of them are held at a time
+
+
+def of_encoder_decoder(
+    model: EncoderDecoder,
+    batches: Iterable[tuple[Tensor, Tensor, Tensor, Tensor]],
+    *,
+    written: Callable[[int], str] | None = None,
+) -> Inspected:
+    """A model from text to text, and batches of source units and mask (B, N), target units and mask (B, T).
+
+    Args:
+        written: how a unit is written.
+    """
+
+    def tokens(units: Tensor) -> list[str]:
+        return [] if written is None else [written(number) for number in units[0].tolist()]
+
+    passes = (
+        Pass(
+            lambda s=source, m=mask, t=target: model(s, m, t),  # type: ignore[misc]
+            {"encoder": mask, "decoder": target_mask},
+            {"encoder": tokens(source), "decoder": tokens(target)},
+        )
+        for source, mask, target, target_mask in batches
+    )
+    return Inspected(model, {"encoder": model.encoder, "decoder": model.decoder}, passes)
+
+
+def of_generator(folder: Path, texts: Sequence[Text]) -> Inspected:
+    """Return the model of a run from text to text; its decoder reads what the model itself writes for the texts."""
+    generator = TextGenerator(folder)
+    prefix = generator.task().prefix if len(generator.tasks) == 1 else ""
+    if empty := [number for number, text in enumerate(texts, 1) if not str(text).strip()]:
+        raise DataError(f"text {empty[0]}: is empty; give a text")
+    coder, most = generator.coder, generator.config.max_target_len - 1
+
+    def batches() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        for first in range(0, len(texts), _BATCH):
+            sources = generator.encode([prefix + str(text) for text in texts[first : first + _BATCH]], cut=True)
+            answers = coder.encode_many([written.text for written in generator.answers(sources)])
+            source, mask = pad_sources(sources, pad=coder.pad_id)
+            target, target_mask = pad_sources(
+                [np.array([coder.pad_id, *units[:most]]) for units in answers], pad=coder.pad_id
+            )
+            yield source, mask, target, target_mask
+
+    return of_encoder_decoder(generator.model, batches(), written=coder.piece)
