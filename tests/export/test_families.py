@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.export.onnx import export_onnx
 from mixling.models.model import Output, build_model
 from mixling.models.presets import PRESETS, model_config
@@ -87,7 +87,7 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     predictor = Predictor.from_bytes(content)
     assert_followed(content, texts=3, tokens=5)
     texts = TEXTS if output == "tokens" else TEXTS + PAIRS
-    store = ExampleStore.from_examples(Example(item, None, "x", 1) for item in texts)
+    store = Dataset.from_examples(Example(item, None, "x", 1) for item in texts)
     expected = predict_logits(model, TextSet(store, encoder))
     for together in (
         predictor.logits(predictor.encode(texts)),

@@ -138,8 +138,8 @@ def _train(folder: Path, *, epochs: int, seed: int, context: typer.Context) -> N
 
     from mixling import runs
     from mixling.cli.folders import interruptible
+    from mixling.data.dataset import Dataset
     from mixling.data.samples import LANGUAGES
-    from mixling.data.store import ExampleStore
     from mixling.runtime.predictor import Predictor
     from mixling.training.progress import TrainingProgress
 
@@ -150,7 +150,7 @@ def _train(folder: Path, *, epochs: int, seed: int, context: typer.Context) -> N
     examples = language_examples(seed)
     sizes = ", ".join(f"{len(rows):,} {part}" for part, rows in examples.items())
     terminal.say(f"examples: {sizes}; for instance {examples['dev'][0].text!r} is {examples['dev'][0].target}")
-    stores = {part: ExampleStore.from_examples(examples[part]) for part in ("train", "dev")}
+    stores = {part: Dataset.from_examples(examples[part]) for part in ("train", "dev")}
     try:
         with interruptible(folder):
             runs.fit(

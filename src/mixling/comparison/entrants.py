@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from mixling.config import merge, parse
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
 from mixling.mixers.attention import AttentionConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
@@ -45,7 +45,7 @@ class Entrant:
         return re.sub(r"[^\w.-]+", "-", self.name)
 
 
-def own_choice(config: RunConfig, train: ExampleStore, dev: ExampleStore) -> RunConfig:
+def own_choice(config: RunConfig, train: Dataset, dev: Dataset) -> RunConfig:
     """What `mixling train` trains on these rows where no model is named; all else is as `config` says."""
     choice = choose_model(train, config)
     model = model_config(choice.name, choice.changes)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.data.batches import Indices
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.text.answers import Found, find_answer
 from mixling.text.encoder import TextEncoder
 from mixling.text.windows import Passage, ReadingConfig, WindowEncoder
@@ -28,17 +29,16 @@ class WindowSet:
         inexact: how many first answers begin or end within a token, and so cannot be found exactly.
     """
 
-    def __init__(
-        self, questions: ExampleStore, encoder: TextEncoder, reading: ReadingConfig, *, keep: bool = True
-    ) -> None:
+    def __init__(self, questions: Dataset, encoder: TextEncoder, reading: ReadingConfig, *, keep: bool = True) -> None:
         self.questions, self.encoder, self.reading = questions, encoder, reading
         self._windows = WindowEncoder(encoder, reading)
+        self._pairs = cast(Sequence[tuple[str, str]], questions.texts)
         self._generation = encoder.generation
         self._kept: list[npt.NDArray[np.int32]] | None = [] if keep else None
         targets, owners = [], []
         self.unanswerable = self.truncated = self.inexact = 0
-        for index, passage in enumerate(self.passages()):
-            answer = questions.answers(index).first
+        for index, (passage, answers) in enumerate(zip(self.passages(), questions.answers, strict=True)):
+            answer = answers.first
             targets.append(passage.targets(answer))
             owners += [index] * len(passage.begins)
             self.unanswerable += answer is None
@@ -61,7 +61,7 @@ class WindowSet:
         if self._kept is not None:
             return [self._kept[i] for i in indices]
         owners = np.unique(self.owners[indices])
-        passages = dict(zip(owners.tolist(), self._windows.encode([self._pair(i) for i in owners]), strict=True))
+        passages = dict(zip(owners.tolist(), self._windows.encode([self._pairs[i] for i in owners]), strict=True))
         places = [(int(self.owners[i]), int(i)) for i in indices]
         return [passages[owner].window(i - int(self._first[owner])) for owner, i in places]
 
@@ -72,8 +72,7 @@ class WindowSet:
     def passages(self) -> Iterator[Passage]:
         """The questions, encoded anew."""
         for first in range(0, len(self.questions), _CHUNK):
-            pairs = [self._pair(i) for i in range(first, min(first + _CHUNK, len(self.questions)))]
-            yield from self._windows.encode(pairs)
+            yield from self._windows.encode(self._pairs[first : first + _CHUNK])
 
     def find(self, logits: Sequence[npt.NDArray[np.float32]]) -> list[Found]:
         """The answers to the questions from the logits (N, 2) of all windows."""
@@ -85,11 +84,7 @@ class WindowSet:
 
     def told(self, found: Sequence[Found], threshold: float | None) -> list[str]:
         """What was found, as text; empty for no answer."""
-        return [item.answer(self._pair(i)[1], threshold).text for i, item in enumerate(found)]
-
-    def _pair(self, index: int) -> tuple[str, str]:
-        text = self.questions.text(int(index))
-        return text[0], text[1]
+        return [item.answer(text[1], threshold).text for item, text in zip(found, self._pairs, strict=True)]
 
     def _forget_stale(self) -> None:
         """As of `TextSet`."""

@@ -11,9 +11,9 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator
 
 from mixling.config import merge, parse
+from mixling.data.dataset import Dataset
 from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabelled_texts
 from mixling.data.splits import check_labels, split_dev
-from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
 from mixling.models.presets import DEFAULT_PRESET, model_config, preset_values
 from mixling.runs import TASKS, RunConfig, choose_model, fit
@@ -110,7 +110,7 @@ class Estimator(BaseEstimator, ABC):
         self.metrics_, self.history_ = run.metrics, run.history
         self._predictor_: Predictor | None = None
 
-    def _run_config(self, task: TaskName, rows: ExampleStore, teacher: Any) -> tuple[RunConfig, Teacher | None]:
+    def _run_config(self, task: TaskName, rows: Dataset, teacher: Any) -> tuple[RunConfig, Teacher | None]:
         optim = {} if self.lr is None else {"lr": self.lr}
         train = {"epochs": self.epochs, "time_budget": self.time_budget, "seed": self.seed, "optim": optim}
         if self.batch_size is not None:

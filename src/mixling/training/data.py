@@ -74,7 +74,6 @@ class LabelledData(TrainingData):
     dev_targets: Targets
     word_dropout: float = 0.0
     weights: npt.NDArray[np.float32] | None = None
-    places: Callable[[int], tuple[str, int]] | None = None
 
     def __len__(self) -> int:
         return len(self.train)
@@ -100,4 +99,4 @@ class LabelledData(TrainingData):
         return metrics.numbers(), mean_loss(self.objective, logits, self.dev_targets)
 
     def where(self, index: int) -> tuple[str, int] | None:
-        return None if self.places is None else self.places(index)
+        return self.train.dataset.where(index)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mixling.data.batches import Batch, Indices, collate, drop_words, training_batches
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.data.windows import WindowSet
 from mixling.errors import TrainingError
 from mixling.models.model import Model
@@ -74,13 +74,13 @@ class QuestionData(TrainingData):
 
     @cached_property
     def _right(self) -> list[Answers]:
-        return [self.dev.questions.answers(i) for i in range(len(self.dev.questions))]
+        return list(self.dev.questions.answers)
 
 
 def question_data(
     task: QuestionAnswering,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     encoder: TextEncoder,
     reading: ReadingConfig,
     *,
