@@ -24,8 +24,8 @@ from mixling.config import merge, parse, read_overrides
 from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import split_dev
-from mixling.data.tables import OnBadRow
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit
 from mixling.runtime.predictor import Predictor

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mixling.cost.provenance import provenance
 from mixling.data.pairs import PairColumns, read_pairs
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
 from mixling.storage import write_json
 

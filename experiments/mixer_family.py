@@ -29,7 +29,7 @@ from mixling.cost.provenance import provenance
 from mixling.cost.timing import measure
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_dev
 from mixling.models.model import ModelConfig
 from mixling.models.presets import PRESETS, model_config

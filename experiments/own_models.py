@@ -39,7 +39,7 @@ from mixling.cost.provenance import provenance
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_dev
 from mixling.models.presets import model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit, load_model

@@ -45,7 +45,7 @@ import torch
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.pairs import PairColumns, read_pairs
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from mixling.models.model import count_parameters
 from mixling.models.seq2seq_presets import Family, Shape, hypermixer, mixer, remixer, t5

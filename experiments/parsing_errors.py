@@ -16,7 +16,7 @@ import torch
 
 from mixling.cost.provenance import provenance
 from mixling.data.pairs import PairColumns, read_pairs
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.runs.generator import TextGenerator
 from mixling.storage import write_json
 

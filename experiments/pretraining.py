@@ -33,7 +33,7 @@ from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_dev
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig

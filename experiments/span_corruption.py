@@ -28,7 +28,7 @@ from parsing import MODELS, SHAPE, matched, size
 from mixling.config import merge
 from mixling.cost.provenance import provenance
 from mixling.data.pairs import PairColumns, read_pairs
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.models.encoder_decoder import EncoderDecoderConfig
 from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.runs.generator import TextGenerator

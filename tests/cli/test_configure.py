@@ -13,7 +13,7 @@ from mixling.cli.output import format_seconds
 from mixling.cli.predict import kind_of
 from mixling.cli.rows import columns_for, stream_items
 from mixling.cli.train import configure, infer_task
-from mixling.data.rows import MAX_LINE
+from mixling.data.readers.rows import MAX_LINE
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.presets import PRESETS
 from mixling.runs import RunConfig

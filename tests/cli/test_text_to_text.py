@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mixling.data.pairs import PairColumns, read_pairs
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.runs.generator import TextGenerator
 from mixling.runs.written import told_whole
 

@@ -12,7 +12,7 @@ import pytest
 
 from mixling.data.forms import FORMS, find_form
 from mixling.data.pairs import Pair, PairColumns, read_pairs
-from mixling.data.tables import OnBadRow, Row
+from mixling.data.readers import OnBadRow, Row
 from mixling.errors import ConfigError, DataError
 
 NLI = {"premise": "It rains.", "hypothesis": "It is wet."}

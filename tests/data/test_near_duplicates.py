@@ -12,8 +12,8 @@ from mixling.data import near_duplicates
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.near_duplicates import NearDuplicates, count_near_duplicates
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import split_dev
-from mixling.data.tables import OnBadRow
 
 
 def store_of(*texts: object) -> Dataset:

@@ -14,8 +14,8 @@ import pytest
 from mixling.data.batches import collate
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, split_dev
-from mixling.data.tables import OnBadRow
 from mixling.data.windows import WindowSet
 from mixling.errors import DataError
 from mixling.text.answers import Answers

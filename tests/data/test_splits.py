@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, report_duplicates, split_dev, unseen
-from mixling.data.tables import OnBadRow
 from mixling.errors import ConfigError, DataError
 
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from mixling.config import merge, parse
 from mixling.data.pairs import Pair
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError, Interrupted, ModelFileError, TrainingError
 from mixling.models.generation import GenerationConfig
 from mixling.models.seq2seq_presets import (

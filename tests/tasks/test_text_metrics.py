@@ -17,7 +17,7 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 
 from mixling.data.forms import FORMS, Measure
 from mixling.data.pairs import Pair, PairColumns, read_pairs
-from mixling.data.tables import OnBadRow
+from mixling.data.readers import OnBadRow
 from mixling.errors import ConfigError, DataError, UserError
 from mixling.tasks.metrics import format_table
 from mixling.tasks.text_metrics import TextMetrics, text_report

@@ -174,7 +174,7 @@ def _train(folder: Path, *, epochs: int, seed: int, context: typer.Context) -> N
 def measure_on(predictor: Predictor, examples: Iterator[Example]) -> Metrics:
     """Return the metrics on texts that were held out of training and of the choice of the epoch."""
     from mixling.cli.evaluate import measure
-    from mixling.data.rows import OnBadRow
+    from mixling.data.readers.rows import OnBadRow
 
     return measure(predictor, examples, on_bad_row=OnBadRow())
 

@@ -27,7 +27,7 @@ from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from mixling.data.examples import Example
-    from mixling.data.rows import OnBadRow
+    from mixling.data.readers.rows import OnBadRow
     from mixling.runtime.predictor import Predictor
     from mixling.tasks.metrics import Metrics
 
@@ -68,7 +68,7 @@ def evaluate(
     from mixling.cli.show import is_pretraining, reads_text
     from mixling.cli.text_to_text import measure_written, writes_text
     from mixling.data.examples import read_examples
-    from mixling.data.rows import OnBadRow
+    from mixling.data.readers.rows import OnBadRow
     from mixling.runtime.predictor import Predictor
     from mixling.storage import write_json
     from mixling.tasks.metrics import ClassificationMetrics, format_table

@@ -59,7 +59,7 @@ def generate(
     from mixling.cli.predict import format_of, keep_inputs, kind_of
     from mixling.cli.rows import in_windows
     from mixling.config import parse
-    from mixling.data.rows import OnBadRow
+    from mixling.data.readers.rows import OnBadRow
     from mixling.models.generation import GenerationConfig
     from mixling.runs.generator import TextGenerator
 
@@ -151,7 +151,7 @@ def _file_items(
     from mixling.cli.rows import Item, text_lines
     from mixling.data.corpora import is_plain
     from mixling.data.pairs import read_pairs
-    from mixling.data.rows import OnBadRow
+    from mixling.data.readers.rows import OnBadRow
 
     columns = task.columns if source is None else task.columns.model_copy(update={"source": source})
     for name in sources:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,8 +30,6 @@ from mixling.errors import ConfigError, DataError, command_line
 
 if TYPE_CHECKING:
     from mixling.cli.rows import Item
-
-_FILE_NAME = re.compile(r"\S+\.(csv|tsv|jsonl|ndjson|json|parquet|conll|iob|bio|txt)(\.gz)?", re.IGNORECASE)
 
 
 def predict(
@@ -68,7 +65,7 @@ def predict(
         from mixling.cli.rows import columns_for, file_items, stream_items
         from mixling.cli.show import is_pretraining
         from mixling.cli.text_to_text import writes_text
-        from mixling.data.rows import OnBadRow
+        from mixling.data.readers.rows import OnBadRow
         from mixling.runtime.predictor import Predictor
 
     skip = OnBadRow(cast(Any, on_bad_row)).mode == "skip"
@@ -122,6 +119,8 @@ def kind_of(inputs: Sequence[str]) -> str:
         DataError: what looks like a file's name is none, or is that of a folder.
         ConfigError: inputs of several kinds.
     """
+    from mixling.data.readers import format_of_name
+
     if list(inputs) == ["-"]:
         return "stdin"
     # os.path, as pathlib raises for a name that is too long, which most texts are.
@@ -129,7 +128,7 @@ def kind_of(inputs: Sequence[str]) -> str:
     if all(files):
         return "files"
     for item in inputs:
-        looks_like_a_file = bool(_FILE_NAME.fullmatch(item))
+        looks_like_a_file = item.split() == [item] and format_of_name(item) is not None
         if os.path.isdir(item) and (looks_like_a_file or "/" in item or os.sep in item or item in (".", "..")):
             raise DataError("is a folder; name the files in it", path=item)
         if looks_like_a_file and not _is_readable(item):

@@ -15,7 +15,7 @@ from mixling.cli.output import put, total_time
 from mixling.errors import ConfigError, DataError, command_line, near_miss
 
 if TYPE_CHECKING:
-    from mixling.data.tables import OnBadRow
+    from mixling.data.readers import OnBadRow
     from mixling.runs.pair_config import PairRunConfig
     from mixling.tasks.text_metrics import TextMetrics
     from mixling.training.progress import TrainingProgress
@@ -32,7 +32,7 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
         ConfigError: a file of configuration that is looked at cannot be read.
     """
     from mixling.config import read_overrides, read_toml
-    from mixling.data.tables import OnBadRow, read_rows
+    from mixling.data.readers import OnBadRow, read_rows
     from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
     from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
     from mixling.runs.config import TASKS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
     from mixling.runs import Run, RunConfig
     from mixling.tasks.metrics import Metrics
     from mixling.training.progress import TrainingProgress
-
-_CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
 
 def train(
@@ -266,7 +263,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     Raises:
         DataError: the file cannot be read.
     """
-    from mixling.data.tables import OnBadRow, read_rows
+    from mixling.data.readers import OnBadRow, format_of_name, read_rows
 
     columns, files = data.get("columns", {}), data.get("train", ())
     if columns.keys() & {"tokens", "slots"}:
@@ -274,7 +271,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     if not files:
         return "classification", "the default"
     named = columns.keys() & {"text", "text_pair", "label"}
-    if not named and (_CONLL.fullmatch(files[0]) or data.get("file_format") == "conll"):
+    if not named and ("conll" in (format_of_name(files[0]), data.get("file_format"))):
         return "tagging", f"{files[0]} is in CoNLL's format"
     rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=data.get("file_format"))
     first = next(iter(rows), None)

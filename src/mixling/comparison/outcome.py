@@ -21,7 +21,7 @@ from mixling.comparison.contest import (
 from mixling.comparison.speed import Speed
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
 from mixling.errors import ConfigError
 from mixling.runs import TASKS, RunConfig, read_data

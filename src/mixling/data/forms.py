@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from mixling.data import unfolding
 from mixling.data.pair import Pair
-from mixling.data.rows import Row
+from mixling.data.readers.rows import Row
 from mixling.data.unfolding import Part, fault
 from mixling.errors import ConfigError, DataError, near_miss
 

@@ -11,7 +11,7 @@ import numpy as np
 from mixling.config import Config
 from mixling.data.forms import Form, find_form
 from mixling.data.pair import Pair
-from mixling.data.tables import OnBadRow, Row, read_rows
+from mixling.data.readers import OnBadRow, Row, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
 
 __all__ = ["Pair", "PairColumns", "read_pairs"]

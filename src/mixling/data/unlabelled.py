@@ -13,7 +13,7 @@ from typing import Literal
 from mixling.data.corpora import is_plain, read_texts
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Task, read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
 from mixling.text.words import split_words

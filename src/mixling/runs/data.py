@@ -9,8 +9,8 @@ from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, report_duplicates, split_dev
-from mixling.data.tables import OnBadRow
 from mixling.runs.config import RunConfig
 from mixling.text.answers import ANSWER_ENDS
 from mixling.text.labels import LabelKind, LabelSet

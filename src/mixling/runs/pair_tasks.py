@@ -9,7 +9,7 @@ import numpy as np
 
 from mixling.data.pair_batches import Pieces
 from mixling.data.pairs import Pair, read_pairs, split_pairs
-from mixling.data.tables import OnBadRow
+from mixling.data.readers import OnBadRow
 from mixling.errors import DataError
 from mixling.models.encoder_decoder import EncoderDecoderConfig
 from mixling.runs.pair_config import PairTaskConfig

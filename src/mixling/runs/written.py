@@ -15,7 +15,7 @@ from mixling.data.documents import PieceReader
 from mixling.data.pair_batches import Pieces
 from mixling.data.pairs import Pair
 from mixling.data.prepared import Prepared, encode_documents
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.spans import SpanConfig
 from mixling.errors import DataError
 from mixling.runs.generator import TextGenerator
