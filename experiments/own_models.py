@@ -47,7 +47,7 @@ from mixling.runs.data import label_set
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.text.labels import LabelSet
-from mixling.training.predict import predict_logits
+from mixling.training.dataset_adapter import predict_logits
 
 NONE: Mapping[str, str] = MappingProxyType({})
 

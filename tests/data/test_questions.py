@@ -16,13 +16,13 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, split_dev
-from mixling.data.windows import WindowSet
 from mixling.errors import DataError
 from mixling.text.answers import Answers
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.windows import ReadingConfig, WindowEncoder
+from mixling.training.questions import WindowSet
 
 CONTEXT = "Anna has a cat. Bob has a dog."
 CAT: dict[str, Any] = {"id": "1", "question": "What has Anna?", "answers": [{"text": "a cat", "answer_start": 9}]}

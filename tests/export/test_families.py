@@ -16,7 +16,7 @@ from mixling.runtime.predictor import Predictor
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.predict import predict_logits
+from mixling.training.dataset_adapter import predict_logits
 
 from .followed import assert_followed
 

@@ -27,7 +27,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.training.data import LabelledData
+from mixling.training.dataset_adapter import LabelledData
 from mixling.training.loop import Trainer
 from mixling.training.recipe import TrainConfig
 

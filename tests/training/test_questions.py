@@ -10,7 +10,6 @@ import torch
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.windows import WindowSet
 from mixling.models.model import build_model
 from mixling.tasks.base import LossConfig
 from mixling.tasks.question_answering import QuestionAnswering
@@ -19,7 +18,7 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.windows import ReadingConfig
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
-from mixling.training.questions import QuestionData, question_data
+from mixling.training.questions import QuestionData, WindowSet, question_data
 from mixling.training.recipe import TrainConfig
 
 from .conftest import model_config

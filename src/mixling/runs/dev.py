@@ -18,8 +18,7 @@ from mixling.tasks.metrics import Metrics
 from mixling.tasks.squad import answer_report, score_answer
 from mixling.text.labels import LabelSet
 from mixling.text.windows import ReadingConfig
-from mixling.training.data import LabelledData
-from mixling.training.predict import predict_logits
+from mixling.training.dataset_adapter import LabelledData, predict_logits
 from mixling.training.questions import QuestionData
 
 _WINDOW = 1024  # examples that a saved model is asked about at a time

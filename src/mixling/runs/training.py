@@ -35,7 +35,7 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import LabelSet, Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.data import LabelledData
+from mixling.training.dataset_adapter import LabelledData
 from mixling.training.distributed import Processes
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer

@@ -20,7 +20,7 @@ from mixling.data.recombination import Lexicon, learn_lexicon, recombine
 from mixling.errors import TrainingError
 from mixling.tasks.base import NO_TARGET
 from mixling.tasks.text_to_text import TextToText
-from mixling.training.data import Forward, TrainingData
+from mixling.training.dataset_adapter import Forward, TrainingData
 
 _DEV_BATCH = 128
 _DEV_LOGITS = 1 << 26  # numbers
