@@ -86,9 +86,10 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     content = export_onnx(model, text=text, task="x", labels=LABELS[output], vocabulary=VOCABULARY, precision="float32")
     predictor = Predictor.from_bytes(content)
     assert_followed(content, texts=3, tokens=5)
-    texts = TEXTS if output == "tokens" else TEXTS + PAIRS
-    store = Dataset.from_examples(Example(item, None, "x", 1) for item in texts)
-    expected = predict_logits(model, TextSet(store, encoder))
+    parts = [TEXTS] if output == "tokens" else [TEXTS, PAIRS]
+    texts = [item for part in parts for item in part]
+    stores = [Dataset.from_examples(Example(item, None, "x", 1) for item in part) for part in parts]
+    expected = [row for store in stores for row in predict_logits(model, TextSet(store, encoder))]
     for together in (
         predictor.logits(predictor.encode(texts)),
         [predictor.logits(predictor.encode([item]))[0] for item in texts],
