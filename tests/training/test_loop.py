@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixling.data.batches import training_batches
+from mixling.data.batches import collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers.base import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
-from mixling.training import data, loop
+from mixling.training import loop
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer
@@ -262,7 +262,7 @@ def test_a_step_is_that_of_the_textbook(trainer: MakeTrainer) -> None:
     textbook = torch.optim.AdamW(groups, lr=0.01, weight_decay=0.01, eps=1e-3)
     losses: list[Tensor] = []
     for i in range(50):
-        batch = data.collate(other.data.train.words(np.array([i])), other.data.train.encoder)
+        batch = collate(other.data.train.words(np.array([i])), other.data.train.encoder)
         logits = other.model(batch.positions, batch.weights, batch.index, batch.mask)
         losses.append(-logits[0].log_softmax(0)[int(other.data.train_targets[i])])
     torch.stack(losses).mean().backward()
