@@ -22,10 +22,10 @@ import torch
 
 from mixling.config import merge, parse, read_overrides
 from mixling.cost.provenance import provenance
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import split_dev
-from mixling.data.store import ExampleStore
-from mixling.data.tables import OnBadRow
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit
 from mixling.runtime.predictor import Predictor
@@ -49,22 +49,22 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 
 
-def load(paths: list[Path], task: str, columns: dict[str, str]) -> ExampleStore:
+def load(paths: list[Path], task: str, columns: dict[str, str]) -> Dataset:
     """Examples of files, every row required to be good."""
     examples = read_examples(paths, task=task, columns=ColumnsConfig(**columns), on_bad_row=OnBadRow("error"))
-    return ExampleStore.from_examples(examples)
+    return Dataset.from_examples(examples)
 
 
-def measure(folder: Path, examples: ExampleStore) -> Metrics:
+def measure(folder: Path, examples: Dataset) -> Metrics:
     """Measures of the exported model; words and labels that training did not know count as errors."""
     predictor = Predictor(folder / "model.onnx", num_threads=torch.get_num_threads())
-    texts = [examples.text(i) for i in range(len(examples))]
+    texts = list(examples.texts)
     logits = [row for text in chunks(texts) for row in predictor.logits(predictor.encoder.encode(text))]
     # Labels that training did not know are added with logits that never win: what carries them counts as wrong.
     unknown = sorted(set(examples.label_counts()) - set(predictor.labels.names))
     labels = LabelSet((*predictor.labels.names, *unknown), predictor.labels.kind)
     widened = [np.concatenate([row, np.full((*row.shape[:-1], len(unknown)), -1e9, np.float32)], -1) for row in logits]
-    return evaluate(labels, widened, labels.targets([examples.target(i) for i in range(len(examples))]))
+    return evaluate(labels, widened, labels.targets(examples.targets))
 
 
 def chunks(texts: list[Any], size: int = 1024) -> list[list[Any]]:

@@ -50,8 +50,8 @@ import torch
 
 from mixling.cli.main import build_app, run
 from mixling.cost.provenance import provenance
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.errors import UserError
 from mixling.runs import fit
 from mixling.runs.artifact import NEXT, ONNX_FILE, RUN_FILE, is_finished, read_folder
@@ -126,7 +126,7 @@ def warm_up() -> None:
         model.eval(), text=text, task="classification", labels=labels, vocabulary=vocabulary,
         precision="int8", pairs=False, reading=None,
     )  # fmt: skip
-    _ = np.zeros(1), torch.zeros(1), Example, ExampleStore
+    _ = np.zeros(1), torch.zeros(1), Example, Dataset
     gc.collect()
     gc.freeze()
 

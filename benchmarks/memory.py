@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from mixling.cost.provenance import provenance
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.seq2seq.pairs import PairColumns, read_pairs
 from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 from mixling.storage import write_json

@@ -76,7 +76,7 @@ def main() -> None:
     few = split_dev(load(task, "sst2_glue", task.train, options.data), fraction=0.2, seed=1)[1]
     rows = split_dev(few, fraction=0.1, seed=0)
     test = load(task, "sst2_glue", task.test, options.data)
-    texts, labels = [test.text(i) for i in range(len(test))], [test.target(i) for i in range(len(test))]
+    texts, labels = list(test.texts), list(test.targets)
     points: dict[str, list[dict[str, Any]]] = {}
     for kind in options.kinds:
         points[kind] = []

@@ -27,10 +27,10 @@ from mixling.config import parse
 from mixling.cost.flops import count
 from mixling.cost.provenance import provenance
 from mixling.cost.timing import measure
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_dev
-from mixling.data.store import ExampleStore
 from mixling.models.model import ModelConfig
 from mixling.models.presets import PRESETS, model_config
 from mixling.runs import RUN_FILE, RunConfig, fit, resumed_config
@@ -95,7 +95,7 @@ def matched(name: str, max_len: int) -> ModelConfig:
     return sized(2 * low)
 
 
-def train(model: ModelConfig, epochs: int, data: tuple[ExampleStore, ExampleStore], rate: float, folder: Path) -> float:
+def train(model: ModelConfig, epochs: int, data: tuple[Dataset, Dataset], rate: float, folder: Path) -> float:
     """Train into a folder named by the seed, unless that is done; the accuracy on dev."""
     training = {"epochs": epochs, "seed": int(folder.name), "optim": {"lr": rate}}
     values = {"model": model.to_dict(), "train": training, "precision": "float32"}
@@ -119,10 +119,10 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """All models on one task."""
     task = TASKS[name]
 
-    def load(split: str) -> ExampleStore:
+    def load(split: str) -> Dataset:
         path, columns = options.data / name / f"{split}.jsonl.gz", ColumnsConfig(**task.columns)
         examples = read_examples([path], task="classification", columns=columns, on_bad_row=OnBadRow("error"))
-        return ExampleStore.from_examples(examples)
+        return Dataset.from_examples(examples)
 
     data = load(task.train)
     splits = (data, load(task.dev)) if task.dev else split_dev(data, fraction=0.05, seed=0)
@@ -137,7 +137,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         print(name, model, report[model], flush=True)
 
     test = load(task.test)
-    texts, labels = [test.text(i) for i in range(len(test))], [test.target(i) for i in range(len(test))]
+    texts, labels = list(test.texts), list(test.targets)
     length = 0
     for model, found in report.items():
         predictors = [

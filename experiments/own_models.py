@@ -37,17 +37,17 @@ from mixling.comparison.scores import rate_interval, resampled, score
 from mixling.config import merge, parse, read_overrides
 from mixling.cost.provenance import provenance
 from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_dev
-from mixling.data.store import ExampleStore
 from mixling.models.presets import model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit, load_model
 from mixling.runs.data import label_set
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.text.labels import LabelSet
-from mixling.training.predict import predict_logits
+from mixling.training.dataset_adapter import predict_logits
 
 NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -78,18 +78,18 @@ SETS = {
 OUT = Path(__file__).parent / "results" / "own_models.json"
 
 
-def load(name: str, data: Path) -> tuple[ExampleStore, ExampleStore, ExampleStore]:
+def load(name: str, data: Path) -> tuple[Dataset, Dataset, Dataset]:
     """Train, dev and test."""
     about = SETS[name]
 
-    def read(split: str) -> ExampleStore:
+    def read(split: str) -> Dataset:
         path = data / about.folder / f"{split}.jsonl.gz"
         columns = ColumnsConfig(**about.columns)
-        return ExampleStore.from_examples(
+        return Dataset.from_examples(
             read_examples([path], task=about.task, columns=columns, on_bad_row=OnBadRow("error"))  # type: ignore[arg-type]
         )
 
-    train = ExampleStore.from_examples(sentences(data)) if name == "sst2" else read("train")
+    train = Dataset.from_examples(sentences(data)) if name == "sst2" else read("train")
     if about.dev is not None:
         return train, read(about.dev), read(about.test)
     train, dev = split_dev(train, fraction=0.1, seed=0)
@@ -109,7 +109,7 @@ def sentences(data: Path) -> Iterator[Example]:
             parts |= {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
 
 
-def baseline(train: ExampleStore, dev: ExampleStore, test: ExampleStore, labels: LabelSet) -> dict[str, Any]:
+def baseline(train: Dataset, dev: Dataset, test: Dataset, labels: LabelSet) -> dict[str, Any]:
     """TF-IDF and logistic regression: features and C chosen on dev."""
     texts, targets = rows_of(train)
     dev_texts, dev_targets = rows_of(dev)
@@ -128,12 +128,12 @@ def baseline(train: ExampleStore, dev: ExampleStore, test: ExampleStore, labels:
     }
 
 
-def rows_of(store: ExampleStore) -> tuple[list[Any], list[Any]]:
+def rows_of(store: Dataset) -> tuple[list[Any], list[Any]]:
     """Texts and targets."""
-    return [store.text(i) for i in range(len(store))], [store.target(i) for i in range(len(store))]
+    return list(store.texts), list(store.targets)
 
 
-def configure(name: str, train: ExampleStore, options: argparse.Namespace, seed: int) -> tuple[RunConfig, str]:
+def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int) -> tuple[RunConfig, str]:
     """The run's configuration, and the model's name."""
     about = SETS[name]
     values: dict[str, Any] = {"task": about.task, "data": {"columns": dict(about.columns)}, "train": {"seed": seed}}

@@ -44,7 +44,7 @@ import torch
 
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.models.model import count_parameters
 from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.seq2seq.config import RECIPE, PairRunConfig

@@ -31,10 +31,10 @@ from gmlp_ablation import DIM, encode_text, family, train
 from mixling.comparison.baselines import choose, fit_tfidf
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_dev
-from mixling.data.store import ExampleStore
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.model import ModelConfig
@@ -107,16 +107,16 @@ def transfer(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def load(task: Task, name: str, split: str, data: Path) -> ExampleStore:
+def load(task: Task, name: str, split: str, data: Path) -> Dataset:
     """The examples of a split."""
     columns = ColumnsConfig(text_pair="text_pair" if task.pairs else None)
     path = data / name / f"{split}.jsonl.gz"
-    return ExampleStore.from_examples(
+    return Dataset.from_examples(
         read_examples([path], task="classification", columns=columns, on_bad_row=OnBadRow("error"))
     )
 
 
-def tune(folder: Path, source: Path, start: str, task: Task, rows: tuple[ExampleStore, ExampleStore]) -> float:
+def tune(folder: Path, source: Path, start: str, task: Task, rows: tuple[Dataset, Dataset]) -> float:
     """Fine-tune, or train from scratch, into RATE/SEED, unless that is done; accuracy on the choosing rows."""
     rate, seed = float(folder.parent.name), int(folder.name)
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
@@ -150,7 +150,7 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if options.dev_only:
         return report
     test = load(task, name, task.test, options.data)
-    texts, labels = [test.text(i) for i in range(len(test))], [test.target(i) for i in range(len(test))]
+    texts, labels = list(test.texts), list(test.targets)
 
     def accuracy(answers: list[Any]) -> float:
         return statistics.mean(answer == label for answer, label in zip(answers, labels, strict=True))
@@ -159,8 +159,8 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
         predictors = [Predictor(folder) for folder in row.pop("runs")]
         row["test"] = [accuracy([item.label for item in each.predict_stream(texts)]) for each in predictors]
         row["parameters"] = predictors[0].metadata.parameters
-    train_texts, dev_texts = ([part.text(i) for i in range(len(part))] for part in rows)
-    train_labels, dev_labels = ([part.target(i) for i in range(len(part))] for part in rows)
+    train_texts, dev_texts = (list(part.texts) for part in rows)
+    train_labels, dev_labels = (list(part.targets) for part in rows)
     baseline, _ = choose(
         fit_tfidf(train_texts, train_labels, seed=0),
         lambda fitted: statistics.mean(a == b for a, b in zip(fitted.predict(dev_texts), dev_labels, strict=True)),

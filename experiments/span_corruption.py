@@ -27,7 +27,7 @@ from parsing import MODELS, SHAPE, matched, size
 
 from mixling.config import merge
 from mixling.cost.provenance import provenance
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.seq2seq.config import RECIPE, PairRunConfig
 from mixling.seq2seq.evaluation import measure_task

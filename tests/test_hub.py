@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from mixling.data.rows import OnBadRow
-from mixling.data.tables import pinned_rows, read_rows
+from mixling.data.readers import read_rows
+from mixling.data.readers.hub import pinned_rows
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError
 from mixling.hub import pinned, split_revision
 from mixling.runs.config import RunConfig

@@ -12,7 +12,7 @@ from mixling.cli.inputs import kind_of
 from mixling.cli.options import read_seconds
 from mixling.cli.output import format_seconds
 from mixling.data.inputs import stream_items
-from mixling.data.rows import MAX_LINE
+from mixling.data.readers.rows import MAX_LINE
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.presets import PRESETS
 from mixling.runs import RunConfig

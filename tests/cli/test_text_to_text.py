@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.seq2seq.evaluation import told_whole
 from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.pairs import PairColumns, read_pairs

@@ -15,8 +15,8 @@ from mixling.comparison.contest import TFIDF, Contestant, Rows, standings, train
 from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.speed import measure_speed
 from mixling.config import merge
+from mixling.data.dataset import Column, Dataset
 from mixling.data.examples import Example, Target
-from mixling.data.store import ExampleStore
 from mixling.runs import RunConfig
 from mixling.runs.spec import LABELS, Resolved, resolve
 from mixling.text.encoder import Text
@@ -80,18 +80,20 @@ def held(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return hold(folder, [str(folder / "test.csv")], tmp_path_factory.mktemp("held"))
 
 
-class Sealed(ExampleStore):
+class Sealed(Dataset):
     """Test rows that cannot be read until all choices are made."""
 
     sealed = True
 
-    def text(self, index: int) -> Text:
+    @property
+    def texts(self) -> Column[Text]:
         assert not self.sealed, "a test row was read before all choices were made"
-        return super().text(index)
+        return super().texts
 
-    def target(self, index: int) -> Target:
+    @property
+    def targets(self) -> Column[Target]:
         assert not self.sealed, "a test label was read before all choices were made"
-        return super().target(index)
+        return super().targets
 
 
 def test_test_rows_choose_nothing(
@@ -102,7 +104,7 @@ def test_test_rows_choose_nothing(
     stores: list[Sealed] = []
 
     def sealed(*args: Any) -> Sealed:
-        stores.append(Sealed(read_test(*args)._storage))
+        stores.append(Sealed(read_test(*args)._columns))
         return stores[0]
 
     def trained(*args: Any, **kwargs: Any) -> list[Contestant]:
@@ -203,7 +205,7 @@ def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: p
     resolved = resolve({}, spec=LABELS, overrides={"task": "classification", "train": {"optim": {"lr": 0.1}}})
     two = entrants.Entrant(name="two rates", about="", config=resolved.config, rates=(1.0, 0.3))
     monkeypatch.setattr(contest, "entrants", lambda *args: [two])
-    store = ExampleStore.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
+    store = Dataset.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
     found = train_all(
         resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, observer=Observer
     )[0]

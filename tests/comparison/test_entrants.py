@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mixling.comparison.entrants import MATCHED, OWN, entrants, matched_transformer
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.models.model import build_model, count_parameters
 from mixling.models.presets import model_config
@@ -16,7 +16,7 @@ from mixling.runs import RunConfig
 from mixling.runs.config import StartConfig
 from mixling.runs.spec import LABELS, resolve
 
-FEW = ExampleStore.from_examples(Example(f"some text {i}", "a", "x", i) for i in range(9))
+FEW = Dataset.from_examples(Example(f"some text {i}", "a", "x", i) for i in range(9))
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from mixling.data.batches import (
     shard,
     training_batches,
 )
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.fingerprint import Binary, MinHash, Projection, SimHash
@@ -30,6 +30,7 @@ from mixling.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.train(["the", "cat", "sat", "on", "the", "mat", "and", "a", "dog", "sat", "there"])
 TEXTS: list[Text] = ["the cat sat", "", ("a dog", "a cat"), ["New York", "the"], "the the dog and the cat and the mat"]
+SINGLE = [text for text in TEXTS if not isinstance(text, tuple)]
 LENGTHS = np.array([3, 9, 1, 4, 4, 2, 8, 1, 64, 5, 5, 7] * 40 + [2], np.int32)
 
 
@@ -37,8 +38,8 @@ def encoder(projection: Projection = MinHash(num_hashes=4), max_table: int = 1 <
     return TextEncoder(TextConfig(projection=projection), VOCABULARY, max_table=max_table)
 
 
-def store(texts: list[Text]) -> ExampleStore:
-    return ExampleStore.from_examples(Example(text, None, "x", line) for line, text in enumerate(texts, 1))
+def store(texts: list[Text]) -> Dataset:
+    return Dataset.from_examples(Example(text, None, "x", line) for line, text in enumerate(texts, 1))
 
 
 def token_bag(batch: Batch, i: int, j: int) -> Counter[int]:
@@ -169,22 +170,24 @@ def test_processes_share_a_batch_out_without_rest(world: int) -> None:
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-def test_a_text_set_gives_what_the_encoder_gives_kept_or_not() -> None:
-    expected = [item.words.tolist() for item in encoder().encode(TEXTS)]
-    for keep in (True, False):
-        made = TextSet(store(TEXTS), encoder(), keep=keep)
-        assert len(made) == len(TEXTS)
-        order = np.array([4, 0, 3, 1, 2])
-        bags = collate(made.words(order), made.encoder)
-        again = encoder()
-        wanted = collate([item.words for item in again.encode([TEXTS[i] for i in order])], again)
-        assert torch.equal(bags.index, wanted.index)
-        assert torch.equal(bags.positions, wanted.positions)
-        assert made.lengths.tolist() == ([len(item) for item in expected] if keep else [64] * len(TEXTS))
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("pairs", [True, False])
+def test_a_text_set_gives_what_the_encoder_gives_kept_or_not(pairs: bool, keep: bool) -> None:
+    texts: list[Text] = [("a dog", "a cat"), ("", "the mat"), ("the", "the the")] if pairs else SINGLE
+    expected = [item.words.tolist() for item in encoder().encode(texts)]
+    made = TextSet(store(texts), encoder(), keep=keep)
+    assert len(made) == len(texts)
+    order = np.random.default_rng(0).permutation(len(texts))
+    bags = collate(made.words(order), made.encoder)
+    again = encoder()
+    wanted = collate([item.words for item in again.encode([texts[i] for i in order])], again)
+    assert torch.equal(bags.index, wanted.index)
+    assert torch.equal(bags.positions, wanted.positions)
+    assert made.lengths.tolist() == ([len(item) for item in expected] if keep else [64] * len(texts))
 
 
 def test_offsets_can_be_asked_for() -> None:
-    made = TextSet(store(TEXTS), encoder())
+    made = TextSet(store(SINGLE), encoder())
     assert made.encode([0], offsets=True)[0].offsets == [(0, 3), (4, 7), (8, 11)]
 
 

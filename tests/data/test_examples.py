@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mixling.config import parse
 from mixling.data.examples import ColumnsConfig, Example, read_examples
-from mixling.data.tables import OnBadRow
+from mixling.data.readers import OnBadRow
 from mixling.errors import ConfigError, DataError
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mixling.data.examples import ColumnsConfig, Example, Task, read_examples
-from mixling.data.tables import OnBadRow
+from mixling.data.readers import OnBadRow
 from mixling.errors import DataError
 
 SKIP = "pass --on-bad-row skip"

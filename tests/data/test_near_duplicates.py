@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from mixling.data import near_duplicates
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.near_duplicates import NearDuplicates, count_near_duplicates
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import split_dev
-from mixling.data.store import ExampleStore
-from mixling.data.tables import OnBadRow
 
 
-def store_of(*texts: object) -> ExampleStore:
-    return ExampleStore.from_examples(
+def store_of(*texts: object) -> Dataset:
+    return Dataset.from_examples(
         Example(text, "a", "rows.csv", line)  # type: ignore[arg-type]
         for line, text in enumerate(texts, 2)
     )
@@ -47,7 +47,7 @@ def test_what_is_alike() -> None:
     train = store_of(
         "The film, of course, was great!",
         "six words of which four stay",
-        ("one two three", "four five six"),
+        "one two three four five six",
         ["a", "list", "of", "words"],
         "\u4f60\u597d\u4e16\u754c\u670b",
     )
@@ -60,7 +60,7 @@ def test_what_is_alike() -> None:
     assert count("the film was of course great") == 1  # letter case, signs and order aside
     assert count("six words of which other five") == 0  # 4 of 8
     assert count("six words of which four go") == 1  # 5 of 7
-    assert count("one two three four five seven") == 1  # pairs are read as one text
+    assert count(("one two three", "four five seven")) == 1  # pairs are read as one text
     assert count(["a", "list", "of", "words", "more"]) == 1
     assert count("\u4f60\u597d\u4e16\u754c\u53cb") == 1  # characters of Han are words
     assert count("the film was") == 0  # too short
@@ -96,7 +96,7 @@ def test_phrases_of_one_sentence_are_found(shared_data: Path) -> None:
         columns=ColumnsConfig(),
         on_bad_row=OnBadRow(),
     )
-    whole = ExampleStore.from_examples(rows)
+    whole = Dataset.from_examples(rows)
     store = whole.subset(random.Random(0).sample(range(len(whole)), 8000))
     train, dev = split_dev(store, fraction=0.1, seed=0)
     found = count_near_duplicates(train, dev, seed=0)

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from mixling.data import tables
 from mixling.data.examples import ColumnsConfig, Example, Task, read_examples
 from mixling.data.in_memory import labelled_rows
-from mixling.data.rows import OnBadRow, check_header
-from mixling.data.tables import read_rows
+from mixling.data.readers import parquet, read_rows
+from mixling.data.readers.rows import OnBadRow, check_header
 from mixling.errors import DataError
 
 ROWS = "text,label\na,x\nb,y\n"
@@ -92,7 +91,7 @@ def test_columns_of_parquet_that_nobody_asked_for_are_not_read(tmp_path: Path) -
 def test_a_zipped_parquet_file_that_unzips_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "MAX_SPOOLED", 1 << 20)
+    monkeypatch.setattr(parquet, "MAX_SPOOLED", 1 << 20)
     (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(bytes(4 << 20)))
     with pytest.raises(DataError, match="unzips to more than"):
         examples_of(tmp_path / "a.parquet.gz")

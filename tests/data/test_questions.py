@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from mixling.data.batches import collate
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, split_dev
-from mixling.data.store import ExampleStore
-from mixling.data.tables import OnBadRow
-from mixling.data.windows import WindowSet
 from mixling.errors import DataError
 from mixling.text.answers import Answers
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.windows import ReadingConfig, WindowEncoder
+from mixling.training.questions import WindowSet
 
 CONTEXT = "Anna has a cat. Bob has a dog."
 CAT: dict[str, Any] = {"id": "1", "question": "What has Anna?", "answers": [{"text": "a cat", "answer_start": 9}]}
@@ -223,7 +223,7 @@ def test_rows_for_prediction_need_no_answers(tmp_path: Path) -> None:
     assert (found[0].id, found[0].answers) == ("1", None)
 
 
-def store(count: int, *, memory_limit: int = 1 << 20) -> ExampleStore:
+def store(count: int, *, memory_limit: int = 1 << 20) -> Dataset:
     """Three questions a context; of every third the answer is missing."""
 
     def example(i: int) -> Example:
@@ -231,23 +231,23 @@ def store(count: int, *, memory_limit: int = 1 << 20) -> ExampleStore:
         answers = Answers((), ()) if i % 3 == 2 else Answers((f"{i // 3} cats",), (context.index("cats") - 2,))
         return Example((f"how many, {i}?", context), None, "a.jsonl", i + 1, str(i), answers)
 
-    return ExampleStore.from_examples(map(example, range(count)), memory_limit=memory_limit)
+    return Dataset.from_examples(map(example, range(count)), memory_limit=memory_limit)
 
 
 @pytest.mark.parametrize("memory_limit", [1 << 20, 100])
 def test_a_store_gives_answers_back(memory_limit: int) -> None:
     kept = store(9, memory_limit=memory_limit)
     assert kept.spooled == (memory_limit == 100)
-    assert kept.answers(4) == Answers(("1 cats",), (13,))
-    assert kept.subset([8]).answers(0) == Answers((), ())
-    assert kept.text(4) == ("how many, 4?", "Person 1 has 1 cats and 9 dogs.")
-    assert kept.target(4) is None
+    assert kept.answers[4] == Answers(("1 cats",), (13,))
+    assert kept.subset([8]).answers[0] == Answers((), ())
+    assert kept.texts[4] == ("how many, 4?", "Person 1 has 1 cats and 9 dogs.")
+    assert kept.targets[4] is None
     check_labels(kept, kept)  # there are none to check
 
 
 def test_questions_on_one_context_stay_on_one_side() -> None:
     train, dev = split_dev(store(30), fraction=0.2, seed=1)
-    contexts = [{part.text(i)[1] for i in range(len(part))} for part in (train, dev)]
+    contexts = [{example.text[1] for example in part} for part in (train, dev)]
     assert not contexts[0] & contexts[1]
     assert len(dev) == 6
     with pytest.raises(DataError, match="3 rows with 1 different contexts"):
@@ -261,7 +261,7 @@ def test_windows_by_index(keep: bool) -> None:
     config = TextConfig(projection=MinHash(num_features=64, num_hashes=4), max_len=12)
     encoder = TextEncoder(config, train_vocabulary(questions.sample_texts(9999, 0), config))
     windows = WindowSet(questions, encoder, ReadingConfig(), keep=keep)
-    passages = [WindowEncoder(encoder, ReadingConfig()).encode([questions.text(i)])[0] for i in range(9)]  # type: ignore[list-item]
+    passages = [WindowEncoder(encoder, ReadingConfig()).encode([questions.texts[i]])[0] for i in range(9)]  # type: ignore[list-item]
     expected = [(i, item.window(k)) for i, item in enumerate(passages) for k in range(len(item.begins))]
     assert len(windows) == len(expected) > 9
     assert windows.owners.tolist() == [i for i, _ in expected]
@@ -271,7 +271,7 @@ def test_windows_by_index(keep: bool) -> None:
         assert windows.lengths[index] == len(rows)
     assert windows.unanswerable == 3
     assert collate(windows.words(order), encoder).mask.shape[0] == 4
-    targets = [row for i, item in enumerate(passages) for row in item.targets(questions.answers(i).first).tolist()]
+    targets = [row for i, item in enumerate(passages) for row in item.targets(questions.answers[i].first).tolist()]
     assert windows.targets.tolist() == targets
 
 
@@ -282,4 +282,4 @@ def test_answers_that_cannot_be_exact_are_counted() -> None:
         Example(("q", "one two"), None, "a", 1, None, Answers((text,), (start,)))
         for text, start in (("one", 0), ("ne", 1), ("o", 6))
     ]
-    assert WindowSet(ExampleStore.from_examples(examples), encoder, ReadingConfig()).inexact == 2
+    assert WindowSet(Dataset.from_examples(examples), encoder, ReadingConfig()).inexact == 2

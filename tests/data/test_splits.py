@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, report_duplicates, split_dev, unseen
-from mixling.data.store import ExampleStore
-from mixling.data.tables import OnBadRow
 from mixling.errors import ConfigError, DataError
 
 
-def store_of(*rows: tuple[object, object], path: str = "train.csv") -> ExampleStore:
-    return ExampleStore.from_examples(
+def store_of(*rows: tuple[object, object], path: str = "train.csv") -> Dataset:
+    return Dataset.from_examples(
         Example(text, target, path, line)  # type: ignore[arg-type]
         for line, (text, target) in enumerate(rows, 2)
     )
 
 
-def texts(store: ExampleStore) -> list[str]:
-    return [str(store.text(i)) for i in range(len(store))]
+def texts(store: Dataset) -> list[str]:
+    return list(map(str, store.texts))
 
 
 def test_classes_keep_their_shares() -> None:
@@ -124,14 +124,14 @@ def test_too_few_rows_and_bad_fractions() -> None:
             split_dev(store_of(("a", "x")), fraction=fraction, seed=1)
 
 
-def grouped(*rows: tuple[str, str], path: str = "train.csv") -> ExampleStore:
+def grouped(*rows: tuple[str, str], path: str = "train.csv") -> Dataset:
     """Rows of (group, label) with texts of their own."""
-    return ExampleStore.from_examples(
+    return Dataset.from_examples(
         Example(f"text {line}", label, path, line, group=group) for line, (group, label) in enumerate(rows, 2)
     )
 
 
-def groups_of(store: ExampleStore) -> set[int]:
+def groups_of(store: Dataset) -> set[int]:
     return set(store.group_hashes().tolist())
 
 
@@ -171,12 +171,12 @@ def test_of_few_large_groups_the_smallest_is_set_aside() -> None:
 
 def test_tagged_groups_stay_whole() -> None:
     rows = [Example(["a", "b"], ("O", "B-x"), "slots.jsonl", i + 1, group=f"g{i // 3}") for i in range(60)]
-    train, dev = split_dev(ExampleStore.from_examples(rows), fraction=0.2, seed=0)
+    train, dev = split_dev(Dataset.from_examples(rows), fraction=0.2, seed=0)
     assert groups_of(train).isdisjoint(groups_of(dev))
     assert len(dev) == 12
 
 
-def numbered(labels: list[str], path: str = "train.csv") -> ExampleStore:
+def numbered(labels: list[str], path: str = "train.csv") -> Dataset:
     return store_of(*((f"text {i}", label) for i, label in enumerate(labels)), path=path)
 
 
@@ -228,7 +228,7 @@ def test_duplicates_are_dev_rows() -> None:
 
 def test_real_duplicates_are_those_that_the_origin_has(shared_data: Path) -> None:
     train, test = (
-        ExampleStore.from_examples(
+        Dataset.from_examples(
             read_examples(
                 [shared_data / "imdb" / f"{part}.jsonl.gz"],
                 task="classification",

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mixling.data.rows import MAX_LINE
-from mixling.data.tables import OnBadRow, Row, read_rows
+from mixling.data.readers import OnBadRow, Row, read_rows
+from mixling.data.readers.rows import MAX_LINE
 from mixling.errors import ConfigError, DataError, UserError
 
 ROWS = [

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example
-from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import choose_texts, read_unlabelled, split_sentences
 from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
 
 
-def store(texts: Iterable[Text]) -> ExampleStore:
-    return ExampleStore.from_examples(Example(text, "a", "x", i) for i, text in enumerate(texts))
+def store(texts: Iterable[Text]) -> Dataset:
+    return Dataset.from_examples(Example(text, "a", "x", i) for i, text in enumerate(texts))
 
 
 def choose(texts: Iterable[Text], **options: Any) -> tuple[list[Text], int]:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.export.onnx import export_onnx
 from mixling.models.model import Output, build_model
 from mixling.models.presets import PRESETS, model_config
@@ -16,7 +16,7 @@ from mixling.runtime.predictor import Predictor
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.predict import predict_logits
+from mixling.training.dataset_adapter import predict_logits
 
 from .followed import assert_followed
 
@@ -87,9 +87,10 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     content = export_onnx(model, text=text, task="x", labels=LABELS[output], vocabulary=VOCABULARY, precision="float32")
     predictor = Predictor.from_bytes(content)
     assert_followed(content, texts=3, tokens=5)
-    texts = TEXTS if output == "tokens" else TEXTS + PAIRS
-    store = ExampleStore.from_examples(Example(item, None, "x", 1) for item in texts)
-    expected = predict_logits(model, TextSet(store, encoder))
+    parts = [TEXTS] if output == "tokens" else [TEXTS, PAIRS]
+    texts = [item for part in parts for item in part]
+    stores = [Dataset.from_examples(Example(item, None, "x", 1) for item in part) for part in parts]
+    expected = [row for store in stores for row in predict_logits(model, TextSet(store, encoder))]
     for together in (
         predictor.logits(predictor.encode(texts)),
         [predictor.logits(predictor.encode([item]))[0] for item in texts],

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from mixling.config import parse
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.models.presets import PRESETS, model_config
 from mixling.runs import RunConfig, choose_model
 
 
-def rows(count: int, words: int) -> ExampleStore:
-    return ExampleStore.from_examples(Example(" ".join(["word"] * words), "ab"[i % 2], "x", i) for i in range(count))
+def rows(count: int, words: int) -> Dataset:
+    return Dataset.from_examples(Example(" ".join(["word"] * words), "ab"[i % 2], "x", i) for i in range(count))
 
 
 def config(**values: Any) -> RunConfig:
@@ -40,13 +40,13 @@ def test_by_rows_text_and_teacher(values: dict[str, Any], count: int, name: str)
 
 def test_many_pairs_take_token_mixing() -> None:
     for count, name in ((4_999, "mixling-small"), (5_000, "mixling-mixer")):
-        pairs = ExampleStore.from_examples(Example(("a", "b c"), "ab"[i % 2], "x", i) for i in range(count))
+        pairs = Dataset.from_examples(Example(("a", "b c"), "ab"[i % 2], "x", i) for i in range(count))
         choice = choose_model(pairs, config())
         assert (choice.name, choice.changes) == (name, {"text": {"max_len": 64, "overlap": True}})
 
 
 def test_many_labels_take_the_larger_one() -> None:
-    many = ExampleStore.from_examples(Example("a text", str(i % 20), "x", i) for i in range(40))
+    many = Dataset.from_examples(Example("a text", str(i % 20), "x", i) for i in range(40))
     assert choose_model(many, config()).name == "mixling-base"
 
 
@@ -58,7 +58,7 @@ def test_the_length_is_that_of_the_rows(words: int, max_len: int) -> None:
 def test_a_few_long_texts_do_not_decide() -> None:
     few = [Example("a " * 900, "a", "x", i) for i in range(4)]
     many = [Example("a b c", "b", "x", i) for i in range(96)]
-    assert choose_model(ExampleStore.from_examples([*few, *many]), config()).changes == {"text": {"max_len": 64}}
+    assert choose_model(Dataset.from_examples([*few, *many]), config()).changes == {"text": {"max_len": 64}}
 
 
 def test_our_models_have_a_recipe_and_the_papers_none() -> None:

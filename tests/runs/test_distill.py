@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mixling.config import parse
+from mixling.data.dataset import Dataset
 from mixling.data.examples import DataConfig, Example
-from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, DataError
 from mixling.runs.distill import Lessons, make_lessons, soften
 from mixling.runs.teacher import DistillConfig, check_distill
@@ -27,13 +27,11 @@ SINGLE, MULTI, TAGS = (
 )
 
 
-def store(rows: Sequence[tuple[Text, Any]]) -> ExampleStore:
-    return ExampleStore.from_examples(Example(text, target, "rows", i) for i, (text, target) in enumerate(rows))
+def store(rows: Sequence[tuple[Text, Any]]) -> Dataset:
+    return Dataset.from_examples(Example(text, target, "rows", i) for i, (text, target) in enumerate(rows))
 
 
-def lessons(
-    rows: ExampleStore, labels: LabelSet, answer: Any, unlabelled: Sequence[Text] = (), **options: Any
-) -> Lessons:
+def lessons(rows: Dataset, labels: LabelSet, answer: Any, unlabelled: Sequence[Text] = (), **options: Any) -> Lessons:
     return make_lessons(
         DistillConfig(teacher="", **options), rows, rows, labels,
         task={"single": "classification", "multi": "multi_label", "iob": "tagging"}[labels.kind],  # type: ignore[arg-type]
@@ -45,7 +43,7 @@ def lessons(
 def test_rows_are_repeated_and_half_believed() -> None:
     rows = store([("one", "a"), ("two", "b")])
     made = lessons(rows, SINGLE, [0.8, 0.2], ["three"], temperature=2.0, copies=2, gold=0.25)
-    assert [made.texts.text(i) for i in range(len(made.texts))] == ["one", "two", "one", "two", "three"]
+    assert list(made.texts.texts) == ["one", "two", "one", "two", "three"]
     assert made.rows.tolist() == [0, 1, 0, 1, -1]
     soft = np.sqrt([0.8, 0.2]) / np.sqrt([0.8, 0.2]).sum()
     wanted = [0.25 * np.array(gold) + 0.75 * soft for gold in ([0.9, 0.1], [0.1, 0.9])]
@@ -87,7 +85,7 @@ def test_texts_without_an_answer_are_left_out() -> None:
         teacher=FunctionTeacher(lambda texts: [None if "o" in str(t) else [0.5, 0.5] for t in texts]),
         unlabelled=["no", "yes"], say=said.append,
     )  # fmt: skip
-    assert [made.texts.text(i) for i in range(len(made.texts))] == ["one", "two", "yes"]
+    assert list(made.texts.texts) == ["one", "two", "yes"]
     np.testing.assert_array_equal(made.targets[0], [1, 0])
     assert "1 unlabelled texts have no answer of the teacher and are left out" in said
 
@@ -126,7 +124,7 @@ def test_texts_of_a_file_of_answers_stay_whole(tmp_path: Path) -> None:
         DistillConfig(teacher=str(tmp_path / "answers.jsonl"), copies=1, temperature=1.0), rows, rows, SINGLE,
         task="classification", data=DataConfig(), smoothing=0.0, seed=0, folder=None,
     )  # fmt: skip
-    assert sorted(str(made.texts.text(i)) for i in range(2, 4)) == sorted(documents)
+    assert sorted(map(str, made.texts.texts[2:4])) == sorted(documents)
     np.testing.assert_allclose(made.targets[2:], [[0.75, 0.25]] * 2, atol=1e-3)
 
 

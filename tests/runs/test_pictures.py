@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mixling.config import parse
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit, pictures
 from mixling.training.files import CHECKPOINT
@@ -19,8 +19,8 @@ from mixling.training.observers import Observer, Step
 PICTURES = {"curves.png", "confusion.png"}
 
 
-def rows(count: int) -> ExampleStore:
-    return ExampleStore.from_examples(
+def rows(count: int) -> Dataset:
+    return Dataset.from_examples(
         Example(f"{'good' if i % 2 else 'bad'} text", "ab"[i % 2], "x", i) for i in range(count)
     )
 

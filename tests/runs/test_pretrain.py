@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 from mixling.config import merge, parse
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, Interrupted, ModelFileError, StorageError, UserError
 from mixling.models.model import ModelConfig, build_model
 from mixling.runs import RunConfig, fit, load_model
@@ -56,9 +56,9 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def rows(count: int, text: Path) -> ExampleStore:
+def rows(count: int, text: Path) -> Dataset:
     lines = text.read_text().splitlines()
-    return ExampleStore.from_examples(Example(lines[i], ("a", "b")[i % 2], "rows.csv", i + 2) for i in range(count))
+    return Dataset.from_examples(Example(lines[i], ("a", "b")[i % 2], "rows.csv", i + 2) for i in range(count))
 
 
 def fine_tuning(folder: Path, *, model: dict[str, Any] | None = None, **start: Any) -> RunConfig:

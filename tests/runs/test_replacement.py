@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from mixling.config import parse
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.errors import Interrupted, StorageError, TrainingError
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit, load_model
@@ -209,8 +209,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def rows(count: int) -> ExampleStore:
-    return ExampleStore.from_examples(
+def rows(count: int) -> Dataset:
+    return Dataset.from_examples(
         Example(f"{'good' if i % 2 else 'bad'} text", "ab"[i % 2], "x", i) for i in range(count)
     )
 

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from mixling.config import merge, parse
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError, Interrupted, ModelFileError, TrainingError
 from mixling.runs.artifact import is_finished
 from mixling.seq2seq.config import RECIPE, PairRunConfig, PairTaskConfig

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mixling.data.tables import OnBadRow, Row
+from mixling.data.readers import OnBadRow, Row
 from mixling.errors import ConfigError, DataError
 from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
 from mixling.seq2seq.templates import FORMS, find_form

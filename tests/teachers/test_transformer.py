@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.errors import DataError, ModelFileError
 from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
 from mixling.teachers.transformer import TransformerTeacher, is_transformer
@@ -125,8 +125,8 @@ def test_what_is_no_teacher(make_model: MakeModel, tmp_path: Path) -> None:
     assert is_transformer("hf:owner/name")
 
 
-def store(rows: list[tuple[Text, object]]) -> ExampleStore:
-    return ExampleStore.from_examples(Example(t, y, "x", i) for i, (t, y) in enumerate(rows))  # type: ignore[arg-type]
+def store(rows: list[tuple[Text, object]]) -> Dataset:
+    return Dataset.from_examples(Example(t, y, "x", i) for i, (t, y) in enumerate(rows))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

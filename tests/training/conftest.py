@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
 from mixling.layers.mixer import MixerConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
@@ -27,7 +27,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.training.data import LabelledData
+from mixling.training.dataset_adapter import LabelledData
 from mixling.training.loop import Trainer
 from mixling.training.recipe import TrainConfig
 
@@ -49,7 +49,7 @@ def model_config(*, dropout: float = 0.1, mixer: MixerConfig | None = None, num_
     )
 
 
-def rows(count: int, *, seed: int, tagged: bool = False, pairs: bool = False) -> ExampleStore:
+def rows(count: int, *, seed: int, tagged: bool = False, pairs: bool = False) -> Dataset:
     """Texts of 1 to 11 made-up words; one of them tells the label, which is wrong in a tenth of the rows.
 
     Of pairs it is in the second text; the first is made up as a whole.
@@ -70,7 +70,7 @@ def rows(count: int, *, seed: int, tagged: bool = False, pairs: bool = False) ->
             text = (" ".join(rng.choice(filler, size=4)), " ".join(words[-5:] if label in words[-5:] else [label]))
         return Example(text, shown, "rows.csv", number + 2)
 
-    return ExampleStore.from_examples(example(number) for number in range(count))
+    return Dataset.from_examples(example(number) for number in range(count))
 
 
 def trainer(
@@ -84,7 +84,7 @@ def trainer(
     dropout: float = 0.1,
     num_layers: int = 1,
     keep: bool = True,
-    train: ExampleStore | None = None,
+    train: Dataset | None = None,
     weights: npt.NDArray[np.float32] | None = None,
     **options: Any,
 ) -> Trainer:
@@ -101,11 +101,10 @@ def trainer(
         objective=task,
         word_dropout=config.word_dropout,
         train=TextSet(train, encoder, keep=keep),
-        train_targets=labels.targets([train.target(i) for i in range(len(train))]),
+        train_targets=labels.targets(train.targets),
         dev=TextSet(dev, encoder, keep=keep),
-        dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
+        dev_targets=labels.targets(dev.targets),
         weights=weights,
-        places=train.where,
     )
     model = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)
     return Trainer(model, data, config, **options)

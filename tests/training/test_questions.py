@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
-from mixling.data.store import ExampleStore
-from mixling.data.windows import WindowSet
 from mixling.models.model import build_model
 from mixling.tasks.base import LossConfig
 from mixling.tasks.question_answering import QuestionAnswering
@@ -19,7 +18,7 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.windows import ReadingConfig
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
-from mixling.training.questions import QuestionData, question_data
+from mixling.training.questions import QuestionData, WindowSet, question_data
 from mixling.training.recipe import TrainConfig
 
 from .conftest import model_config
@@ -27,7 +26,7 @@ from .conftest import model_config
 NAMES = ["anna", "bob", "carla", "dora", "emil", "fred", "gina", "hugo"]
 
 
-def questions(*, unanswerable: bool = False) -> ExampleStore:
+def questions(*, unanswerable: bool = False) -> Dataset:
     """Who has what, in contexts of two windows of the tiny model; with `unanswerable` also who has nothing."""
 
     def example(i: int) -> Example:
@@ -38,10 +37,10 @@ def questions(*, unanswerable: bool = False) -> ExampleStore:
         answer = Answers((f"{i % 8} cats",), (context.index("cats") - 2,))
         return Example((f"what has {owner}", context), None, "a", i + 1, None, answer)
 
-    return ExampleStore.from_examples(map(example, range(16 if unanswerable else 8)))
+    return Dataset.from_examples(map(example, range(16 if unanswerable else 8)))
 
 
-def data_of(store: ExampleStore, *, reading: ReadingConfig | None = None, word_dropout: float = 0.0) -> QuestionData:
+def data_of(store: Dataset, *, reading: ReadingConfig | None = None, word_dropout: float = 0.0) -> QuestionData:
     config = model_config().text
     encoder = TextEncoder(config, train_vocabulary(store.sample_texts(1 << 16, 0), config))
     task = QuestionAnswering(ANSWER_ENDS, LossConfig(label_smoothing=0))

@@ -137,9 +137,9 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
 
     from mixling import runs
     from mixling.cli.folders import interruptible
-    from mixling.data.rows import OnBadRow
+    from mixling.data.dataset import Dataset
+    from mixling.data.readers.rows import OnBadRow
     from mixling.data.samples import LANGUAGES
-    from mixling.data.store import ExampleStore
     from mixling.runs.evaluation import measure
     from mixling.runtime.predictor import Predictor
     from mixling.training.progress import TrainingProgress
@@ -151,7 +151,7 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     examples = language_examples(seed)
     sizes = ", ".join(f"{len(rows):,} {part}" for part, rows in examples.items())
     terminal.say(f"examples: {sizes}; for instance {examples['dev'][0].text!r} is {examples['dev'][0].target}")
-    stores = {part: ExampleStore.from_examples(examples[part]) for part in ("train", "dev")}
+    stores = {part: Dataset.from_examples(examples[part]) for part in ("train", "dev")}
     try:
         with interruptible(folder):
             runs.fit(

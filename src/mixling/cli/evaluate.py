@@ -16,7 +16,7 @@ from mixling.cli.output import put
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mixling.data.rows import OnBadRow
+    from mixling.data.readers.rows import OnBadRow
 
 Report = tuple[str, dict[str, Any], Callable[[Path], None] | None]
 """What is printed, what is written beside the names of the model and of the files, and what draws the confusion."""
@@ -56,7 +56,7 @@ def evaluate(model: ModelArgument, options: EvaluateOptions, report: ReportOptio
     A label that the model does not know is a bad row. Torch is not needed. Of a folder of `mixling pretrain` the
     perplexity on unlabelled text is measured, and of a model that writes text its answers, with torch.
     """
-    from mixling.data.rows import OnBadRow
+    from mixling.data.readers.rows import OnBadRow
     from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_config
     from mixling.storage import write_json
 

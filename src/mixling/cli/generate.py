@@ -128,7 +128,7 @@ def _file_items(
     """
     from mixling.data.corpora import is_plain
     from mixling.data.inputs import Item, text_lines
-    from mixling.data.rows import OnBadRow
+    from mixling.data.readers.rows import OnBadRow
     from mixling.seq2seq.pairs import read_pairs
 
     columns = task.columns if source is None else task.columns.model_copy(update={"source": source})

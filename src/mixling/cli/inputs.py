@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -15,10 +14,8 @@ from typing import Any
 from mixling.cli.answers import open_out
 from mixling.cli.options import AnswerOptions
 from mixling.data.inputs import Item
-from mixling.data.rows import OnBadRow
+from mixling.data.readers import OnBadRow, format_of_name
 from mixling.errors import ConfigError, DataError
-
-_FILE_NAME = re.compile(r"\S+\.(csv|tsv|jsonl|ndjson|json|parquet|conll|iob|bio|txt)(\.gz)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +104,7 @@ def kind_of(inputs: Sequence[str]) -> str:
     if all(files):
         return "files"
     for item in inputs:
-        looks_like_a_file = bool(_FILE_NAME.fullmatch(item))
+        looks_like_a_file = item.split() == [item] and format_of_name(item) is not None
         if os.path.isdir(item) and (looks_like_a_file or "/" in item or os.sep in item or item in (".", "..")):
             raise DataError("is a folder; name the files in it", path=item)
         if looks_like_a_file and not _is_readable(item):

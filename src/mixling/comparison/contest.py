@@ -16,8 +16,8 @@ from mixling.comparison.entrants import Entrant, entrants
 from mixling.comparison.scores import HEADLINE, Interval, rate_interval, resampled, score
 from mixling.comparison.speed import Answerer, Speed, measure_speed
 from mixling.comparison.word_tags import fit_word_tags
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
-from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.runs import TASKS, Run, RunConfig, fit
 from mixling.runs.artifact import ONNX_FILE
@@ -41,9 +41,9 @@ class Rows:
     targets: list[Target]
 
     @classmethod
-    def of(cls, store: ExampleStore) -> Rows:
+    def of(cls, store: Dataset) -> Rows:
         """All examples of a store."""
-        return cls([store.text(i) for i in range(len(store))], [store.target(i) for i in range(len(store))])
+        return cls(list(store.texts), list(store.targets))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +124,8 @@ class _Fitted:
 
 def train_all(
     resolved: Resolved[RunConfig],
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     *,
     models: Sequence[str],
     seeds: Sequence[int],
@@ -188,8 +188,8 @@ def _baselines(config: RunConfig, labels: LabelSet, train: Rows, dev: Rows, *, s
 
 def _train(
     entrant: Entrant,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     seeds: Sequence[int],
     folder: Path,
     *,

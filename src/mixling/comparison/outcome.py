@@ -19,10 +19,10 @@ from mixling.comparison.contest import (
     train_all,
 )
 from mixling.comparison.speed import Speed
+from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
-from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError
 from mixling.runs import TASKS, RunConfig, read_data
 from mixling.runs.data import label_set
@@ -117,13 +117,13 @@ def _check_start(config: RunConfig) -> None:
     next(start_texts(config), None)
 
 
-def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> ExampleStore:
+def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> Dataset:
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
     examples = read_examples(
         files, task=config.task, columns=data.columns, on_bad_row=on_bad_row, file_format=data.file_format
     )
-    store = ExampleStore.from_examples(examples)
+    store = Dataset.from_examples(examples)
     if on_bad_row.skipped:
         say(f"{on_bad_row.skipped} bad test rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
     return store
@@ -133,9 +133,9 @@ def _remarks(
     config: RunConfig,
     seeds: Sequence[int],
     contestants: Sequence[Contestant],
-    train: ExampleStore,
-    dev: ExampleStore,
-    test: ExampleStore | None,
+    train: Dataset,
+    dev: Dataset,
+    test: Dataset | None,
 ) -> list[str]:
     out = []
     if repeated := report_duplicates(train, dev):
@@ -145,7 +145,7 @@ def _remarks(
             out.append(f"{repeated:,} of {len(test):,} test texts stand in the training rows too: test looks too good.")
         if unknown := len(unseen(test, label_set(train, TASKS[config.task][1]).names)):
             out.append(f"{unknown:,} test rows have a label that no training row has: an error for everyone.")
-    if isinstance(train.text(0), tuple):
+    if train.schema.pairs:
         out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")
     if config.start.vectors is not None or config.start.texts:
         out.append("Our models and the Transformer begin with word vectors; the baselines read the rows only.")

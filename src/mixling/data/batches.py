@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.text.encoder import Encoded, TextEncoder
 
 Indices = npt.NDArray[np.int64]
@@ -99,17 +99,17 @@ class TextSet:
     """Texts by index, encoded once where memory allows, else each time that they are asked for.
 
     Args:
-        texts: the examples whose texts are meant.
+        dataset: the examples whose texts are encoded.
         keep: whether the encoded form of all texts may be held (4 bytes a word).
     """
 
-    def __init__(self, texts: ExampleStore, encoder: TextEncoder, *, keep: bool = True) -> None:
-        self._texts, self.encoder = texts, encoder
+    def __init__(self, dataset: Dataset, encoder: TextEncoder, *, keep: bool = True) -> None:
+        self.dataset, self.encoder = dataset, encoder
         self._kept: list[npt.NDArray[np.int32]] | None = None
         self._kept_starts: list[npt.NDArray[np.int32]] | None = None
         self._generation = encoder.generation
         if keep:
-            encoded = [item for chunk in _chunks(len(texts), 4096) for item in self.encode(chunk)]
+            encoded = [item for chunk in _chunks(len(dataset), 4096) for item in self.encode(chunk)]
             self._kept = [item.words for item in encoded]
             self._kept_starts = [item.starts for item in encoded if item.starts is not None]
         self._forget_stale()
@@ -117,11 +117,11 @@ class TextSet:
         self.lengths = (
             np.array([len(words) for words in self._kept], np.int32)
             if self._kept is not None
-            else np.full(len(texts), encoder.config.max_len, np.int32)
+            else np.full(len(dataset), encoder.config.max_len, np.int32)
         )
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self.dataset)
 
     def words(self, indices: Indices) -> list[npt.NDArray[np.int32]]:
         """The texts as rows of the encoder's word table, valid until the next call of the encoder."""
@@ -146,7 +146,7 @@ class TextSet:
 
     def encode(self, indices: Sequence[int] | Indices, *, offsets: bool = False) -> list[Encoded]:
         """Encode texts anew."""
-        return self.encoder.encode([self._texts.text(int(i)) for i in indices], offsets=offsets)
+        return self.encoder.encode([self.dataset.texts[i] for i in indices], offsets=offsets)
 
 
 def training_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, seed: int, epoch: int) -> list[Indices]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from mixling.data.rows import OnBadRow, nul_error, open_file, read_lines
-from mixling.data.tables import read_rows
+from mixling.data.readers import format_of_name, read_rows
+from mixling.data.readers.rows import OnBadRow, nul_error, open_file, read_lines
 from mixling.errors import ConfigError, DataError, near_miss
 
 
@@ -38,7 +38,7 @@ def read_texts(sources: Sequence[str | Path], *, text: str = "text") -> Iterator
 
 def is_plain(name: str) -> bool:
     """Whether a file has a document on each line."""
-    return not name.startswith("hf:") and name.lower().removesuffix(".gz").endswith(".txt")
+    return format_of_name(name) == "text"
 
 
 def _lines(path: Path) -> Iterator[str]:

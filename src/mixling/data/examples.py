@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from mixling.config import Config
-from mixling.data.questions import read_answers
-from mixling.data.tables import OnBadRow, Row, read_rows
+from mixling.data.readers import OnBadRow, Row, read_rows
+from mixling.data.readers.squad import read_answers
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target, kinds_fault, slots_fault, words_fault
-from mixling.data.store import ExampleStore
 from mixling.errors import DataError
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
@@ -103,15 +103,11 @@ def unpacked(words: Any) -> Any:
     return list(words) if isinstance(words, tuple | np.ndarray) else words
 
 
-def store_rows(rows: Rows, where: str, pairs: bool) -> ExampleStore:
+def store_rows(rows: Rows, where: str, pairs: bool) -> Dataset:
     """Rows as training reads them; a model reads pairs of texts or single ones, never both."""
     texts, targets = rows
-    odd = next((i for i, text in enumerate(texts) if isinstance(text, tuple) != pairs), None)
-    if odd is not None:
-        got, first = ("one text", "a pair") if pairs else ("a pair of texts", "one text")
-        raise DataError(f"got {got}, but the first is {first}; give pairs only or none", path=where, line=odd)
     examples = (Example(text, target, where, i) for i, (text, target) in enumerate(zip(texts, targets, strict=True)))
-    return ExampleStore.from_examples(examples)
+    return Dataset.from_examples(examples, pairs=pairs)
 
 
 def _fault(text: Any) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from mixling.data.rows import MAX_LINE, OnBadRow, open_file, read_lines
+from mixling.data.readers.rows import MAX_LINE, OnBadRow, open_file, read_lines
 from mixling.errors import DataError
 from mixling.text.encoder import Text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.text.clean import normalise
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
@@ -33,7 +33,7 @@ class NearDuplicates:
     complete: bool
 
 
-def count_near_duplicates(train: ExampleStore, dev: ExampleStore, *, seed: int) -> NearDuplicates:
+def count_near_duplicates(train: Dataset, dev: Dataset, *, seed: int) -> NearDuplicates:
     """Count validation texts whose set of words has a Jaccard index of `JACCARD` or more with that of a training text.
 
     Words are lower-cased, without signs; of pairs and questions both texts are read as one. Takes at most a second or
@@ -43,7 +43,7 @@ def count_near_duplicates(train: ExampleStore, dev: ExampleStore, *, seed: int) 
     any order that is the same for all (Chaudhuri, Ganti and Kaushik 2006, prefix filter).
     """
     chance = np.random.default_rng(seed)
-    texts = map(dev.text, _sample(dev, MAX_TEXTS, MAX_BYTES, chance))
+    texts = dev.subset(_sample(dev, MAX_TEXTS, MAX_BYTES, chance)).texts
     sets = [words for text in texts if len(words := _words(text)) >= MIN_WORDS]
     frequency = Counter(word for words in sets for word in words)
     rank = {word: number for number, word in enumerate(sorted(frequency, key=lambda word: (frequency[word], word)))}
@@ -55,13 +55,13 @@ def count_near_duplicates(train: ExampleStore, dev: ExampleStore, *, seed: int) 
     chosen = _sample(train, MAX_TRAINING_TEXTS, MAX_TRAINING_BYTES, chance)
     complete = len(chosen) == len(train)
     left = MAX_WORK
-    for i in chosen:
+    for text in train.subset(chosen).texts:
         if len(found) == len(sets):
             break
         if left < 0:
             complete = False
             break
-        words = _words(train.text(i))
+        words = _words(text)
         if not words:
             continue
         lists = [index[key] for key in _rarest(words, rank) if key in index]
@@ -74,10 +74,11 @@ def count_near_duplicates(train: ExampleStore, dev: ExampleStore, *, seed: int) 
     return NearDuplicates(len(found), len(sets), complete or len(found) == len(sets))
 
 
-def _sample(store: ExampleStore, most: int, most_bytes: int, chance: np.random.Generator) -> list[int]:
+def _sample(store: Dataset, most: int, most_bytes: int, chance: np.random.Generator) -> list[int]:
     """The indices of so many texts at most, in random order, and of so many bytes in all; at least one."""
     drawn = chance.permutation(len(store))[:most]
-    fitting = int(np.searchsorted(np.cumsum(store.text_bytes()[drawn]), most_bytes, side="right"))
+    sizes = store.subset(drawn).text_bytes()
+    fitting = int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right"))
     return drawn[: max(fitting, 1)].tolist()
 
 

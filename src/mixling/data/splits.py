@@ -9,16 +9,15 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
+from mixling.data.examples import Target
 from mixling.errors import ConfigError, DataError, near_miss
 
 _MANY_LABELS = 20  # so few are classes, whatever they look like
 _NUMBER = re.compile(r"[-+]?(\d{1,300}\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
-def split_dev(
-    store: ExampleStore, *, fraction: float, seed: int, own: str = "--dev FILE"
-) -> tuple[ExampleStore, ExampleStore]:
+def split_dev(store: Dataset, *, fraction: float, seed: int, own: str = "--dev FILE") -> tuple[Dataset, Dataset]:
     """Set about `fraction` of the examples aside: (train, dev), both in the order of the store.
 
     Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random,
@@ -41,7 +40,7 @@ def split_dev(
     classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
     counts = np.bincount(classes, minlength=1)
     in_dev = np.zeros(len(store), dtype=bool)
-    if store.has_groups:
+    if store.schema.grouped:
         in_dev = _groups_set_aside(keys, classes, fraction)
     else:
         rows_by_class = np.split(np.argsort(classes, kind="stable"), np.cumsum(counts)[:-1])
@@ -56,7 +55,7 @@ def split_dev(
     if not in_dev.any():
         check_labels(store, None)  # more rows of the same kind would not help
         path = store.where(0)[0] if len(store) else None
-        what = "groups" if store.has_groups else "contexts" if store.has_questions else "texts"
+        what = "groups" if store.schema.grouped else "contexts" if store.schema.targets == "answers" else "texts"
         got = f"{len(store)} rows with {len(np.unique(hashes))} different {what}"
         remedy = f"give more rows, a larger fraction, or validation rows of your own ({own})"
         raise DataError(f"{got} are too few to set some aside for validation; {remedy}", path=path)
@@ -125,25 +124,26 @@ def _groups_set_aside(
     return out
 
 
-def report_duplicates(train: ExampleStore, dev: ExampleStore) -> int:
+def report_duplicates(train: Dataset, dev: Dataset) -> int:
     """The number of dev examples whose text stands in train too."""
     return int(np.isin(dev.text_hashes(), train.text_hashes()).sum())
 
 
-def unseen(store: ExampleStore, known_labels: Collection[str]) -> npt.NDArray[np.int64]:
+def unseen(store: Dataset, known_labels: Collection[str]) -> npt.NDArray[np.int64]:
     """Indices of the examples that carry a label, or a slot, which is not known."""
     known = set(known_labels)
     if known.issuperset(store.label_counts()):
         return np.zeros(0, dtype=np.int64)
-    return np.array([i for i in range(len(store)) if not known.issuperset(_labels(store, i))], dtype=np.int64)
+    return np.array(
+        [i for i, target in enumerate(store.targets) if not known.issuperset(_labels(target))], dtype=np.int64
+    )
 
 
-def _labels(store: ExampleStore, index: int) -> tuple[str, ...]:
-    target = store.target(index)
+def _labels(target: Target) -> tuple[str, ...]:
     return (target,) if isinstance(target, str) else target or ()
 
 
-def _check_classes(store: ExampleStore, *, repeated: bool) -> None:
+def _check_classes(store: Dataset, *, repeated: bool) -> None:
     """Refuse labels that are no classes.
 
     Args:
@@ -174,7 +174,7 @@ def _is_whole(number: str) -> bool:
     return float(number).is_integer()
 
 
-def check_labels(train: ExampleStore, dev: ExampleStore | None) -> None:
+def check_labels(train: Dataset, dev: Dataset | None) -> None:
     """Refuse what cannot be learnt or measured.
 
     Questions have no labels. For slots, `B-name` makes `I-name` known and the other way round.
@@ -183,7 +183,7 @@ def check_labels(train: ExampleStore, dev: ExampleStore | None) -> None:
         DataError: train has one class only, or no slots but O; its labels are numbers, or nearly as many as its rows;
             dev has a label that train lacks.
     """
-    if train.has_questions:
+    if train.schema.targets in ("answers", "number"):
         return
     counts = train.label_counts()
     _check_classes(train, repeated=False)
@@ -196,8 +196,8 @@ def check_labels(train: ExampleStore, dev: ExampleStore | None) -> None:
         known |= {prefix + slot[2:] for slot in counts if slot != "O" for prefix in ("B-", "I-")}
     bad = unseen(dev, known) if dev is not None else np.zeros(0, dtype=np.int64)
     if dev is not None and len(bad):
-        path, line = dev.where(int(bad[0]))
-        label = next(label for label in _labels(dev, int(bad[0])) if label not in known)
+        path, line = dev.where(bad[0])
+        label = next(label for label in _labels(dev.targets[bad[0]]) if label not in known)
         remedy = "correct it, leave the row out, or add training rows with it"
         message = f"label {label!r} does not occur in training; {near_miss(label, sorted(known))}; {remedy}"
         raise DataError(message, path=path, line=line)

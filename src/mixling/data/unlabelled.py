@@ -11,9 +11,9 @@ from itertools import chain, islice
 from typing import Literal
 
 from mixling.data.corpora import is_plain, read_texts
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Task, read_examples
-from mixling.data.rows import OnBadRow
-from mixling.data.store import ExampleStore
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
@@ -49,7 +49,7 @@ def read_unlabelled(
 
 def choose_texts(
     texts: Iterable[Text],
-    train: ExampleStore,
+    train: Dataset,
     measured: Iterable[Text],
     *,
     pieces: Pieces,
@@ -75,7 +75,7 @@ def choose_texts(
     if sentences and not isinstance(first[0], str):
         raise ConfigError("--pieces sentences: pairs and lists of words have none; documents is allowed")
     if pieces == "auto" and isinstance(first[0], str):
-        ours = statistics.median(_words(train.text(i)) for i in range(0, len(train), max(1, len(train) // _SAMPLE)))
+        ours = statistics.median(map(_words, train.texts[:: max(1, len(train) // _SAMPLE)]))
         theirs = statistics.median(map(_words, first))
         sentences = theirs > 2 * ours
         if sentences:
@@ -84,7 +84,7 @@ def choose_texts(
     held_out = set()
     for text in measured:
         held_out |= {_key(text), *(map(_key, split_sentences(text)) if sentences else ())}
-    known = {_key(train.text(i)) for i in range(len(train))}
+    known = set(map(_key, train.texts))
     best: list[tuple[int, str, Text]] = []  # a heap whose first is the worst of those kept
     chosen: set[str] = set()
     leaked: set[str] = set()

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from mixling.config import merge
 from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabelled_texts
 from mixling.data.splits import check_labels, split_dev
-from mixling.data.store import ExampleStore
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
 from mixling.runs import TASKS, RunConfig, fit
 from mixling.runs.artifact import run_files
@@ -108,7 +107,7 @@ class Estimator(BaseEstimator, ABC):
         self.metrics_, self.history_ = run.metrics, run.history
         self._predictor_: Predictor | None = None
 
-    def _run_config(self, task: TaskName, rows: ExampleStore, teacher: Any) -> tuple[RunConfig, Teacher | None]:
+    def _run_config(self, task: TaskName, rows: Dataset, teacher: Any) -> tuple[RunConfig, Teacher | None]:
         if self.model is not None and self.pretrained is not None:
             raise ConfigError(f"pretrained={self.pretrained!r} is the model; leave out model={self.model!r}")
         name, asked = _teacher(teacher)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.runs.config import RunConfig
 from mixling.text.encoder import Text
 from mixling.text.words import split_words, word_spans
@@ -30,7 +30,7 @@ class Choice:
         return {"model": {"preset": self.name, **self.changes}}
 
 
-def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
+def choose_model(train: Dataset, config: RunConfig) -> Choice:
     """Our small model for few rows of few labels; the base one for more, or where text or a teacher stands behind them.
 
     The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (with token mixing
@@ -40,9 +40,9 @@ def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     step = max(1, len(train) // _SAMPLE)
     if config.task == "question_answering":
         return _for_questions(train, step)
-    lengths = [_length(train.text(i)) for i in range(0, len(train), step)]
+    lengths = list(map(_length, train.texts[::step]))
     words = int(np.quantile(lengths, 0.95)) if lengths else 0
-    pairs = bool(len(train)) and isinstance(train.text(0), tuple)
+    pairs = train.schema.pairs
     mixing = config.task == "tagging" or (pairs and len(train) >= _MANY_PAIRS)
     most = 256 if mixing else 1024  # a token-mixing MLP has weights for each place
     changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **({"overlap": True} if pairs else {})}}
@@ -57,15 +57,14 @@ def choose_model(train: ExampleStore, config: RunConfig) -> Choice:
     return Choice(name, changes, f"{len(train):,} rows, {labels} labels")
 
 
-def _for_questions(train: ExampleStore, step: int) -> Choice:
+def _for_questions(train: Dataset, step: int) -> Choice:
     """Token mixing, question and context told apart, up to 256 tokens; units where answers begin or end within words,
     as they do where words are written without spaces."""
     lengths, inside, answers = [], 0, 0
-    for index in range(0, len(train), step):
-        text = train.text(index)
+    for text, answers_of in zip(train.texts[::step], train.answers[::step], strict=True):
         context = text[1]
         lengths.append(_length(text))
-        answer = train.answers(index).first
+        answer = answers_of.first
         if answer is not None:
             edges = {edge for span in word_spans(context, len(context)) for edge in span}
             answers += 1

@@ -6,19 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
+from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, report_duplicates, split_dev
-from mixling.data.store import ExampleStore
-from mixling.data.tables import OnBadRow
 from mixling.runs.config import RunConfig
 from mixling.text.answers import ANSWER_ENDS
 from mixling.text.labels import LabelKind, LabelSet
 
 
-def read_data(
-    config: RunConfig, *, spool_dir: Path | None, say: Callable[[str], None]
-) -> tuple[ExampleStore, ExampleStore]:
+def read_data(config: RunConfig, *, spool_dir: Path | None, say: Callable[[str], None]) -> tuple[Dataset, Dataset]:
     """Read, split and check the training and dev examples; what a user should know is said.
 
     Raises:
@@ -27,7 +25,7 @@ def read_data(
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
 
-    def load(sources: tuple[str, ...], *, grouped: bool = False) -> ExampleStore:
+    def load(sources: tuple[str, ...], *, grouped: bool = False) -> Dataset:
         examples = read_examples(
             sources,
             task=config.task,
@@ -36,7 +34,7 @@ def read_data(
             file_format=data.file_format,
             grouped=grouped,
         )
-        return ExampleStore.from_examples(examples, spool_dir=spool_dir)
+        return Dataset.from_examples(examples, spool_dir=spool_dir)
 
     train = load(data.train, grouped=not data.dev)
     if data.dev:
@@ -54,14 +52,12 @@ def read_data(
     return train, dev
 
 
-def _report_near_duplicates(
-    train: ExampleStore, dev: ExampleStore, config: RunConfig, say: Callable[[str], None]
-) -> None:
+def _report_near_duplicates(train: Dataset, dev: Dataset, config: RunConfig, say: Callable[[str], None]) -> None:
     found = count_near_duplicates(train, dev, seed=config.train.seed)
     if not found.count:
         return
     remedy = ""
-    if not config.data.dev and not train.has_groups and not train.has_questions:
+    if not config.data.dev and not train.schema.grouped and train.schema.targets != "answers":
         remedy = "; --group COLUMN keeps rows that belong together on one side"
     say(
         f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} validation texts of "
@@ -70,7 +66,7 @@ def _report_near_duplicates(
     )
 
 
-def label_set(train: ExampleStore, kind: LabelKind) -> LabelSet:
+def label_set(train: Dataset, kind: LabelKind) -> LabelSet:
     """The labels of the training examples; of every slot both B- and I-."""
     names = list(train.label_counts())
     if kind == "span":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.export.quantize import Gate, gate_of, measure_gate
 from mixling.models.model import Model
 from mixling.runtime.predictor import Predictor
@@ -18,8 +18,7 @@ from mixling.tasks.metrics import Metrics
 from mixling.tasks.squad import answer_report, score_answer
 from mixling.text.labels import LabelSet
 from mixling.text.windows import ReadingConfig
-from mixling.training.data import LabelledData
-from mixling.training.predict import predict_logits
+from mixling.training.dataset_adapter import LabelledData, predict_logits
 from mixling.training.questions import QuestionData
 
 _WINDOW = 1024  # examples that a saved model is asked about at a time
@@ -55,7 +54,7 @@ class Dev(ABC):
 class LabelledDev(Dev):
     """Texts with labels; models say logits."""
 
-    def __init__(self, data: LabelledData, dev: ExampleStore) -> None:
+    def __init__(self, data: LabelledData, dev: Dataset) -> None:
         self._data, self._dev = data, dev
 
     @property
@@ -68,8 +67,7 @@ class LabelledDev(Dev):
     def of_file(self, predictor: Predictor) -> Said:
         out: list[npt.NDArray[np.float32]] = []
         for first in range(0, len(self._dev), _WINDOW):
-            texts = [self._dev.text(i) for i in range(first, min(first + _WINDOW, len(self._dev)))]
-            out += predictor.logits(predictor.encoder.encode(texts))
+            out += predictor.logits(predictor.encoder.encode(self._dev.texts[first : first + _WINDOW]))
         return out
 
     def gate(self, before: Said, after: Said) -> Gate:
@@ -98,8 +96,7 @@ class QuestionDev(Dev):
         return self._data.dev.told(found, self.reading.threshold)
 
     def of_file(self, predictor: Predictor) -> Said:
-        texts = (self._questions.text(i) for i in range(len(self._questions)))
-        return [item.answer.text for item in predictor.predict_stream(texts) if item.answer is not None]
+        return [item.answer.text for item in predictor.predict_stream(self._questions.texts) if item.answer is not None]
 
     def gate(self, before: Said, after: Said) -> Gate:
         """Agreement is of whole answers, accuracy is exact match."""
@@ -108,7 +105,7 @@ class QuestionDev(Dev):
         return gate_of(lost, changed=len(changed), decisions=len(before))
 
     def metrics(self, said: Said) -> Metrics:
-        return answer_report(said, [self._questions.answers(i) for i in range(len(self._questions))])
+        return answer_report(said, list(self._questions.answers))
 
     def _exact(self, index: int, text: str) -> int:
-        return int(score_answer(text, self._questions.answers(index))[0])
+        return int(score_answer(text, self._questions.answers[index])[0])

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from mixling.data.dataset import Dataset
 from mixling.data.examples import DataConfig, Example, Task
-from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import choose_texts, read_unlabelled
 from mixling.runs.teacher import DistillConfig, Say, TrainMember, open_teacher
 from mixling.storage import write_sealed
@@ -37,15 +37,15 @@ class Lessons:
     rows: of each text the labelled row, or -1.
     """
 
-    texts: ExampleStore
+    texts: Dataset
     targets: list[npt.NDArray[np.float32]]
     rows: npt.NDArray[np.int64]
 
 
 def make_lessons(
     config: DistillConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     labels: LabelSet,
     *,
     task: Task,
@@ -94,17 +94,14 @@ def make_lessons(
     )
     if missing := sum(item is None for item in answers[len(train) :]):
         say(f"{missing} unlabelled texts have no answer of the teacher and are left out")
-    gold = labels.targets([train.target(i) for i in range(len(train))])
+    gold = labels.targets(train.targets)
     of_rows = [
         _mixed(soften(answer, config.temperature, labels), _smoothed(target, smoothing, labels), config.gold)
         for answer, target in zip(answers[: len(train)], gold, strict=True)
     ]
     learnt = [i for i in range(len(train), len(texts)) if answers[i] is not None]
-    store = ExampleStore.from_examples(
-        chain(
-            (Example(train.text(i), train.target(i), *train.where(i)) for i in range(len(train))),
-            (Example(texts[i], None, "unlabelled", i - len(train) + 1) for i in learnt),
-        )
+    store = Dataset.from_examples(
+        chain(train, (Example(texts[i], None, "unlabelled", i - len(train) + 1) for i in learnt))
     )
     rows = np.tile(np.arange(len(train)), config.copies)
     order = np.concatenate([rows, np.arange(len(train), len(train) + len(learnt))])
@@ -149,11 +146,11 @@ def _mixed(answer: Answer, gold: npt.NDArray[np.float32], share: float) -> npt.N
     return out
 
 
-def _texts(store: ExampleStore) -> list[Text]:
-    return [store.text(i) for i in range(len(store))]
+def _texts(store: Dataset) -> list[Text]:
+    return list(store.texts)
 
 
-def _say_quality(answers: list[Answer], dev: ExampleStore, labels: LabelSet, say: Say) -> dict[str, float]:
+def _say_quality(answers: list[Answer], dev: Dataset, labels: LabelSet, say: Say) -> dict[str, float]:
     """What the teacher is worth on dev."""
     known = [i for i, answer in enumerate(answers) if answer is not None]
     if not known:
@@ -161,7 +158,7 @@ def _say_quality(answers: list[Answer], dev: ExampleStore, labels: LabelSet, say
     logits = [np.log(np.clip(answers[i].astype(np.float32), _TINY, 1)) for i in known]  # type: ignore[union-attr]
     if labels.kind == "multi":
         logits = [row - np.log(np.clip(1 - np.exp(row), _TINY, 1)) for row in logits]
-    metrics = evaluate(labels, logits, labels.targets([dev.target(i) for i in known]), tables=False)
+    metrics = evaluate(labels, logits, labels.targets(dev.subset(known).targets), tables=False)
     say(f"teacher: dev {metrics.summary()}")
     return metrics.numbers()
 

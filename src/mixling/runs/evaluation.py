@@ -10,7 +10,7 @@ from typing import Any
 from mixling.config import parse
 from mixling.data.examples import ColumnsConfig, Example
 from mixling.data.inputs import WINDOW
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError, ModelFileError
 from mixling.runs.artifact import RUN_FILE, read_run
 from mixling.runtime.predictor import Predictor

@@ -6,7 +6,8 @@ import os
 from typing import Any, TypeVar
 
 from mixling.config import Config, parse
-from mixling.data.tables import HUB, pinned_rows
+from mixling.data.readers import HUB
+from mixling.data.readers.hub import pinned_rows
 from mixling.hub import pinned
 
 C = TypeVar("C", bound=Config)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mixling.config import read_overrides, read_toml
-from mixling.data.tables import OnBadRow, read_rows
+from mixling.data.readers import OnBadRow, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.runs.artifact import TEXT_TO_TEXT, TRAINING, kind_of_model
 from mixling.runs.config import TASKS

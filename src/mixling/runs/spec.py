@@ -6,15 +6,14 @@ options, the overrides (`--set`). A configuration is never changed after it was 
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from mixling.config import Config, merge, parse, present, read_overrides, read_toml
-from mixling.data.store import ExampleStore
-from mixling.data.tables import OnBadRow, read_rows
+from mixling.data.dataset import Dataset
+from mixling.data.readers import OnBadRow, format_of_name, read_rows
 from mixling.errors import ConfigError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
@@ -25,8 +24,6 @@ from mixling.runs.pretrain import DEFAULT_MODEL, RECIPE, PretrainConfig
 from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 
 C = TypeVar("C", bound=Config)
-
-_CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
 
 class Spec(ABC, Generic[C]):
@@ -70,7 +67,7 @@ class Spec(ABC, Generic[C]):
         """Return the values with what the files decide, and remarks on it."""
         return values, ()
 
-    def for_examples(self, config: C, train: ExampleStore) -> tuple[Mapping[str, Any], str]:
+    def for_examples(self, config: C, train: Dataset) -> tuple[Mapping[str, Any], str]:
         """Return the model that fits the examples, below all that the user gives, and a remark."""
         return {}, ""
 
@@ -84,7 +81,7 @@ class Resolved(Generic[C]):
     model_named: bool
     _layers: _Layers[C]
 
-    def for_examples(self, train: ExampleStore) -> Resolved[C]:
+    def for_examples(self, train: Dataset) -> Resolved[C]:
         """Return the same with the model that fits the examples; the user's own, if there is one, stays.
 
         The remarks are those on the model alone.
@@ -219,7 +216,7 @@ class _Labels(Spec[RunConfig]):
         task, why = infer_task(values.get("data", {}))
         return {**values, "task": task}, (f"task: {task} ({why}; --task chooses another)",)
 
-    def for_examples(self, config: RunConfig, train: ExampleStore) -> tuple[Mapping[str, Any], str]:
+    def for_examples(self, config: RunConfig, train: Dataset) -> tuple[Mapping[str, Any], str]:
         choice = choose_model(train, config)
         remark = f"model: {choice.name} ({choice.why}; --model takes another)"
         return {"preset": choice.name, **choice.changes}, remark
@@ -254,7 +251,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     if not files:
         return "classification", "the default"
     named = columns.keys() & {"text", "text_pair", "label"}
-    if not named and (_CONLL.fullmatch(files[0]) or data.get("file_format") == "conll"):
+    if not named and "conll" in (format_of_name(files[0]), data.get("file_format")):
         return "tagging", f"{files[0]} is in CoNLL's format"
     rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=data.get("file_format"))
     first = next(iter(rows), None)

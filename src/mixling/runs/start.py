@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from mixling.data.corpora import is_plain, read_texts
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.data.unlabelled import read_unlabelled
 from mixling.errors import DataError
 from mixling.runs.config import RunConfig, StartConfig
@@ -42,7 +42,7 @@ def start_texts(config: RunConfig) -> Iterator[Text]:
             yield from read_unlabelled([source], task=config.task, columns=data.columns, on_bad_row=data.on_bad_row)
 
 
-def make_vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], None]) -> WordVectors | None:
+def make_vectors(config: RunConfig, train: Dataset, say: Callable[[str], None]) -> WordVectors | None:
     """The vectors to begin with; None: random numbers.
 
     Raises:
@@ -56,7 +56,7 @@ def make_vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], No
     check_projection(text)
     if start.vectors is not None:
         return WordVectors.load(start.vectors)
-    texts: Iterable[Text] = chain((train.text(i) for i in range(len(train))), start_texts(config))
+    texts: Iterable[Text] = chain(train.texts, start_texts(config))
     counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
     try:
         vectors = train_vectors(texts, counting)

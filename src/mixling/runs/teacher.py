@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 
 from mixling.config import Config
+from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, DataConfig, Task
-from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import Pieces, read_unlabelled
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.onnx_file import ONNX_FILE
@@ -93,8 +93,8 @@ def _kind(path: Path) -> Literal["saved", "file", "none"]:
 
 def open_teacher(
     config: DistillConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     labels: LabelSet,
     *,
     columns: ColumnsConfig,
@@ -129,8 +129,8 @@ def open_teacher(
 def _tuned(
     base: str,
     config: DistillConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     labels: LabelSet,
     *,
     seed: int,
@@ -151,8 +151,8 @@ def _tuned(
 
 def _ensemble(
     config: DistillConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     *,
     seed: int,
     folder: Path,
@@ -181,7 +181,7 @@ def _content(base: str) -> list[str]:
 
 
 @contextmanager
-def _once(path: Path, content: Any, train: ExampleStore, dev: ExampleStore, *, result: Path) -> Iterator[bool]:
+def _once(path: Path, content: Any, train: Dataset, dev: Dataset, *, result: Path) -> Iterator[bool]:
     """A block whose work is done if its record, of this content and these rows, is there; afterwards it is.
 
     Args:
@@ -190,7 +190,7 @@ def _once(path: Path, content: Any, train: ExampleStore, dev: ExampleStore, *, r
     found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for store in (train, dev):
         found.update(store.text_hashes().tobytes())
-        found.update(json.dumps([store.target(i) for i in range(len(store))]).encode())
+        found.update(json.dumps(list(store.targets)).encode())
     try:
         record = read_json(path)
     except (FileNotFoundError, ModelFileError):

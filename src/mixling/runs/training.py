@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.batches import TextSet
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.errors import command_line
 from mixling.models.model import build_model, count_parameters
 from mixling.runs.artifact import TEACHER_FOLDER
@@ -35,7 +35,7 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import LabelSet, Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.data import LabelledData
+from mixling.training.dataset_adapter import LabelledData
 from mixling.training.distributed import Processes
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
@@ -48,8 +48,8 @@ _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
 
 def fit(
     config: RunConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     *,
     folder: Path,
     weights: npt.NDArray[np.float32] | None = None,
@@ -93,8 +93,8 @@ def fit(
 
 def _fit(
     config: RunConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     *,
     folder: Path,
     weights: npt.NDArray[np.float32] | None,
@@ -114,7 +114,7 @@ def _fit(
     counts = train.label_counts()
     task = task_type(labels, config.train.loss, np.array([counts.get(name, 0) for name in labels.names]))
     asked = isinstance(task, QuestionAnswering)
-    texts, targets = train, [] if asked else labels.targets([train.target(i) for i in range(len(train))])
+    texts, targets = train, [] if asked else labels.targets(train.targets)
     if config.distill is not None:
         if teacher is None:
             check_distill(config.distill, task=config.task, data=config.data, world=processes.world)
@@ -156,10 +156,9 @@ def _fit(
             train=TextSet(texts, encoder, keep=not texts.spooled),
             train_targets=targets,
             dev=TextSet(dev, encoder, keep=not dev.spooled),
-            dev_targets=labels.targets([dev.target(i) for i in range(len(dev))]),
+            dev_targets=labels.targets(dev.targets),
             word_dropout=training.word_dropout,
             weights=weights,
-            places=texts.where,
         )
         dev_set = LabelledDev(data, dev)
         say_truncated(data.train, text.max_len, say)
@@ -176,7 +175,7 @@ def _fit(
             f"initialisation: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
             "variance of their vectors"
         )
-    pairs = isinstance(train.text(0), tuple)  # as all texts are, or none
+    pairs = train.schema.pairs
     if processes.is_main:
         observer = Observers(observer or Observer(), Curves(folder, say))
         if not resume and config.distill is None:
@@ -206,8 +205,8 @@ def _fit(
 
 def _lessons(
     config: RunConfig,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     labels: LabelSet,
     folder: Path,
     teacher: Teacher | None,
@@ -246,8 +245,8 @@ class _Member:
     def __init__(
         self,
         config: RunConfig,
-        train: ExampleStore,
-        dev: ExampleStore,
+        train: Dataset,
+        dev: Dataset,
         vectors: WordVectors | None,
         say: Callable[[str], None],
     ) -> None:
@@ -275,9 +274,9 @@ class _Member:
 
 def _fingerprint(
     config: RunConfig,
-    train: ExampleStore,
+    train: Dataset,
     targets: Targets,
-    dev: ExampleStore,
+    dev: Dataset,
     vocabulary: Vocabulary,
     weights: npt.NDArray[np.float32] | None,
 ) -> str:
@@ -289,9 +288,9 @@ def _fingerprint(
         out.update(json.dumps(store.label_counts(), sort_keys=True).encode())
         ids = store.class_ids()
         out.update(b"" if ids is None else np.ascontiguousarray(ids).tobytes())
-        if store.has_questions:
-            for i in range(len(store)):
-                out.update(repr(store.answers(i)).encode("utf-8", "surrogatepass"))
+        if store.schema.targets == "answers":
+            for answers in store.answers:
+                out.update(repr(answers).encode("utf-8", "surrogatepass"))
     out.update(b"" if weights is None else weights.tobytes())
     if config.distill is not None:
         for target in targets:

@@ -13,7 +13,7 @@ from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.documents import PieceReader
 from mixling.data.prepared import Prepared, encode_documents
-from mixling.data.rows import OnBadRow
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError
 from mixling.seq2seq.batches import Pieces
 from mixling.seq2seq.generator import TextGenerator

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mixling.data.rows import Row
+from mixling.data.readers.rows import Row
 from mixling.errors import DataError
 
 _MULTIRC = '{"passage": {"text": ..., "questions": [{"question": ..., "answers": [{"text": ..., "label": ...}]}]}}'

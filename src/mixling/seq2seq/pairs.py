@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mixling.config import Config
-from mixling.data.tables import OnBadRow, Row, read_rows
+from mixling.data.readers import OnBadRow, Row, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.seq2seq.pair import Pair
 from mixling.seq2seq.templates import Form, find_form

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mixling.data.tables import OnBadRow
+from mixling.data.readers import OnBadRow
 from mixling.errors import DataError
 from mixling.seq2seq.batches import Pieces
 from mixling.seq2seq.config import PairTaskConfig

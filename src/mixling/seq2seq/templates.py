@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mixling.data.rows import Row
+from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.seq2seq import flatten as unfolding
 from mixling.seq2seq.flatten import Part, fault

@@ -20,7 +20,7 @@ from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.pairs import Pair
 from mixling.seq2seq.recombination import Lexicon, learn_lexicon, recombine
 from mixling.tasks.base import NO_TARGET
-from mixling.training.data import Forward, TrainingData
+from mixling.training.dataset_adapter import Forward, TrainingData
 
 _DEV_BATCH = 128
 _DEV_LOGITS = 1 << 26  # numbers

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from mixling.config import Config
-from mixling.data.store import ExampleStore
+from mixling.data.dataset import Dataset
 from mixling.errors import UserError
 from mixling.teachers.transformer import encode, first_subwords, load, longest, quiet
 from mixling.text.labels import LabelSet
@@ -34,8 +34,8 @@ class FineTuneConfig(Config):
 
 def fine_tune(
     base: str,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     labels: LabelSet,
     *,
     folder: Path,
@@ -111,19 +111,18 @@ def fine_tune(
 class _Rows(torch.utils.data.Dataset):
     """Labelled rows as the library's collators read them."""
 
-    def __init__(self, rows: ExampleStore, tokenizer: Any, labels: LabelSet, max_len: int) -> None:
-        targets = labels.targets([rows.target(i) for i in range(len(rows))])
+    def __init__(self, rows: Dataset, tokenizer: Any, labels: LabelSet, max_len: int) -> None:
         self.items: list[dict[str, Any]] = []
-        for i in range(len(rows)):
-            encoded = encode(tokenizer, [rows.text(i)], kind=labels.kind, max_len=max_len)
+        for text, target in zip(rows.texts, labels.targets(rows.targets), strict=True):
+            encoded = encode(tokenizer, [text], kind=labels.kind, max_len=max_len)
             item = {name: values[0] for name, values in encoded.items()}
             if labels.kind == "iob":
                 marked = np.full(len(item["input_ids"]), _IGNORED)
                 places = first_subwords(encoded.word_ids(0))
-                marked[list(places.values())] = targets[i][list(places)]
+                marked[list(places.values())] = target[list(places)]
                 item["labels"] = marked.tolist()
             else:
-                item["labels"] = targets[i].astype(np.float32) if labels.kind == "multi" else int(targets[i])
+                item["labels"] = target.astype(np.float32) if labels.kind == "multi" else int(target)
             self.items.append(item)
 
     def __len__(self) -> int:

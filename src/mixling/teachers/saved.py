@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mixling.data.rows import OnBadRow
-from mixling.data.tables import read_rows
+from mixling.data.readers import read_rows
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError, near_miss
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor

@@ -21,7 +21,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.data import Forward, TrainingData
+from mixling.training.dataset_adapter import Forward, TrainingData
 
 MASK_WORD = "[MASK]"  # the first word that a corpus's encoder learns: row `FIRST`
 _DEV_BATCH = 64

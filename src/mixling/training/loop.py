@@ -22,7 +22,7 @@ from mixling.data.batches import Indices, Inputs, shard
 from mixling.errors import Interrupted, TrainingError, command_line
 from mixling.storage import append, write_atomic
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
-from mixling.training.data import TrainingData
+from mixling.training.dataset_adapter import TrainingData
 from mixling.training.distributed import Processes
 from mixling.training.files import CHECKPOINT, HISTORY, TENSORBOARD_FOLDER
 from mixling.training.interrupts import Interrupts

@@ -1,28 +1,112 @@
-"""Training on questions: batches of windows, and measures of whole questions on dev."""
+"""Training on questions: their windows by index, batches of them, and metrics of whole validation questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from mixling.data.batches import Batch, Indices, collate, drop_words, training_batches
-from mixling.data.store import ExampleStore
-from mixling.data.windows import WindowSet
+from mixling.data.dataset import Dataset
 from mixling.errors import TrainingError
 from mixling.models.model import Model
 from mixling.tasks.question_answering import QuestionAnswering
 from mixling.tasks.squad import AnswerMetrics, answer_report, choose_threshold
-from mixling.text.answers import Answers, Found
+from mixling.text.answers import Answers, Found, find_answer
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import SEPARATOR
-from mixling.text.windows import ReadingConfig
-from mixling.training.data import Forward, TrainingData
-from mixling.training.predict import mean_loss, predict_logits
+from mixling.text.windows import Passage, ReadingConfig, WindowEncoder
+from mixling.training.dataset_adapter import Forward, TrainingData, mean_loss, predict_logits
+
+_CHUNK = 1024  # questions that are encoded at a time
+
+
+class WindowSet:
+    """The windows of questions, encoded once where memory allows (4 bytes a token), else each time.
+
+    Attributes:
+        targets: (W, 4), what each window should answer: `Passage.targets` of the first right answer.
+        owners: (W,) the question of each window.
+        lengths: (W,) tokens.
+        unanswerable: how many questions have no answer.
+        truncated: how many questions were cut.
+        inexact: how many first answers begin or end within a token, and so cannot be found exactly.
+    """
+
+    def __init__(self, questions: Dataset, encoder: TextEncoder, reading: ReadingConfig, *, keep: bool = True) -> None:
+        self.questions, self.encoder, self.reading = questions, encoder, reading
+        self._windows = WindowEncoder(encoder, reading)
+        self._pairs = cast(Sequence[tuple[str, str]], questions.texts)
+        self._generation = encoder.generation
+        self._kept: list[npt.NDArray[np.int32]] | None = [] if keep else None
+        targets, owners = [], []
+        self.unanswerable = self.truncated = self.inexact = 0
+        for index, (passage, answers) in enumerate(zip(self.passages(), questions.answers, strict=True)):
+            answer = answers.first
+            targets.append(passage.targets(answer))
+            owners += [index] * len(passage.begins)
+            self.unanswerable += answer is None
+            self.truncated += passage.truncated
+            self.inexact += answer is not None and not _is_exact(passage, answer)
+            if self._kept is not None:
+                self._kept += [passage.window(number) for number in range(len(passage.begins))]
+        self.targets = np.concatenate(targets)
+        self.owners = np.array(owners, np.int64)
+        self.lengths = self.targets[:, 1].astype(np.int32)
+        self._first = np.searchsorted(self.owners, np.arange(len(questions)))
+        self._forget_stale()
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    def words(self, indices: Indices) -> list[npt.NDArray[np.int32]]:
+        """The windows as rows of the encoder's word table, valid until the next call of the encoder."""
+        self._forget_stale()
+        if self._kept is not None:
+            return [self._kept[i] for i in indices]
+        owners = np.unique(self.owners[indices])
+        passages = dict(zip(owners.tolist(), self._windows.encode([self._pairs[i] for i in owners]), strict=True))
+        places = [(int(self.owners[i]), int(i)) for i in indices]
+        return [passages[owner].window(i - int(self._first[owner])) for owner, i in places]
+
+    def starts(self, indices: Indices) -> None:
+        """As of `TextSet`: all tokens have answers, not only the first ones of words."""
+        return
+
+    def passages(self) -> Iterator[Passage]:
+        """The questions, encoded anew."""
+        for first in range(0, len(self.questions), _CHUNK):
+            yield from self._windows.encode(self._pairs[first : first + _CHUNK])
+
+    def find(self, logits: Sequence[npt.NDArray[np.float32]]) -> list[Found]:
+        """The answers to the questions from the logits (N, 2) of all windows."""
+        edges = [*self._first.tolist(), len(self)]
+        return [
+            find_answer(passage, logits[edges[i] : edges[i + 1]], self.reading)
+            for i, passage in enumerate(self.passages())
+        ]
+
+    def told(self, found: Sequence[Found], threshold: float | None) -> list[str]:
+        """What was found, as text; empty for no answer."""
+        return [item.answer(text[1], threshold).text for item, text in zip(found, self._pairs, strict=True)]
+
+    def _forget_stale(self) -> None:
+        """As of `TextSet`."""
+        if self._generation != self.encoder.generation:
+            self._kept = None
+
+
+def _is_exact(passage: Passage, answer: tuple[int, int]) -> bool:
+    found = passage.tokens(*answer)
+    if found is None:
+        return False
+    return (int(passage.spans[found[0], 0]), int(passage.spans[found[1], 1])) == answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +158,13 @@ class QuestionData(TrainingData):
 
     @cached_property
     def _right(self) -> list[Answers]:
-        return [self.dev.questions.answers(i) for i in range(len(self.dev.questions))]
+        return list(self.dev.questions.answers)
 
 
 def question_data(
     task: QuestionAnswering,
-    train: ExampleStore,
-    dev: ExampleStore,
+    train: Dataset,
+    dev: Dataset,
     encoder: TextEncoder,
     reading: ReadingConfig,
     *,

@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
-from mixling.data.rows import MAX_LINE, OnBadRow, Row, check_header, nul_error
+from mixling.data.readers.rows import MAX_LINE, OnBadRow, Row, check_header, nul_error
 from mixling.errors import DataError
 
 _NAMES = 20  # of a header that a message quotes

@@ -1,23 +1,25 @@
-"""What the training loop works on: batches of a step, and measures on dev."""
+"""From a data set to what the training loop works on: batches of a step, and metrics and logits of validation texts."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from mixling.data.batches import Indices, Inputs, TextSet, collate, drop_words, training_batches
+from mixling.data.batches import Indices, Inputs, TextSet, collate, drop_words, length_batches, training_batches
 from mixling.errors import TrainingError
 from mixling.models.model import Model
 from mixling.tasks.base import Objective, Task
 from mixling.tasks.evaluation import evaluate
+from mixling.text.encoder import TextEncoder
 from mixling.text.labels import Targets
-from mixling.training.predict import mean_loss, predict_logits
+from mixling.training.memory import release
 
 Forward = Callable[[Inputs], Tensor]
 
@@ -74,7 +76,6 @@ class LabelledData(TrainingData):
     dev_targets: Targets
     word_dropout: float = 0.0
     weights: npt.NDArray[np.float32] | None = None
-    places: Callable[[int], tuple[str, int]] | None = None
 
     def __len__(self) -> int:
         return len(self.train)
@@ -100,4 +101,50 @@ class LabelledData(TrainingData):
         return metrics.numbers(), mean_loss(self.objective, logits, self.dev_targets)
 
     def where(self, index: int) -> tuple[str, int] | None:
-        return None if self.places is None else self.places(index)
+        return self.train.dataset.where(index)
+
+
+class EncodedTexts(Protocol):
+    """Encoded texts by index, as `TextSet` has them."""
+
+    encoder: TextEncoder
+    lengths: npt.NDArray[np.int32]
+
+    def __len__(self) -> int: ...
+
+    def words(self, indices: Indices) -> list[npt.NDArray[np.int32]]:
+        """Return texts as rows of the encoder's word table, valid until the next call of the encoder."""
+
+    def starts(self, indices: Indices) -> list[npt.NDArray[np.int32]] | None:
+        """Return the first token of each word of the texts, where only those are answered for."""
+
+
+@torch.inference_mode()
+def predict_logits(model: Model, texts: EncodedTexts, *, batch_size: int = 512) -> list[npt.NDArray[np.float32]]:
+    """The logits of each text, (C,) or (N, C), as float32; the model is left in evaluation mode."""
+    model.eval()
+    device = next(model.parameters()).device
+    out: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
+    for indices in length_batches(texts.lengths, batch_size):
+        words, starts = texts.words(indices), texts.starts(indices) if model.output == "tokens" else None
+        batch = collate(words, texts.encoder, starts).to(device)
+        logits = model(*batch.arguments).float().cpu().numpy()
+        for row, index, item in zip(logits, indices, starts or words, strict=True):
+            out[index] = row if row.ndim == 1 else row[: len(item)]
+    release()
+    return out
+
+
+def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Targets) -> float:
+    """The mean loss of the task over texts, without the weights of examples."""
+    total, weight = 0.0, 0.0
+    for first in range(0, len(logits), 4096):
+        part = logits[first : first + 4096]
+        width = max(len(row) for row in part)
+        scores = torch.zeros(len(part), *((width,) if part[0].ndim == 2 else ()), part[0].shape[-1])
+        for row, item in zip(scores, part, strict=True):
+            row[: len(item)] = torch.from_numpy(item)
+        gold = task.stack(targets[first : first + 4096], width)  # type: ignore[arg-type]
+        losses, weights = task.loss(scores, gold, None)
+        total, weight = total + float(losses), weight + float(weights)
+    return total / max(weight, 1e-12)

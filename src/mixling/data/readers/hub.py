@@ -1,0 +1,74 @@
+"""Data sets of the hub, and those that its library saved in a folder, to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mixling.data.readers import HUB
+from mixling.data.readers.rows import Row
+from mixling.errors import DataError, UserError
+from mixling.hub import pinned, split_revision
+
+
+def pinned_rows(source: str) -> str:
+    """Return `hf:NAME[@REVISION][:SPLIT]` with the commit that it means now.
+
+    Raises:
+        ConfigError: the name has no revision after its @.
+    """
+    name, split = _name_and_split(source)
+    return f"{HUB}{pinned(name, 'dataset')}{f':{split}' if split else ''}"
+
+
+def _name_and_split(source: str) -> tuple[str, str]:
+    name, _, split = source.removeprefix(HUB).partition(":")
+    return name, split
+
+
+def read_hub(source: str) -> Iterator[Row]:
+    """Stream the rows of `hf:NAME[@REVISION][:SPLIT]`; SPLIT is `train` by default, NAME may be a local folder.
+
+    Raises:
+        DataError: the data set cannot be read, or has no rows.
+        UserError: the library datasets is not installed.
+    """
+    name, split = _name_and_split(source)
+    try:
+        import datasets
+    except ImportError:
+        raise UserError(f'reading {source} needs the library datasets: pip install "mixling[hf]"') from None
+    number = 0
+    try:  # the library lets through errors of many others: network, file systems, archives, Arrow
+        if (Path(name) / "state.json").is_file() or (Path(name) / "dataset_dict.json").is_file():
+            table = datasets.load_from_disk(name)
+            table = table[split or "train"] if isinstance(table, dict) else table
+        else:
+            # Streaming leaves the set where it is; only a slice such as train[:100] cannot be streamed.
+            base, revision = split_revision(pinned(name, "dataset"))
+            table = datasets.load_dataset(
+                base,
+                split=split or "train",
+                revision=revision,
+                streaming="[" not in split,
+                trust_remote_code=False,
+            )
+        features = table.features or {}
+        for number, values in enumerate(table, 1):
+            yield Row({key: _names(value, features.get(key)) for key, value in values.items()}, source, number)
+    except Exception as error:
+        message = f"cannot be read: {type(error).__name__}: {error}; the form is hf:NAME[@REVISION][:SPLIT]"
+        raise DataError(message, path=source, line=number or None) from error
+    if not number:
+        raise DataError("has no rows; at least one row is needed", path=source)
+
+
+def _names(value: Any, feature: Any) -> Any:
+    """Class numbers of a hub data set as the names that it declares; -1 is the hub's sign for no label."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        inner = getattr(feature, "feature", None)
+        return [_names(item, inner) for item in value] if hasattr(inner, "int2str") else value
+    if value is None or not hasattr(feature, "int2str"):
+        return value
+    return None if value == -1 else feature.int2str(value)
