@@ -30,7 +30,7 @@ from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.evaluation import evaluate
-from mixling.tasks.metrics import Metrics
+from mixling.metrics.base import Metrics
 from mixling.text.labels import LabelSet
 
 SETS: dict[str, dict[str, Any]] = {

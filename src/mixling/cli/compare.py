@@ -22,6 +22,7 @@ from mixling.cli.options import (
 )
 from mixling.cli.output import announce, put, total_time
 from mixling.errors import ConfigError, Interrupted, command_line
+from mixling.tasks import own_tasks
 
 
 def compare(
@@ -47,7 +48,7 @@ def compare(
     group: GroupOption = None,
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="classification|multi_label|tagging", help="By default seen from the rows."),
+        typer.Option("--task", metavar="|".join(own_tasks()), help="By default seen from the rows."),
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -96,8 +97,8 @@ def compare(
     from mixling.comparison.outcome import compare as hold
     from mixling.comparison.report import as_markdown, as_text, to_dict
     from mixling.cost.provenance import provenance
-    from mixling.runs import TASKS
     from mixling.storage import locked, write_atomic, write_json
+    from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
 
     numbers = read_seeds(seeds)
@@ -116,7 +117,7 @@ def compare(
 
     def observer() -> TrainingProgress:
         each = TrainingProgress()
-        each.metric = TASKS[config.task][0].metric
+        each.metric = task_type(config.task).metric
         return each
 
     with contextlib.ExitStack() as stack:

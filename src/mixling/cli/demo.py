@@ -14,9 +14,9 @@ from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
     from mixling.data.examples import Example
+    from mixling.metrics.base import Metrics
     from mixling.runs import RunConfig
     from mixling.runtime.predictor import Predictor
-    from mixling.tasks.metrics import Metrics
 
 SENTENCES = (
     "Where can I buy a ticket for the train to London?",

@@ -28,8 +28,8 @@ from mixling.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from mixling.data.examples import Example
     from mixling.data.rows import OnBadRow
+    from mixling.metrics.base import Metrics
     from mixling.runtime.predictor import Predictor
-    from mixling.tasks.metrics import Metrics
 
 
 def evaluate(
@@ -69,9 +69,9 @@ def evaluate(
     from mixling.cli.text_to_text import measure_written, writes_text
     from mixling.data.examples import read_examples
     from mixling.data.rows import OnBadRow
+    from mixling.metrics.base import ClassificationMetrics, format_table
     from mixling.runtime.predictor import Predictor
     from mixling.storage import write_json
-    from mixling.tasks.metrics import ClassificationMetrics, format_table
 
     if "-" in files:
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
@@ -101,14 +101,12 @@ def evaluate(
         return
     refuse_unfinished(model)
     predictor = Predictor(model, num_threads=threads)
-    if confusion is not None and predictor.labels.kind != "single":
+    if confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: only texts with one label each have a confusion matrix")
     given = {"text": text, "text_pair": text_pair, "label": label, "tokens": tokens, "slots": slots}
     bad = OnBadRow(cast(Any, on_bad_row))
-    task = cast(Any, predictor.task)
-    metrics = measure(
-        predictor, read_examples(files, task=task, columns=columns_for(model, given), on_bad_row=bad), on_bad_row=bad
-    )
+    examples = read_examples(files, reader=predictor.task.reader, columns=columns_for(model, given), on_bad_row=bad)
+    metrics = measure(predictor, examples, on_bad_row=bad)
     put(format_table(metrics) + "\n")
     if bad.skipped:
         print(f"{bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:3]), file=sys.stderr)
@@ -130,32 +128,28 @@ def measure(predictor: Predictor, examples: Iterator[Example], *, on_bad_row: On
         DataError: a label that the model does not know, unless `on_bad_row` skips it; no example is left.
     """
     from mixling.cli.rows import WINDOW
-    from mixling.tasks.evaluation import evaluate as score
-    from mixling.tasks.squad import answer_report
 
-    logits: list[Any] = []
+    outputs: list[Any] = []
     targets: list[Any] = []
     known = (example for example in examples if _is_known(predictor, example, on_bad_row))
-    asked = predictor.labels.kind == "span"
+    task = predictor.task
     while window := list(itertools.islice(known, WINDOW)):
-        if asked:
-            logits += [item.answer.text for item in predictor.predict_stream(e.text for e in window) if item.answer]
+        if task.windows:
+            outputs += [item.answer.text for item in predictor.predict_stream(e.text for e in window) if item.answer]
             targets += [example.answers for example in window]
             continue
-        logits += predictor.logits(predictor.encode([example.text for example in window]))
+        outputs += predictor.logits(predictor.encode([example.text for example in window]))
         targets += [example.target for example in window]
     if not targets:
         raise DataError(f"no row is left to measure on, {on_bad_row.skipped} were skipped: {on_bad_row.messages[0]}")
-    if asked:
-        return answer_report(logits, targets)
-    return score(predictor.labels, logits, predictor.labels.targets(targets))
+    return task.evaluate(outputs, targets if task.windows else task.targets(targets))
 
 
 def _is_known(predictor: Predictor, example: Example, on_bad_row: OnBadRow) -> bool:
     if example.answers is not None:
         return True
     try:
-        predictor.labels.targets([example.target])
+        predictor.task.targets([example.target])
     except DataError as error:
         on_bad_row(DataError(f"{error}; the model never saw it", path=example.path, line=example.line))
         return False

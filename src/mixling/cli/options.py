@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from mixling.errors import ConfigError
+from mixling.tasks import own_tasks
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -64,7 +65,7 @@ DevOption = Annotated[
 DevFractionOption = Annotated[
     float | None, typer.Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
 ]
-_TASKS, _SEEN = "classification|multi_label|tagging|question_answering", "By default seen from the rows."
+_TASKS, _SEEN = "|".join(own_tasks()), "By default seen from the rows."
 TaskOption = Annotated[str | None, typer.Option("--task", metavar=_TASKS, help=_SEEN)]
 AnyTaskOption = Annotated[str | None, typer.Option("--task", metavar=f"{_TASKS}|text2text", help=_SEEN)]
 ModelOption = Annotated[

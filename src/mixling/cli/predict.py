@@ -84,16 +84,16 @@ def predict(
         raise ConfigError(f"{model}: its model writes text: {command_line('mixling', 'generate', model, 'INPUT')}")
     refuse_unfinished(model)
     predictor = Predictor(model, num_threads=threads)
-    if asked and predictor.labels.kind != "span":
-        raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task}")
+    if asked and not predictor.task.windows:
+        raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task.name}")
     by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
     name = output_format or format_of(out, people=by_hand and sys.stdout.isatty())
     echo = echo or (name == "text" and len(inputs) > 1)
-    header, row = writer_for(name, kind=predictor.labels.kind, echo=echo, skip=skip, escape=escape)
+    header, row = writer_for(name, task=predictor.task, echo=echo, skip=skip, escape=escape)
     windows: Iterator[list[Item]]
     if kind == "files":
         columns = columns_for(model, {"text": text, "text_pair": text_pair, "tokens": tokens})
-        windows = file_items(inputs, task=cast(Any, predictor.task), columns=columns, skip=skip)
+        windows = file_items(inputs, reader=predictor.task.reader, columns=columns, skip=skip)
     elif kind == "stdin":
         windows = stream_items(sys.stdin.buffer, "<stdin>", skip=skip)
     else:

@@ -16,8 +16,8 @@ from mixling.errors import ConfigError, DataError, command_line, near_miss
 
 if TYPE_CHECKING:
     from mixling.data.tables import OnBadRow
+    from mixling.metrics.text_metrics import TextMetrics
     from mixling.runs.pair_config import PairRunConfig
-    from mixling.tasks.text_metrics import TextMetrics
     from mixling.training.progress import TrainingProgress
 
 TASK = "text2text"
@@ -35,15 +35,15 @@ def is_text_to_text(params: Mapping[str, Any]) -> bool:
     from mixling.data.tables import OnBadRow, read_rows
     from mixling.models.seq2seq_presets import SEQ2SEQ_PRESETS
     from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
-    from mixling.runs.config import TASKS
+    from mixling.tasks import task_names
 
     if params["resume"]:
         return kind_of_run(params["out"]) == TEXT_TO_TEXT
     toml = read_toml(params["config"]) if params["config"] else {}
     task = params["task"] or read_overrides(params["overrides"] or ()).get("task") or toml.get("task")
     if task is not None:
-        if task not in (*TASKS, TASK):
-            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*TASKS, TASK))}")
+        if task not in (known := (*task_names(), TASK)):
+            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), known)}")
         return task == TASK
     if any(params[name] is not None for name in OPTIONS) or "tasks" in toml or params["model"] in SEQ2SEQ_PRESETS:
         return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,13 +46,11 @@ from mixling.cli.options import (
 from mixling.cli.output import announce, put, time_budget_line, total_time
 from mixling.cli.text_to_text import is_text_to_text, train_pairs
 from mixling.errors import ConfigError, command_line
+from mixling.tasks import infer_task, task_type
 
 if TYPE_CHECKING:
     from mixling.runs import Run, RunConfig
-    from mixling.tasks.metrics import Metrics
     from mixling.training.progress import TrainingProgress
-
-_CONLL = re.compile(r".*\.(conll|iob|bio)(\.gz)?", re.IGNORECASE)
 
 
 def train(
@@ -119,7 +116,7 @@ def run_training(context: typer.Context, options: Mapping[str, Any], *, taught: 
     if done is not None:
         run, settled, terminal = done
         terminal.say(total_time(context))
-        if line := _majority_line(run.metrics, run.labels.names):
+        if line := task_type(settled.task).comparison_line(run.metrics, run.labels):
             terminal.say(line)
         _tell(run, settled, terminal)
 
@@ -161,7 +158,7 @@ def _run(
             raise ConfigError(f"no input; name at least one file: mixling {context.info_name} FILE -o DIR")
         if settled.train.time_budget is not None:
             terminal.say(time_budget_line(settled.train.time_budget))
-        terminal.metric = runs.TASKS[settled.task][0].metric
+        terminal.metric = task_type(settled.task).metric
         # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
         disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
         train_rows, dev_rows = runs.read_data(settled, spool_dir=disk, say=terminal.say)
@@ -174,18 +171,6 @@ def _run(
             folder=out, resume=resume, processes=ranks, observer=terminal, say=terminal.say,
         )  # fmt: skip
     return None if run is None else (run, settled, terminal)
-
-
-def _majority_line(metrics: Metrics, labels: Sequence[str]) -> str:
-    """What a model would reach that always gives the label of most validation rows."""
-    from mixling.errors import printable
-    from mixling.tasks.metrics import ClassificationMetrics
-
-    if not isinstance(metrics, ClassificationMetrics):
-        return ""
-    counts = [sum(row) for row in metrics.confusion]
-    most = max(range(len(counts)), key=counts.__getitem__)
-    return f"for comparison: always {printable(labels[most])!r} has accuracy {counts[most] / metrics.n:.4f}"
 
 
 def is_model_given(options: Mapping[str, Any], toml: str | None, overrides: Sequence[str]) -> bool:
@@ -260,42 +245,11 @@ def _pretrained(options: Mapping[str, Any], values: Mapping[str, Any], overrides
     return next((folder for item in named if (folder := item.get("start", {}).get("pretrained"))), None)
 
 
-def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
-    """The task that the options and the first training file speak of, and why.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    from mixling.data.tables import OnBadRow, read_rows
-
-    columns, files = data.get("columns", {}), data.get("train", ())
-    if columns.keys() & {"tokens", "slots"}:
-        return "tagging", "columns of tokens and slots are named"
-    if not files:
-        return "classification", "the default"
-    named = columns.keys() & {"text", "text_pair", "label"}
-    if not named and (_CONLL.fullmatch(files[0]) or data.get("file_format") == "conll"):
-        return "tagging", f"{files[0]} is in CoNLL's format"
-    rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=data.get("file_format"))
-    first = next(iter(rows), None)
-    values = {} if first is None else first.values
-    if not named and {"tokens", "slots"} <= values.keys() and not {"text", "label"} <= values.keys():
-        return "tagging", f"{files[0]} has the columns tokens and slots"
-    if not named and {"question", "context", "answers"} <= values.keys():
-        return "question_answering", f"{files[0]} has questions, contexts and answers"
-    label = columns.get("label", "label")
-    if isinstance(values.get(label), list):
-        return "multi_label", f"{files[0]} has lists of labels in the column {label}"
-    return "classification", "the default"
-
-
 def _tell(run: Run, settled: RunConfig, terminal: Any) -> None:
     """The result on standard output, what to do next on standard error."""
     size = (run.folder / "model.onnx").stat().st_size
     best = next(record for record in reversed(run.history) if record["best"])
-    example = ["a text" if settled.data.columns.text_pair is None else "FILE"]
-    if settled.task == "question_answering":
-        example = ["--question", "a question", "--context", "a text"]
+    example = task_type(settled.task).sample_inputs(pairs=settled.data.columns.text_pair is not None)
     put(f"dev: {run.metrics.summary()}\n")
     terminal.say(
         f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.precision}), {run.parameters:,} parameters, "

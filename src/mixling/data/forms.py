@@ -61,7 +61,7 @@ class Form:
         fields: of the source, in its order, with their columns.
         label: the columns of the label.
         labels: in the order of the task's integers; empty where a target is no label.
-        measures: that the benchmark takes the task's score from (see `mixling.tasks.text_metrics`).
+        measures: that the benchmark takes the task's score from (see `mixling.metrics.text_metrics`).
         unfold: the flat examples of a row.
         columns: that a row must have where they are not those of the fields and the label.
         right: of a label, the right answers, or what is wrong with it.

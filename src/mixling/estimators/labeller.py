@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 from mixling.data.in_memory import listed, score_weights, tagged_rows, unpacked
-from mixling.errors import DataError, ModelFileError
+from mixling.errors import DataError
 from mixling.estimators.base import DEV, FIT, SCORE, Estimator
+from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text
 from mixling.text.predictions import Prediction
 
@@ -33,7 +33,7 @@ class TokenLabeller(Estimator):
         """
         dev_rows = None if dev is None else tagged_rows(*dev, DEV)
         more = [unpacked(words) for words in listed(unlabelled, "sentences")]
-        self._fit("tagging", tagged_rows(X, y, FIT), dev_rows, sample_weight, teacher, more)
+        self._fit(Tagging.name, tagged_rows(X, y, FIT), dev_rows, sample_weight, teacher, more)
         return self
 
     def predict(self, X: Iterable[list[str]]) -> list[list[str]]:
@@ -65,7 +65,3 @@ class TokenLabeller(Estimator):
         pairs = zip(self.predict(sentences), gold, strict=True)
         right = [sum(a == b for a, b in zip(found, tags or (), strict=True)) for found, tags in pairs]
         return float((weights * right).sum() / (weights * lengths).sum())
-
-    def _loaded(self, folder: Path) -> None:
-        if self.predictor_.labels.kind != "iob":
-            raise ModelFileError(f"{folder}: holds a classifier; read it with TextClassifier.load")

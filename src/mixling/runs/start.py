@@ -10,6 +10,7 @@ from mixling.data.store import ExampleStore
 from mixling.data.unlabelled import read_unlabelled
 from mixling.errors import DataError
 from mixling.runs.config import RunConfig, StartConfig
+from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.text.fingerprint import AveragedEmbedding, Units
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
@@ -40,7 +41,9 @@ def start_texts(config: RunConfig) -> Iterator[Text]:
             yield from read_texts([source])
         else:
             data = config.data
-            yield from read_unlabelled([source], task=config.task, columns=data.columns, on_bad_row=data.on_bad_row)
+            yield from read_unlabelled(
+                [source], reader=task_type(config.task).reader, columns=data.columns, on_bad_row=data.on_bad_row
+            )
 
 
 def make_vectors(config: RunConfig, train: ExampleStore, say: Callable[[str], None]) -> WordVectors | None:

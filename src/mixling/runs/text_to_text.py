@@ -15,6 +15,7 @@ from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError, command_line
 from mixling.export.card import text_to_text_card
 from mixling.inspect.plots import training_curves
+from mixling.metrics.text_metrics import TextMetrics
 from mixling.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from mixling.models.model import count_parameters
 from mixling.runs.artifact import (
@@ -33,7 +34,6 @@ from mixling.runs.record import begin_run, beginning, finish_run, open_run, run_
 from mixling.runs.weights import read_weights, write_model
 from mixling.runs.written import measure_task
 from mixling.storage import write_atomic, write_sealed
-from mixling.tasks.text_metrics import TextMetrics
 from mixling.tasks.text_to_text import TextToText
 from mixling.text.pieces import FILE as PIECES_FILE
 from mixling.text.pieces import PieceCoder

@@ -18,8 +18,8 @@ from mixling.data.prepared import Prepared, encode_documents
 from mixling.data.rows import OnBadRow
 from mixling.data.spans import SpanConfig
 from mixling.errors import DataError
+from mixling.metrics.text_metrics import TextMetrics, text_report
 from mixling.runs.generator import TextGenerator
-from mixling.tasks.text_metrics import TextMetrics, text_report
 from mixling.training.pairs import Scores, measure_pairs
 from mixling.training.spans import SpanPart
 

@@ -21,7 +21,7 @@ def predict_logits(model: Model, texts: TextSet | WindowSet, *, batch_size: int 
     device = next(model.parameters()).device
     out: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
     for indices in length_batches(texts.lengths, batch_size):
-        words, starts = texts.words(indices), texts.starts(indices) if model.output == "tokens" else None
+        words, starts = texts.words(indices), texts.starts(indices) if model.of_tokens else None
         batch = collate(words, texts.encoder, starts).to(device)
         logits = model(*batch.arguments).float().cpu().numpy()
         for row, index, item in zip(logits, indices, starts or words, strict=True):

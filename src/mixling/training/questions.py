@@ -14,9 +14,9 @@ from mixling.data.batches import Batch, Indices, collate, drop_words, training_b
 from mixling.data.store import ExampleStore
 from mixling.data.windows import WindowSet
 from mixling.errors import TrainingError
+from mixling.metrics.squad import AnswerMetrics, answer_report, choose_threshold
 from mixling.models.model import Model
-from mixling.tasks.question_answering import QuestionAnswering
-from mixling.tasks.squad import AnswerMetrics, answer_report, choose_threshold
+from mixling.tasks.base import Task
 from mixling.text.answers import Answers, Found
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import SEPARATOR
@@ -29,7 +29,7 @@ from mixling.training.predict import mean_loss, predict_logits
 class QuestionData(TrainingData):
     """Questions and contexts as windows, each of them an example."""
 
-    objective: QuestionAnswering
+    objective: Task
     train: WindowSet
     dev: WindowSet
     word_dropout: float = 0.0
@@ -78,7 +78,7 @@ class QuestionData(TrainingData):
 
 
 def question_data(
-    task: QuestionAnswering,
+    task: Task,
     train: ExampleStore,
     dev: ExampleStore,
     encoder: TextEncoder,

@@ -27,8 +27,8 @@ import numpy as np
 from mixling.data.forms import HIGHEST, Form, Measure, find_form
 from mixling.data.pair import Pair
 from mixling.errors import DataError, MissingPackage
-from mixling.tasks.metrics import Metrics
-from mixling.tasks.squad import score_answer
+from mixling.metrics.base import Metrics
+from mixling.metrics.squad import score_answer
 from mixling.text.answers import Answers
 
 

@@ -19,8 +19,8 @@ from mixling.data.forms import FORMS, Measure
 from mixling.data.pairs import Pair, PairColumns, read_pairs
 from mixling.data.tables import OnBadRow
 from mixling.errors import ConfigError, DataError, UserError
-from mixling.tasks.metrics import format_table
-from mixling.tasks.text_metrics import TextMetrics, text_report
+from mixling.metrics.base import format_table
+from mixling.metrics.text_metrics import TextMetrics, text_report
 
 
 def pairs(targets: Sequence[str], **more: Sequence[Any]) -> list[Pair]:
