@@ -26,11 +26,11 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import split_dev
+from mixling.metrics.base import Metrics
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit
 from mixling.runtime.predictor import Predictor
-from mixling.tasks.evaluation import evaluate
-from mixling.tasks.metrics import Metrics
+from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
 
 SETS: dict[str, dict[str, Any]] = {
@@ -51,7 +51,9 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 def load(paths: list[Path], task: str, columns: dict[str, str]) -> Dataset:
     """Examples of files, every row required to be good."""
-    examples = read_examples(paths, task=task, columns=ColumnsConfig(**columns), on_bad_row=OnBadRow("error"))
+    examples = read_examples(
+        paths, reader=task_type(task).reader, columns=ColumnsConfig(**columns), on_bad_row=OnBadRow("error")
+    )
     return Dataset.from_examples(examples)
 
 
@@ -62,9 +64,9 @@ def measure(folder: Path, examples: Dataset) -> Metrics:
     logits = [row for text in chunks(texts) for row in predictor.logits(predictor.encoder.encode(text))]
     # Labels that training did not know are added with logits that never win: what carries them counts as wrong.
     unknown = sorted(set(examples.label_counts()) - set(predictor.labels.names))
-    labels = LabelSet((*predictor.labels.names, *unknown), predictor.labels.kind)
+    task = type(predictor.task)(LabelSet((*predictor.labels.names, *unknown), predictor.labels.kind))
     widened = [np.concatenate([row, np.full((*row.shape[:-1], len(unknown)), -1e9, np.float32)], -1) for row in logits]
-    return evaluate(labels, widened, labels.targets(examples.targets))
+    return task.evaluate(widened, task.targets(examples.targets))
 
 
 def chunks(texts: list[Any], size: int = 1024) -> list[list[Any]]:

@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 
 from mixling.comparison.baselines import Baseline, choose, fit_tfidf
 from mixling.cost.provenance import provenance
+from mixling.tasks.classification import Classification
 
 Rows = tuple[list[str], list[str]]  # texts, labels
 
@@ -71,7 +72,7 @@ def evaluate(train: Rows, dev: Rows, test: Rows, *, seed: int) -> dict[str, Any]
         print({**baseline.options, "dev_accuracy": value, "fit_seconds": round(baseline.seconds, 1)}, flush=True)
         return value
 
-    best, tried = choose(fit_tfidf(*train, seed=seed), measure)
+    best, tried = choose(fit_tfidf(Classification, *train, seed=seed), measure)
     return {
         "rows": {"train": len(train[0]), "dev": len(dev[0]), "test": len(test[0])},
         "classes": len(set(train[1])),

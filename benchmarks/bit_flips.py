@@ -32,6 +32,7 @@ from mixling.runs.artifact import read_run
 from mixling.runs.description import describe
 from mixling.runs.pretrained import load_pretraining
 from mixling.storage import read_json, write_json
+from mixling.tasks.classification import Classification
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import FunctionTeacher
 from mixling.text.labels import LabelSet
@@ -74,9 +75,9 @@ def make(folder: Path) -> dict[str, dict[Path, Read]]:
     save_checkpoint(folder / "checkpoint.safetensors", {"a": torch.ones(9, 9), "b": torch.zeros(3)}, {"step": 3})
 
     def answers() -> object:
-        labels = LabelSet(("no", "yes"), "single")
+        task = Classification(LabelSet(("no", "yes"), "single"))
         teacher = FunctionTeacher(lambda asked: np.full((len(asked), 2), 0.5), key="teacher")
-        return collect_answers(teacher, texts[:100], labels, folder=folder / "answers")
+        return collect_answers(teacher, texts[:100], task, folder=folder / "answers")
 
     def corpus() -> object:
         return open_prepared(pretrained / "corpus", WordReader(document_encoder(encoder.config, encoder.vocabulary)))

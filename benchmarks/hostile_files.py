@@ -99,9 +99,9 @@ def make_models(folder: Path) -> None:
     kinds: dict[str, tuple[str, str, dict[str, Any], LabelSet, str]] = {
         "classification": ("mixling-tiny", "text", small, LabelSet(("a", "b", "c"), "single"), "wordpiece"),
         "pairs": ("hypermixer", "text", {**units, "num_layers": 1}, LabelSet(("yes", "no"), "single"), "unigram"),
-        "multi-label": ("pnlp-mixer-x-small", "text", small, LabelSet(("a", "b", "c"), "multi"), "unigram"),
+        "multi_label": ("pnlp-mixer-x-small", "text", small, LabelSet(("a", "b", "c"), "multi"), "unigram"),
         "tagging": ("pnlp-lstm", "tokens", small, LabelSet(("O", "B-x", "I-x"), "iob"), "wordpiece"),
-        "question answering": ("mixling-mixer", "tokens", small, LabelSet(("start", "end"), "span"), "wordpiece"),
+        "question_answering": ("mixling-mixer", "tokens", small, LabelSet(("start", "end"), "span"), "wordpiece"),
     }
     for name, (preset, output, changes, labels, kind) in kinds.items():
         vocabulary = Vocabulary.train(words, size=100, kind=kind)  # type: ignore[arg-type]
@@ -114,9 +114,10 @@ def make_models(folder: Path) -> None:
             seed=1,  # type: ignore[arg-type]
         )
         reading = ReadingConfig(max_question=8, stride=4) if labels.kind == "span" else None
+        task = "classification" if name == "pairs" else name
         content = export_onnx(
-            model, text=text, task=name, labels=labels, vocabulary=vocabulary, precision="int8", reading=reading,
-            pairs=name in ("pairs", "question answering"),
+            model, text=text, task=task, labels=labels, vocabulary=vocabulary, precision="int8", reading=reading,
+            pairs=name in ("pairs", "question_answering"),
         )  # fmt: skip
         (folder / f"{name}.onnx").write_bytes(content)
 

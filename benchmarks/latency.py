@@ -83,7 +83,7 @@ def profile(predictor: Predictor, texts: list[str]) -> dict[str, float]:
         after_encode = time.perf_counter()
         logits = np.stack(predictor.logits(encoded))
         after_graph = time.perf_counter()
-        predictor.labels.decode_texts(logits, [item.truncated for item in encoded])
+        predictor.task.decode_many(logits, encoded, part)
         end = time.perf_counter()
         stages["encode"] += after_encode - begin
         stages["rows and graph"] += after_graph - after_encode

@@ -28,7 +28,7 @@ def make_model(path: Path) -> None:
     from mixling.export.onnx import export_onnx
     from mixling.models.model import build_model
     from mixling.models.presets import model_config
-    from mixling.text.answers import ANSWER_ENDS
+    from mixling.tasks.question_answering import ANSWER_ENDS
     from mixling.text.vocabulary import Vocabulary
     from mixling.text.windows import ReadingConfig
 

@@ -36,6 +36,7 @@ from mixling.models.presets import PRESETS, model_config
 from mixling.runs import RUN_FILE, RunConfig, fit, resumed_config
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
+from mixling.tasks.classification import Classification
 
 
 class Task(NamedTuple):
@@ -121,7 +122,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
     def load(split: str) -> Dataset:
         path, columns = options.data / name / f"{split}.jsonl.gz", ColumnsConfig(**task.columns)
-        examples = read_examples([path], task="classification", columns=columns, on_bad_row=OnBadRow("error"))
+        examples = read_examples([path], reader=Classification.reader, columns=columns, on_bad_row=OnBadRow("error"))
         return Dataset.from_examples(examples)
 
     data = load(task.train)

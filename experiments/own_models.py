@@ -33,7 +33,7 @@ import numpy as np
 import torch
 
 from mixling.comparison.baselines import choose, fit_tfidf
-from mixling.comparison.scores import rate_interval, resampled, score
+from mixling.comparison.scores import rate_interval, resampled
 from mixling.config import merge, parse, read_overrides
 from mixling.cost.provenance import provenance
 from mixling.data.batches import TextSet
@@ -43,10 +43,10 @@ from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_dev
 from mixling.models.presets import model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit, load_model
-from mixling.runs.data import label_set
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
-from mixling.text.labels import LabelSet
+from mixling.tasks import task_type
+from mixling.tasks.base import Task
 from mixling.training.dataset_adapter import predict_logits
 
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -86,7 +86,7 @@ def load(name: str, data: Path) -> tuple[Dataset, Dataset, Dataset]:
         path = data / about.folder / f"{split}.jsonl.gz"
         columns = ColumnsConfig(**about.columns)
         return Dataset.from_examples(
-            read_examples([path], task=about.task, columns=columns, on_bad_row=OnBadRow("error"))  # type: ignore[arg-type]
+            read_examples([path], reader=task_type(about.task).reader, columns=columns, on_bad_row=OnBadRow("error"))
         )
 
     train = Dataset.from_examples(sentences(data)) if name == "sst2" else read("train")
@@ -109,15 +109,15 @@ def sentences(data: Path) -> Iterator[Example]:
             parts |= {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
 
 
-def baseline(train: Dataset, dev: Dataset, test: Dataset, labels: LabelSet) -> dict[str, Any]:
+def baseline(train: Dataset, dev: Dataset, test: Dataset, task: Task) -> dict[str, Any]:
     """TF-IDF and logistic regression: features and C chosen on dev."""
     texts, targets = rows_of(train)
     dev_texts, dev_targets = rows_of(dev)
     best, tried = choose(
-        fit_tfidf(texts, targets, seed=0),
-        lambda one: score(labels, dev_targets, one.predict(dev_texts)).numbers["accuracy"],
+        fit_tfidf(type(task), texts, targets, seed=0),
+        lambda one: task.score(dev_targets, one.predict(dev_texts)).numbers["accuracy"],
     )
-    found = score(labels, rows_of(test)[1], best.predict(rows_of(test)[0]))
+    found = task.score(rows_of(test)[1], best.predict(rows_of(test)[0]))
     return {
         "chosen": best.options,
         "tried": [asdict(item) for item in tried],
@@ -157,8 +157,8 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
 def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """All seeds of one set, and its baseline."""
     train, dev, test = load(name, options.data)
-    labels = label_set(train, {"classification": "single", "tagging": "iob"}[SETS[name].task])  # type: ignore[arg-type]
-    measure = "word_accuracy" if labels.kind == "iob" else "accuracy"
+    kind = task_type(SETS[name].task)
+    task = kind(kind.label_set(train))
     texts, targets = rows_of(test)
     lines, hits = [], []
     chosen = ""
@@ -177,11 +177,11 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         assert result is not None
         predictor = Predictor(folder / "model.onnx")
         logits = predictor.logits(predictor.encode(texts))
-        found = score(labels, targets, answers(logits, labels, targets))
+        found = task.score(targets, answers(logits, task, targets))
         model, encoder, _, _ = load_model(folder)
         exact = predict_logits(model, TextSet(test, encoder))
         same = [np.atleast_1d(a.argmax(-1) == b.argmax(-1)) for a, b in zip(logits, exact, strict=True)]
-        float_found = score(labels, targets, answers(exact, labels, targets))
+        float_found = task.score(targets, answers(exact, task, targets))
         hits.append(found.hits)
         lines.append(
             {
@@ -193,7 +193,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
                 "best_epoch": next(r["epoch"] for r in reversed(result.history) if r["best"]),
                 "dev": {key: round(value, 5) for key, value in result.metrics.numbers().items()},
                 "test": {key: round(value, 5) for key, value in found.numbers.items()},
-                "test_float32": round(float_found.numbers[measure], 5),
+                "test_float32": round(float_found.numbers[task.headline], 5),
                 "agreement": round(float(np.concatenate(same).mean()), 5),
             }
         )
@@ -205,12 +205,12 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "start": bool(options.vectors and SETS[name].unlabelled),
         "changes": options.set,
         "rows": {"train": len(train), "dev": len(dev), "test": len(test)},
-        "measure": measure,
-        "test": round(statistics.mean(line["test"][measure] for line in lines), 5),  # type: ignore[index]
+        "measure": task.headline,
+        "test": round(statistics.mean(line["test"][task.headline] for line in lines), 5),  # type: ignore[index]
         "seeds": lines,
     }
-    if labels.kind == "single":
-        beside = baseline(train, dev, test, labels)
+    if not task.per_word:
+        beside = baseline(train, dev, test, task)
         mean = np.mean(hits, axis=0)
         sizes = np.ones(len(mean))
         out["interval"] = asdict(rate_interval(mean, sizes))
@@ -220,12 +220,12 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return out
 
 
-def answers(logits: list[np.ndarray], labels: LabelSet, targets: list[Any]) -> list[Any]:
+def answers(logits: list[np.ndarray], task: Task, targets: list[Any]) -> list[Any]:
     """Labels, or for taggers tags, of logits; words beyond the model's length are tagged O."""
-    if labels.kind == "single":
-        return [labels.names[int(row.argmax())] for row in logits]
+    if not task.per_word:
+        return [task.labels.names[int(row.argmax())] for row in logits]
     return [
-        tuple(labels.names[i] for i in row.argmax(-1)[: len(gold)]) + ("O",) * (len(gold) - len(row))
+        tuple(task.labels.names[i] for i in row.argmax(-1)[: len(gold)]) + ("O",) * (len(gold) - len(row))
         for row, gold in zip(logits, targets, strict=True)
     ]
 

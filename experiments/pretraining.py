@@ -44,6 +44,7 @@ from mixling.runs.artifact import is_finished
 from mixling.runs.pretrained import FINE_TUNING, evaluate_text, pretrained_config
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
+from mixling.tasks.classification import Classification
 
 
 class Task(NamedTuple):
@@ -112,7 +113,7 @@ def load(task: Task, name: str, split: str, data: Path) -> Dataset:
     columns = ColumnsConfig(text_pair="text_pair" if task.pairs else None)
     path = data / name / f"{split}.jsonl.gz"
     return Dataset.from_examples(
-        read_examples([path], task="classification", columns=columns, on_bad_row=OnBadRow("error"))
+        read_examples([path], reader=Classification.reader, columns=columns, on_bad_row=OnBadRow("error"))
     )
 
 
@@ -162,7 +163,7 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
     train_texts, dev_texts = (list(part.texts) for part in rows)
     train_labels, dev_labels = (list(part.targets) for part in rows)
     baseline, _ = choose(
-        fit_tfidf(train_texts, train_labels, seed=0),
+        fit_tfidf(Classification, train_texts, train_labels, seed=0),
         lambda fitted: statistics.mean(a == b for a, b in zip(fitted.predict(dev_texts), dev_labels, strict=True)),
     )
     report["tf-idf + lr"] = {"test": [accuracy(list(baseline.predict(texts)))], "parameters": baseline.parameters}

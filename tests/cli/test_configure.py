@@ -17,7 +17,8 @@ from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.presets import PRESETS
 from mixling.runs import RunConfig
 from mixling.runs.evaluation import columns_of
-from mixling.runs.spec import LABELS, infer_task, resolve
+from mixling.runs.spec import LABELS, resolve
+from mixling.tasks import infer_task
 
 
 def config_of(options: dict, *, toml: Path | None = None, overrides: tuple[str, ...] = ()) -> RunConfig:

@@ -18,9 +18,9 @@ from mixling.cli.main import COMMANDS, build_app
 from mixling.cli.pretrain import PretrainOptions
 from mixling.cli.train import TrainOptions
 from mixling.models.presets import PRESETS
-from mixling.runs.config import TASKS as LABEL_TASKS
 from mixling.runs.kinds import WRITING
 from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+from mixling.tasks import task_names
 
 from .conftest import Call
 
@@ -147,7 +147,7 @@ def test_the_shell_completes(complete: Complete) -> None:
 def test_all_models_and_tasks_are_completed() -> None:
     assert set(MODELS) == {*PRESETS, *SEQ2SEQ_PRESETS}
     assert len(MODELS) == len(set(MODELS))
-    assert set(TASKS) == {*LABEL_TASKS, WRITING}
+    assert set(TASKS) == {*task_names(), WRITING}
 
 
 def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

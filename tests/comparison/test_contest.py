@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mixling.comparison import contest, entrants, outcome
-from mixling.comparison.contest import TFIDF, Contestant, Rows, standings, train_all
+from mixling.comparison.contest import Contestant, Rows, standings, train_all
 from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.speed import measure_speed
 from mixling.config import merge
@@ -24,6 +24,7 @@ from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
 from mixling.training.observers import Observer
 
+TFIDF = "tf-idf + lr"
 TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}
 
 

@@ -8,10 +8,14 @@ from scipy import stats
 from seqeval.metrics import f1_score as span_f1
 from sklearn.metrics import accuracy_score, f1_score
 
-from mixling.comparison.scores import Score, rate_interval, resampled, score, wilson
+from mixling.comparison.scores import rate_interval, resampled, wilson
+from mixling.tasks.base import Task
+from mixling.tasks.classification import Classification
+from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.tagging import Tagging
 from mixling.text.labels import LabelSet
 
-LETTERS = LabelSet(("a", "b", "c"), "single")
+LETTERS = Classification(LabelSet(("a", "b", "c"), "single"))
 
 
 @pytest.mark.parametrize(("right", "count"), [(0, 1), (1, 1), (0, 40), (37, 40), (40, 40), (683, 700), (5000, 10_000)])
@@ -48,7 +52,7 @@ def test_equal_models_differ_by_nothing() -> None:
 def test_classes_are_scored_as_scikit_learn_does() -> None:
     chance = np.random.default_rng(0)
     targets, answers = (chance.choice(["a", "b", "c"], size=60).tolist() for _ in range(2))
-    found = score(LETTERS, targets, answers)
+    found = LETTERS.score(targets, answers)
     assert found.numbers == pytest.approx(
         {"accuracy": accuracy_score(targets, answers), "macro_f1": f1_score(targets, answers, average="macro")}
     )
@@ -56,30 +60,30 @@ def test_classes_are_scored_as_scikit_learn_does() -> None:
 
 
 def test_sets_of_labels_are_right_as_a_whole() -> None:
-    labels = LabelSet(("a", "b", "c"), "multi")
-    found = score(labels, [("a", "b"), (), ("c",), ("a",)], [("b", "a"), (), ("c", "a"), ()])
+    task = MultiLabel(LabelSet(("a", "b", "c"), "multi"))
+    found = task.score([("a", "b"), (), ("c",), ("a",)], [("b", "a"), (), ("c", "a"), ()])
     assert found.hits.tolist() == [1, 1, 0, 0]
     assert found.numbers["subset_accuracy"] == 0.5
     assert found.numbers["micro_f1"] == pytest.approx(2 * 3 / (4 + 4))
 
 
 def test_tags_are_scored_by_words_and_by_spans() -> None:
-    labels = LabelSet(("O", "B-x", "I-x"), "iob")
+    task = Tagging(LabelSet(("O", "B-x", "I-x"), "iob"))
     targets, answers = [("B-x", "I-x", "O"), ("O",)], [("B-x", "O", "O"), ("O",)]
-    found = score(labels, targets, answers)
+    found = task.score(targets, answers)
     assert (found.hits.tolist(), found.sizes.tolist()) == ([2, 1], [3, 1])
     assert found.numbers["word_accuracy"] == 0.75
     assert found.numbers["span_f1"] == span_f1([list(row) for row in targets], [list(row) for row in answers])
 
 
 @pytest.mark.parametrize(
-    ("labels", "targets", "answers"),
+    ("task", "targets", "answers"),
     [
         (LETTERS, ["a", "new"], ["a", "b"]),
-        (LabelSet(("a", "b"), "multi"), [("a",), ("a", "new")], [("a",), ("a",)]),
-        (LabelSet(("O", "B-x"), "iob"), [("O",), ("B-new",)], [("O",), ("O",)]),
+        (MultiLabel(LabelSet(("a", "b"), "multi")), [("a",), ("a", "new")], [("a",), ("a",)]),
+        (Tagging(LabelSet(("O", "B-x"), "iob")), [("O",), ("B-new",)], [("O",), ("O",)]),
     ],
 )
-def test_a_label_that_training_does_not_know_is_an_error(labels: LabelSet, targets: list, answers: list) -> None:
-    found: Score = score(labels, targets, answers)
+def test_a_label_that_training_does_not_know_is_an_error(task: Task, targets: list, answers: list) -> None:
+    found = task.score(targets, answers)
     assert found.hits.tolist() == [1, 0]

@@ -16,6 +16,7 @@ from mixling.config import parse
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.readers import OnBadRow
 from mixling.errors import ConfigError, DataError
+from mixling.tasks import task_type
 
 
 def write(path: Path, *rows: object) -> Path:
@@ -23,9 +24,13 @@ def write(path: Path, *rows: object) -> Path:
     return path
 
 
-def read(*paths: Path, task: Any = "classification", labelled: bool = True, **columns: str) -> list[Example]:
+def read(*paths: Path, task: str = "classification", labelled: bool = True, **columns: str) -> list[Example]:
     columns_config = ColumnsConfig(**columns)
-    return list(read_examples(paths, task=task, columns=columns_config, on_bad_row=OnBadRow(), labelled=labelled))
+    return list(
+        read_examples(
+            paths, reader=task_type(task).reader, columns=columns_config, on_bad_row=OnBadRow(), labelled=labelled
+        )
+    )
 
 
 def test_texts_pairs_and_tokens_of_several_files(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from mixling.data.examples import ColumnsConfig, Example, Task, read_examples
+from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.readers import OnBadRow
 from mixling.errors import DataError
+from mixling.tasks import task_type
 
 SKIP = "pass --on-bad-row skip"
 
@@ -28,7 +29,7 @@ class Case:
     says: tuple[str, ...]
     line: int | None = None
     left: tuple[Any, ...] | None = None
-    task: Task = "classification"
+    task: str = "classification"
     pair: str | None = None
 
 
@@ -185,7 +186,7 @@ FILE_FAULTS = [
 
 def read(path: Path, case: Case, on_bad_row: OnBadRow) -> list[Example]:
     columns = ColumnsConfig(text_pair=case.pair)
-    return list(read_examples([path], task=case.task, columns=columns, on_bad_row=on_bad_row))
+    return list(read_examples([path], reader=task_type(case.task).reader, columns=columns, on_bad_row=on_bad_row))
 
 
 def write(folder: Path, case: Case) -> Path:

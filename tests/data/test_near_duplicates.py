@@ -14,6 +14,7 @@ from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.near_duplicates import NearDuplicates, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import split_dev
+from mixling.tasks.classification import Classification
 
 
 def store_of(*texts: object) -> Dataset:
@@ -92,7 +93,7 @@ def test_phrases_of_one_sentence_are_found(shared_data: Path) -> None:
     """SST-2's training rows are phrases: of a random tenth of 8,000 a quarter has a near-duplicate in the rest."""
     rows = read_examples(
         [shared_data / "sst2_glue" / "train.jsonl.gz"],
-        task="classification",
+        reader=Classification.reader,
         columns=ColumnsConfig(),
         on_bad_row=OnBadRow(),
     )

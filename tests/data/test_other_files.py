@@ -13,17 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from mixling.data.examples import ColumnsConfig, Example, Task, read_examples
+from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.in_memory import labelled_rows
 from mixling.data.readers import parquet, read_rows
 from mixling.data.readers.rows import OnBadRow, check_header
 from mixling.errors import DataError
+from mixling.tasks import task_type
 
 ROWS = "text,label\na,x\nb,y\n"
 
 
-def examples_of(path: Path, task: Task = "classification") -> list[Example]:
-    return list(read_examples([path], task=task, columns=ColumnsConfig(), on_bad_row=OnBadRow()))
+def examples_of(path: Path, task: str = "classification") -> list[Example]:
+    return list(read_examples([path], reader=task_type(task).reader, columns=ColumnsConfig(), on_bad_row=OnBadRow()))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_a_label_is_written_in_one_way(first: str, second: str, tmp_path: Path) 
     (tmp_path / "a.jsonl").write_text(
         "".join(f'{{"text": "t", "label": {label}}}\n' for label in (first, first, second))
     )
-    task: Task = "multi_label" if first[0] == "[" else "classification"
+    task: str = "multi_label" if first[0] == "[" else "classification"
     with pytest.raises(DataError, match=r"a\.jsonl:3: column 'label' holds .*write each label in one way"):
         examples_of(tmp_path / "a.jsonl", task)
 

@@ -17,6 +17,7 @@ from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, split_dev
 from mixling.errors import DataError
+from mixling.tasks.question_answering import QuestionAnswering
 from mixling.text.answers import Answers
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
@@ -45,7 +46,7 @@ def squad(*questions: Any, context: Any = CONTEXT, **more: Any) -> dict[str, Any
 def read(path: Path, *, mode: Any = "error", labelled: bool = True, **columns: str) -> tuple[list[Example], OnBadRow]:
     bad = OnBadRow(mode)
     kind = ColumnsConfig(**columns)
-    found = read_examples([path], task="question_answering", columns=kind, on_bad_row=bad, labelled=labelled)
+    found = read_examples([path], reader=QuestionAnswering.reader, columns=kind, on_bad_row=bad, labelled=labelled)
     return list(found), bad
 
 

@@ -16,6 +16,7 @@ from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, report_duplicates, split_dev, unseen
 from mixling.errors import ConfigError, DataError
+from mixling.tasks.classification import Classification
 
 
 def store_of(*rows: tuple[object, object], path: str = "train.csv") -> Dataset:
@@ -231,7 +232,7 @@ def test_real_duplicates_are_those_that_the_origin_has(shared_data: Path) -> Non
         Dataset.from_examples(
             read_examples(
                 [shared_data / "imdb" / f"{part}.jsonl.gz"],
-                task="classification",
+                reader=Classification.reader,
                 columns=ColumnsConfig(),
                 on_bad_row=OnBadRow(),
             )

@@ -13,6 +13,8 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example
 from mixling.data.unlabelled import choose_texts, read_unlabelled, split_sentences
 from mixling.errors import ConfigError, DataError
+from mixling.tasks.classification import Classification
+from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text
 
 
@@ -70,14 +72,14 @@ def test_files_of_every_kind(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text(json.dumps({"text": "fifth", "other": "sixth"}) + "\n")
     columns = ColumnsConfig()
     files = [str(tmp_path / name) for name in ("a.txt", "b.jsonl")]
-    texts = list(read_unlabelled(files, task="classification", columns=columns))
+    texts = list(read_unlabelled(files, reader=Classification.reader, columns=columns))
     assert texts == ["first line", "second, line", "third"]
     files = [str(tmp_path / name) for name in ("a.txt", "b.jsonl", "c.jsonl")]
-    words = list(read_unlabelled(files, task="tagging", columns=columns))
+    words = list(read_unlabelled(files, reader=Tagging.reader, columns=columns))
     assert words == [["first", "line"], ["second", ",", "line"], ["third"], ["fourth", "row"]]
     pair = ColumnsConfig(text_pair="other")
-    assert list(read_unlabelled([str(tmp_path / "d.jsonl")], task="classification", columns=pair)) == [
+    assert list(read_unlabelled([str(tmp_path / "d.jsonl")], reader=Classification.reader, columns=pair)) == [
         ("fifth", "sixth")
     ]
     with pytest.raises(DataError, match=r"a.txt: has no pairs"):
-        list(read_unlabelled([str(tmp_path / "a.txt")], task="classification", columns=pair))
+        list(read_unlabelled([str(tmp_path / "a.txt")], reader=Classification.reader, columns=pair))

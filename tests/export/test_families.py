@@ -24,6 +24,7 @@ TEXTS: list[Text] = ["play some music by the beatles", "what is the weather in p
 PAIRS: list[Text] = [("play music", "what is played"), ("a table", ""), ("the weather in paris tomorrow " * 3, "x")]
 UNITS = ("[UNK]", "[SEP]", "play", "##s", "music", "the", "weather", "in", "par", "##is", "w", "##hat", "na", "##ïve")
 VOCABULARY = Vocabulary.parse("vocab.txt", "".join(f"{unit}\n" for unit in UNITS))
+TASKS = {"text": "classification", "tokens": "tagging"}
 LABELS = {"text": LabelSet(("a", "b", "c"), "single"), "tokens": LabelSet(("O", "B-x", "I-x"), "iob")}
 
 # Presets that differ in size only have one of them here.
@@ -84,7 +85,9 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
     encoder = TextEncoder(text, VOCABULARY)
-    content = export_onnx(model, text=text, task="x", labels=LABELS[output], vocabulary=VOCABULARY, precision="float32")
+    content = export_onnx(
+        model, text=text, task=TASKS[output], labels=LABELS[output], vocabulary=VOCABULARY, precision="float32"
+    )
     predictor = Predictor.from_bytes(content)
     assert_followed(content, texts=3, tokens=5)
     parts = [TEXTS] if output == "tokens" else [TEXTS, PAIRS]
@@ -130,7 +133,7 @@ def test_the_graph_of_every_part_is_followed() -> None:
     config = model_config("pnlp-mixer-x-small", changes)
     model = build_model(config, num_outputs=3, output="text", seed=1)
     content = export_onnx(
-        model, text=config.text, task="x", labels=LABELS["text"], vocabulary=VOCABULARY, precision="int8"
+        model, text=config.text, task=TASKS["text"], labels=LABELS["text"], vocabulary=VOCABULARY, precision="int8"
     )
     for texts, tokens in ((1, 1), (3, 5), (2, 12)):
         assert_followed(content, texts=texts, tokens=tokens)

@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from mixling.export.quantize import Gate, _at_least, check_gate, measure_gate
+from mixling.export.quantize import _at_least, check_gate
+from mixling.metrics.gate import Gate
+from mixling.tasks.classification import Classification
+from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.tagging import Tagging
+from mixling.text.labels import LabelSet
 
+NAMES = ("a", "b", "c", "d")
 CHOICES = np.eye(4, dtype=np.float32)
 
 
 def measured(before: np.ndarray, after: np.ndarray, targets: np.ndarray) -> Gate:
     """The gate of answers, each one of four classes."""
-    return measure_gate(CHOICES[before], CHOICES[after], targets, kind="single")
+    return Classification(LabelSet(NAMES, "single")).gate(CHOICES[before], CHOICES[after], targets)
 
 
 def test_gate_counts_decisions() -> None:
@@ -33,13 +39,15 @@ def test_gate_counts_decisions() -> None:
 
 def test_decisions_of_one_text_count_as_one_text() -> None:
     exact, moved = CHOICES[[0, 1, 2, 3]], CHOICES[[0, 2, 3, 3]]
-    gate = measure_gate(exact - 0.5, moved - 0.5, exact.astype(bool), kind="multi")  # two of 16 decisions a text
+    several = MultiLabel(LabelSet(NAMES, "multi"))
+    gate = several.gate(exact - 0.5, moved - 0.5, exact.astype(np.int64))  # two of 16 decisions a text
     assert (gate.decisions, gate.changed, gate.worse, gate.better) == (16, 4, 2, 0)
     assert (gate.agreement, gate.accuracy_drop) == pytest.approx((0.75, 25))
-    targets = np.array([0, 1, 2, 3])
-    gate = measure_gate(exact, moved, targets, kind="iob", lengths=[1, 3])
+    tagger = Tagging(LabelSet(("O", "B-x", "I-x", "B-y"), "iob"))
+    targets = np.array([0, 1, 2, 3, 0])  # the last word is beyond the model's length
+    gate = tagger.gate(np.split(exact, [1]), np.split(moved, [1]), np.split(targets, [1]))
     assert (gate.decisions, gate.changed, gate.worse, gate.better) == (4, 2, 1, 0)
-    gate = measure_gate(moved, exact, targets, kind="iob", lengths=[2, 2])
+    gate = tagger.gate(np.split(moved, [2]), np.split(exact, [2]), np.split(targets, [2]))
     assert (gate.worse, gate.better, gate.accuracy_drop) == (0, 2, -50)
 
 

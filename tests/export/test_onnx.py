@@ -41,6 +41,9 @@ CASES = {
 }
 
 
+TASKS = {"single": "classification", "iob": "tagging"}
+
+
 def make(name: str, *, max_len: int = 12) -> tuple[ModelConfig, Model, LabelSet]:
     projection, window, output, pooling = CASES[name]
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=90),), feed_forward=FeedForwardConfig(ffn_dim=72))
@@ -66,7 +69,7 @@ def make(name: str, *, max_len: int = 12) -> tuple[ModelConfig, Model, LabelSet]
 def export(name: str, precision: str, **options: int) -> bytes:
     config, model, labels = make(name, **options)
     return export_onnx(
-        model, text=config.text, task="classification", labels=labels, vocabulary=VOCABULARY, precision=precision
+        model, text=config.text, task=TASKS[labels.kind], labels=labels, vocabulary=VOCABULARY, precision=precision
     )
 
 
@@ -219,7 +222,9 @@ def test_model_is_left_as_it_was() -> None:
     config, model, labels = make("minhash")
     model.train().requires_grad_(True)
     before = copy.deepcopy(model.state_dict())
-    export_onnx(model, text=config.text, task="classification", labels=labels, vocabulary=VOCABULARY, precision="int8")
+    export_onnx(
+        model, text=config.text, task=TASKS[labels.kind], labels=labels, vocabulary=VOCABULARY, precision="int8"
+    )
     assert model.training
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
 
@@ -263,7 +268,7 @@ def test_exports_leave_nothing_behind() -> None:
 
     def objects() -> int:
         export_onnx(
-            model, text=config.text, task="classification", labels=labels, vocabulary=VOCABULARY, precision="float32"
+            model, text=config.text, task=TASKS[labels.kind], labels=labels, vocabulary=VOCABULARY, precision="float32"
         )
         gc.collect()
         return len(gc.get_objects())

@@ -16,14 +16,18 @@ from mixling.data.examples import DataConfig, Example
 from mixling.errors import ConfigError, DataError
 from mixling.runs.distill import Lessons, make_lessons, soften
 from mixling.runs.teacher import DistillConfig, check_distill
+from mixling.tasks.base import Task
+from mixling.tasks.classification import Classification
+from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.tagging import Tagging
 from mixling.teachers.base import FunctionTeacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 
 SINGLE, MULTI, TAGS = (
-    LabelSet(("a", "b"), "single"),
-    LabelSet(("a", "b"), "multi"),
-    LabelSet(("O", "B-x", "I-x"), "iob"),
+    Classification(LabelSet(("a", "b"), "single")),
+    MultiLabel(LabelSet(("a", "b"), "multi")),
+    Tagging(LabelSet(("O", "B-x", "I-x"), "iob")),
 )
 
 
@@ -31,10 +35,9 @@ def store(rows: Sequence[tuple[Text, Any]]) -> Dataset:
     return Dataset.from_examples(Example(text, target, "rows", i) for i, (text, target) in enumerate(rows))
 
 
-def lessons(rows: Dataset, labels: LabelSet, answer: Any, unlabelled: Sequence[Text] = (), **options: Any) -> Lessons:
+def lessons(rows: Dataset, task: Task, answer: Any, unlabelled: Sequence[Text] = (), **options: Any) -> Lessons:
     return make_lessons(
-        DistillConfig(teacher="", **options), rows, rows, labels,
-        task={"single": "classification", "multi": "multi_label", "iob": "tagging"}[labels.kind],  # type: ignore[arg-type]
+        DistillConfig(teacher="", **options), rows, rows, task,
         data=DataConfig(), smoothing=0.2, seed=0, folder=None,
         teacher=FunctionTeacher(lambda texts: [answer for _ in texts]), unlabelled=unlabelled,
     )  # fmt: skip
@@ -66,22 +69,22 @@ def test_words_that_the_teacher_did_not_read_have_the_true_tag() -> None:
     assert made.targets[1].shape == (1, 3)
 
 
-@pytest.mark.parametrize("labels", [SINGLE, MULTI])
-def test_temperature(labels: LabelSet) -> None:
+@pytest.mark.parametrize("task", [SINGLE, MULTI])
+def test_temperature(task: Task) -> None:
     answer = np.array([0.7, 0.3], np.float16)
     for temperature in (0.5, 1.0, 3.0):
-        out = soften(answer, temperature, labels)
+        out = soften(answer, temperature, task)
         assert out is not None
         odds = (out[0] / (1 - out[0])) ** temperature
         assert odds == pytest.approx(0.7 / 0.3, rel=1e-2)
-    assert soften(None, 2.0, labels) is None
+    assert soften(None, 2.0, task) is None
 
 
 def test_texts_without_an_answer_are_left_out() -> None:
     rows, said = store([("one", "a"), ("two", "b")]), []
     made = make_lessons(
         DistillConfig(teacher="", copies=1), rows, rows, SINGLE,
-        task="classification", data=DataConfig(), smoothing=0.0, seed=0, folder=None,
+        data=DataConfig(), smoothing=0.0, seed=0, folder=None,
         teacher=FunctionTeacher(lambda texts: [None if "o" in str(t) else [0.5, 0.5] for t in texts]),
         unlabelled=["no", "yes"], say=said.append,
     )  # fmt: skip
@@ -91,7 +94,7 @@ def test_texts_without_an_answer_are_left_out() -> None:
 
 
 def check(config: DistillConfig, *, world: int = 1) -> None:
-    check_distill(config, task="classification", data=DataConfig(), world=world)
+    check_distill(config, task=Classification, data=DataConfig(), world=world)
 
 
 def test_what_cannot_be_is_told_before_anything_is_done(tmp_path: Path) -> None:
@@ -122,7 +125,7 @@ def test_texts_of_a_file_of_answers_stay_whole(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text("\n".join(lines) + "\n")
     made = make_lessons(
         DistillConfig(teacher=str(tmp_path / "answers.jsonl"), copies=1, temperature=1.0), rows, rows, SINGLE,
-        task="classification", data=DataConfig(), smoothing=0.0, seed=0, folder=None,
+        data=DataConfig(), smoothing=0.0, seed=0, folder=None,
     )  # fmt: skip
     assert sorted(map(str, made.texts.texts[2:4])) == sorted(documents)
     np.testing.assert_allclose(made.targets[2:], [[0.75, 0.25]] * 2, atol=1e-3)

@@ -159,11 +159,19 @@ def test_onnx_files_of_others(content: bytes, tmp_path: Path) -> None:
         ({"labels": {"kind": ["single"], "names": ["a", "b"]}}, "labels"),
         ({"labels": {"kind": "single", "names": ["a", "b", "c"]}}, "for 3 labels"),
         ({"labels": {"kind": "iob", "names": ["O", "B-x"]}}, "'iob'"),
-        ({"labels": {"kind": "span", "names": ["start", "end"]}}, "answers to find but not how"),
-        ({"labels": {"kind": "span", "names": ["from", "to"]}}, "labels"),
+        (
+            {"task": "question_answering", "labels": {"kind": "span", "names": ["start", "end"]}},
+            "answers to find but not how",
+        ),
+        ({"task": "question_answering", "labels": {"kind": "span", "names": ["from", "to"]}}, "labels"),
+        ({"task": "tagging"}, "labels: got kind 'single'"),
+        ({"task": "taging"}, "did you mean 'tagging'"),
         ({"reading": {}}, "answers to find but not how"),
         ({"reading": {"stride": 0}}, "stride"),
-        ({"labels": {"kind": "span", "names": ["start", "end"]}, "reading": {}}, "'span'"),
+        (
+            {"task": "question_answering", "labels": {"kind": "span", "names": ["start", "end"]}, "reading": {}},
+            "'span'",
+        ),
     ],
 )
 def test_metadata_of_wrong_values(content: bytes, tmp_path: Path, values: dict[str, Any], reason: str) -> None:

@@ -23,6 +23,10 @@ from mixling.models.model import Model, ModelConfig, build_model  # noqa: E402
 from mixling.runtime import predictor as predictor_module  # noqa: E402
 from mixling.runtime.onnx_file import seal  # noqa: E402
 from mixling.runtime.predictor import Predictor  # noqa: E402
+from mixling.tasks.base import Task  # noqa: E402
+from mixling.tasks.classification import Classification  # noqa: E402
+from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering  # noqa: E402
+from mixling.tasks.tagging import Tagging  # noqa: E402
 from mixling.text.config import TextConfig  # noqa: E402
 from mixling.text.encoder import TextEncoder, train_vocabulary  # noqa: E402
 from mixling.text.fingerprint import MinHash, SimHash  # noqa: E402
@@ -32,8 +36,8 @@ from mixling.text.windows import ReadingConfig  # noqa: E402
 SENTENCE = "play some music by the beatles what is the weather in paris tomorrow book a table for two"
 WORDS = SENTENCE.split()
 VOCABULARY = train_vocabulary([SENTENCE], TextConfig(vocabulary_size=100))
-CLASSES = LabelSet(("music", "weather", "table"), "single")
-TAGS = LabelSet(("O", "B-x", "I-x", "B-y"), "iob")
+CLASSES = Classification(LabelSet(("music", "weather", "table"), "single"))
+TAGS = Tagging(LabelSet(("O", "B-x", "I-x", "B-y"), "iob"))
 MAX_LEN = 20
 
 
@@ -45,7 +49,7 @@ def texts(count: int) -> list[str]:
 
 
 def build(
-    projection: MinHash | SimHash, labels: LabelSet, seed: int, *, window: int = 0, pairs: bool | None = None
+    projection: MinHash | SimHash, task: Task, seed: int, *, window: int = 0, pairs: bool | None = None
 ) -> tuple[Model, bytes]:
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=40),), feed_forward=FeedForwardConfig(ffn_dim=40))
     config = ModelConfig(
@@ -54,14 +58,13 @@ def build(
         dim=16,
         layers=(layer,),
     )
-    output = "tokens" if labels.of_tokens else "text"
-    reading = ReadingConfig() if labels.kind == "span" else None
-    model = build_model(config, num_outputs=len(labels), output=output, seed=seed)
+    reading = ReadingConfig() if task.windows else None
+    model = build_model(config, num_outputs=len(task.labels), output=task.output, seed=seed)
     content = export_onnx(
         model,
         text=config.text,
-        task="some",
-        labels=labels,
+        task=task.name,
+        labels=task.labels,
         vocabulary=VOCABULARY,
         precision="float32",
         pairs=pairs,
@@ -111,8 +114,8 @@ def test_every_way_to_ask_gives_the_torch_models_answer(classifier: tuple[Model,
     batch, stream = predictor.predict(rows), list(predictor.predict_stream(iter(rows), batch_size=5))
     for text, row, *answers in zip(rows, expected, batch, stream, map(predictor.predict_one, rows), strict=True):
         for answer in (*answers, predictor.predict(text)):
-            assert answer.label == CLASSES.names[row.argmax()]
-            assert answer.probabilities == pytest.approx(dict(zip(CLASSES.names, row, strict=True)), abs=1e-5)
+            assert answer.label == CLASSES.labels.names[row.argmax()]
+            assert answer.probabilities == pytest.approx(dict(zip(CLASSES.labels.names, row, strict=True)), abs=1e-5)
             assert answer.truncated == (len(text.replace("東", "東 ").split()) > MAX_LEN)
     assert any(answer.truncated for answer in batch)
     assert "" in rows
@@ -179,7 +182,7 @@ def test_tags_stand_at_the_users_characters(tagger: tuple[Model, bytes]) -> None
             assert answer.tokens == tuple(words[:MAX_LEN])
             assert answer.truncated == (len(words) > MAX_LEN)
         tags = torch_logits(model, predictor, text).argmax(-1)[: len(answer.tokens)]
-        assert answer.tags == tuple(TAGS.names[tag] for tag in tags) == alone.tags
+        assert answer.tags == tuple(TAGS.labels.names[tag] for tag in tags) == alone.tags
         assert answer.probabilities is None
         starts = {text.find(token): token for token in answer.tokens}
         for span in answer.spans:
@@ -192,7 +195,7 @@ def test_a_text_without_words_is_marked(classifier: tuple[Model, bytes], tagger:
     texts = ["", " \n\t", "a film", ("", " "), ("", "a"), [], ["film"]]
     for _, content in (classifier, tagger):
         predictor = Predictor(content)
-        asked = texts if predictor.labels.kind != "iob" else [text for text in texts if not isinstance(text, tuple)]
+        asked = texts if not predictor.task.per_word else [text for text in texts if not isinstance(text, tuple)]
         expected = [all(not part.strip() for part in ([text] if isinstance(text, str) else text)) for text in asked]
         answers = predictor.predict(asked)
         assert isinstance(answers, list)
@@ -324,8 +327,8 @@ assert not loaded, loaded
 
 def test_a_file_says_what_it_is(classifier: tuple[Model, bytes]) -> None:
     predictor = Predictor.from_bytes(classifier[1])
-    assert predictor.task == "some"
-    assert predictor.labels == CLASSES
+    assert predictor.task.name == "classification"
+    assert predictor.labels == CLASSES.labels
     assert predictor.metadata.precision == "float32"
     assert predictor.metadata.parameters == sum(p.numel() for p in classifier[0].parameters())
 
@@ -335,7 +338,7 @@ def test_what_is_printed_of_a_predictor_and_an_answer(
 ) -> None:
     predictor = Predictor(classifier[1])
     assert repr(predictor) == (
-        "<Predictor of the model's bytes: some, 3 labels ('music', 'weather', 'table'), "
+        "<Predictor of the model's bytes: classification, 3 labels ('music', 'weather', 'table'), "
         f"{predictor.metadata.parameters:,} parameters, float32>"
     )
     answer = predictor.predict_one("play music")
@@ -348,7 +351,7 @@ def test_what_is_printed_of_a_predictor_and_an_answer(
 
 @pytest.mark.slow
 def test_a_model_that_answers_questions_takes_pairs_whatever_its_file_has() -> None:
-    _, content = build(MinHash(num_features=64, num_hashes=8), LabelSet(("start", "end"), "span"), 4, pairs=False)
+    _, content = build(MinHash(num_features=64, num_hashes=8), QuestionAnswering(ANSWER_ENDS), 4, pairs=False)
     predictor = Predictor(content)
     with pytest.raises(DataError, match="this model answers questions"):
         predictor.predict(["one text"])

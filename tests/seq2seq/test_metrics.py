@@ -17,10 +17,10 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 
 from mixling.data.readers import OnBadRow
 from mixling.errors import ConfigError, DataError, UserError
+from mixling.metrics.base import format_table
 from mixling.seq2seq.metrics import TextMetrics, text_report
 from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
 from mixling.seq2seq.templates import FORMS, Measure
-from mixling.tasks.metrics import format_table
 
 
 def pairs(targets: Sequence[str], **more: Sequence[Any]) -> list[Pair]:

@@ -10,8 +10,7 @@ import torch
 
 from mixling.errors import ConfigError
 from mixling.tasks.base import LossConfig
-from mixling.tasks.question_answering import QuestionAnswering
-from mixling.text.answers import ANSWER_ENDS
+from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

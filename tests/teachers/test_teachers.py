@@ -12,13 +12,17 @@ import pytest
 
 from mixling.errors import DataError, ModelFileError
 from mixling.runtime.predictor import Predictor
+from mixling.tasks.base import Task
+from mixling.tasks.classification import Classification
+from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.tagging import Tagging
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import EnsembleTeacher, FunctionTeacher, Teacher
 from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 
-LABELS, TAGS = LabelSet(("a", "b", "c"), "single"), LabelSet(("O", "B-x", "I-x"), "iob")
+LABELS, TAGS = Classification(LabelSet(("a", "b", "c"), "single")), Tagging(LabelSet(("O", "B-x", "I-x"), "iob"))
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 
 
@@ -67,7 +71,7 @@ def test_answers_that_are_none(answers: list[Any], message: str) -> None:
 
 
 def test_percents_are_no_probabilities_of_several_labels() -> None:
-    labels = LabelSet(("a", "b"), "multi")
+    labels = MultiLabel(LabelSet(("a", "b"), "multi"))
     with pytest.raises(DataError, match="probabilities from 0 to 1"):
         FunctionTeacher(lambda texts: [[55.0, 3.0]]).answers(["x"], labels)
     (answer,) = FunctionTeacher(lambda texts: [[0.9, 0.8]]).answers(["x"], labels)
@@ -77,17 +81,15 @@ def test_percents_are_no_probabilities_of_several_labels() -> None:
 def test_a_saved_model_of_another_kind() -> None:
     names = Predictor(GOLDEN).labels.names
     with pytest.raises(DataError, match="gives one label a text, and the rows have several labels a text"):
-        SavedTeacher(GOLDEN).answers(["x"], LabelSet(names, "multi"))
+        SavedTeacher(GOLDEN).answers(["x"], MultiLabel(LabelSet(names, "multi")))
 
 
 def test_a_saved_model() -> None:
     predictor = Predictor(GOLDEN)
     teacher = SavedTeacher(GOLDEN)
     names = tuple(reversed(predictor.labels.names))
-    kind = predictor.labels.kind
-    assert kind == "single"
     texts: list[Text] = ["one text", "another one, which is longer"]
-    found = teacher.answers(texts, LabelSet(names, kind))
+    found = teacher.answers(texts, Classification(LabelSet(names, "single")))
     np.testing.assert_allclose(np.stack(found)[:, ::-1], predictor.predict_proba(texts), atol=1e-6)  # type: ignore[arg-type]
 
 
@@ -134,11 +136,11 @@ class Counting(Teacher):
     def __init__(self, key: str | None, limit: int = 10**9) -> None:
         self.key, self.asked, self.limit = key, 0, limit
 
-    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Any]:
+    def answers(self, texts: Sequence[Text], task: Task) -> list[Any]:
         if self.asked + len(texts) > self.limit:
             raise KeyboardInterrupt
         self.asked += len(texts)
-        if labels.kind == "iob":
+        if task.per_word:
             return [np.eye(3, dtype=np.float32)[[len(word) % 3 for word in text]] for text in texts]
         return [None if text == "-" else np.eye(3, dtype=np.float32)[len(text) % 3] for text in texts]
 

@@ -12,6 +12,9 @@ import torch
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
 from mixling.errors import DataError, ModelFileError
+from mixling.tasks.classification import Classification
+from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.tagging import Tagging
 from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
 from mixling.teachers.transformer import TransformerTeacher, is_transformer
 from mixling.text.encoder import Text
@@ -31,8 +34,8 @@ def by_hand(folder: Path, *texts: object) -> np.ndarray:
 
 def test_texts_in_any_order_of_labels(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("pos", "neg", "neutral"))
-    teacher = TransformerTeacher(str(folder), kind="single")
-    found = teacher.answers(TEXTS, LabelSet(("neg", "neutral", "pos"), "single"))
+    teacher = TransformerTeacher(str(folder), task=Classification)
+    found = teacher.answers(TEXTS, Classification(LabelSet(("neg", "neutral", "pos"), "single")))
     for text, answer in zip(TEXTS, found, strict=True):
         wanted = by_hand(folder, text if isinstance(text, str) else " ".join(text))
         np.testing.assert_allclose(answer, wanted[[1, 2, 0]], atol=1e-5)
@@ -40,8 +43,8 @@ def test_texts_in_any_order_of_labels(make_model: MakeModel) -> None:
 
 def test_pairs(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("a", "b"))
-    found = TransformerTeacher(str(folder), kind="single").answers(
-        [("the film", "is good"), ("bad", "not very bad")], LabelSet(("a", "b"), "single")
+    found = TransformerTeacher(str(folder), task=Classification).answers(
+        [("the film", "is good"), ("bad", "not very bad")], Classification(LabelSet(("a", "b"), "single"))
     )
     np.testing.assert_allclose(found[0], by_hand(folder, "the film", "is good"), atol=1e-5)
     np.testing.assert_allclose(found[1], by_hand(folder, "bad", "not very bad"), atol=1e-5)
@@ -49,7 +52,9 @@ def test_pairs(make_model: MakeModel) -> None:
 
 def test_several_labels_are_independent(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("a", "b"))
-    found = TransformerTeacher(str(folder), kind="multi").answers(["the film"], LabelSet(("a", "b"), "multi"))
+    found = TransformerTeacher(str(folder), task=MultiLabel).answers(
+        ["the film"], MultiLabel(LabelSet(("a", "b"), "multi"))
+    )
     odds = by_hand(folder, "the film")  # the softmax of two logits is the sigmoid of their difference
     assert found[0] is not None
     logits = np.log(found[0]) - np.log1p(-found[0])
@@ -59,9 +64,9 @@ def test_several_labels_are_independent(make_model: MakeModel) -> None:
 
 def test_a_word_has_the_answer_of_its_first_subword(make_model: MakeModel) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city", "I-city"))
-    teacher = TransformerTeacher(str(folder), kind="iob")
+    teacher = TransformerTeacher(str(folder), task=Tagging)
     words = ["flight", "playing", "to", "rome"]  # "playing" is two subwords
-    found = teacher.answers([words, ["oslo"]], LabelSet(("O", "B-city", "I-city"), "iob"))
+    found = teacher.answers([words, ["oslo"]], Tagging(LabelSet(("O", "B-city", "I-city"), "iob")))
     tokenizer, model = teacher.tokenizer, teacher.model
     ids = tokenizer.convert_tokens_to_ids(["[CLS]", "flight", "play", "##ing", "to", "rome", "[SEP]"])
     with torch.no_grad():
@@ -74,8 +79,8 @@ def test_a_word_has_the_answer_of_its_first_subword(make_model: MakeModel) -> No
 @pytest.mark.slow
 def test_a_word_without_subwords_shifts_no_other(make_model: MakeModel, tmp_path: Path) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city", "I-city"))
-    teacher = TransformerTeacher(str(folder), kind="iob")
-    labels = LabelSet(("O", "B-city", "I-city"), "iob")
+    teacher = TransformerTeacher(str(folder), task=Tagging)
+    labels = Tagging(LabelSet(("O", "B-city", "I-city"), "iob"))
     plain, odd = teacher.answers([["to", "rome"], ["to", "\u200b", "rome"]], labels)
     assert plain is not None
     assert odd is not None
@@ -85,14 +90,16 @@ def test_a_word_without_subwords_shifts_no_other(make_model: MakeModel, tmp_path
     config = FineTuneConfig(epochs=6, lr=1e-2, batch_size=16)
     base = str(make_model("BertModel", spread=0.1))
     fine_tune(base, rows, rows, labels, folder=tmp_path / "t", config=config, seed=0)
-    found = TransformerTeacher(str(tmp_path / "t"), kind="iob").answers([["from", "rome", "playing"]], labels)
+    found = TransformerTeacher(str(tmp_path / "t"), task=Tagging).answers([["from", "rome", "playing"]], labels)
     assert found[0] is not None
     assert found[0].argmax(-1).tolist() == [0, 1, 0]
 
 
 def test_words_beyond_the_models_positions_have_no_answer(make_model: MakeModel) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city"))
-    found = TransformerTeacher(str(folder), kind="iob").answers([["rome"] * 40], LabelSet(("O", "B-city"), "iob"))
+    found = TransformerTeacher(str(folder), task=Tagging).answers(
+        [["rome"] * 40], Tagging(LabelSet(("O", "B-city"), "iob"))
+    )
     assert found[0] is not None
     assert found[0].shape == (22, 2)  # 24 positions with [CLS] and [SEP]
 
@@ -101,26 +108,26 @@ def test_the_key_is_of_weights_and_labels_not_of_the_place(make_model: MakeModel
     first = make_model("BertForSequenceClassification", ("a", "b"))
     second = make_model("BertForSequenceClassification", ("a", "c"))
     copy = first.rename(tmp_path / "moved")
-    keys = [TransformerTeacher(str(path), kind="single").key for path in (copy, copy, second)]
+    keys = [TransformerTeacher(str(path), task=Classification).key for path in (copy, copy, second)]
     assert keys[0] == keys[1] != keys[2]
-    teacher = TransformerTeacher(str(second), kind="single")
-    teacher.answers(["good", "a bad film"], LabelSet(("a", "c"), "single"))
-    assert teacher.key == TransformerTeacher(str(second), kind="single").key == keys[2]
+    teacher = TransformerTeacher(str(second), task=Classification)
+    teacher.answers(["good", "a bad film"], Classification(LabelSet(("a", "c"), "single")))
+    assert teacher.key == TransformerTeacher(str(second), task=Classification).key == keys[2]
 
 
 def test_what_is_no_teacher(make_model: MakeModel, tmp_path: Path) -> None:
     bare = make_model("BertModel")
     with pytest.raises(ModelFileError, match=r"is BertModel, which has no head to classify sequences; .*--fine-tune"):
-        TransformerTeacher(str(bare), kind="single")
+        TransformerTeacher(str(bare), task=Classification)
     folder = make_model("BertForSequenceClassification", ("a", "b"))
     with pytest.raises(ModelFileError, match="has no head to classify tokens"):
-        TransformerTeacher(str(folder), kind="iob")
-    teacher = TransformerTeacher(str(folder), kind="single")
+        TransformerTeacher(str(folder), task=Tagging)
+    teacher = TransformerTeacher(str(folder), task=Classification)
     with pytest.raises(DataError, match=r"it lacks 'c', and it has 'a', which no training row has"):
-        teacher.answers(["x"], LabelSet(("b", "c"), "single"))
+        teacher.answers(["x"], Classification(LabelSet(("b", "c"), "single")))
     (folder / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(ModelFileError, match="cannot be read as a model of the transformers library"):
-        TransformerTeacher(str(folder), kind="single")
+        TransformerTeacher(str(folder), task=Classification)
     assert not is_transformer(str(tmp_path))
     assert is_transformer("hf:owner/name")
 
@@ -132,7 +139,7 @@ def store(rows: list[tuple[Text, object]]) -> Dataset:
 @pytest.mark.slow
 def test_fine_tuning_learns_and_saves(make_model: MakeModel, tmp_path: Path) -> None:
     rows = store([(f"the film is {word}", label) for word, label in (("good", "yes"), ("bad", "no"))] * 40)
-    labels = LabelSet(("no", "yes"), "single")
+    labels = Classification(LabelSet(("no", "yes"), "single"))
     said: list[str] = []
     config = FineTuneConfig(epochs=6, lr=1e-2, batch_size=16, max_len=16)
     base, out = str(make_model("BertModel", spread=0.1)), tmp_path / "teacher"
@@ -140,7 +147,7 @@ def test_fine_tuning_learns_and_saves(make_model: MakeModel, tmp_path: Path) -> 
     assert accuracy == 1
     assert said[-1] == "teacher: epoch 6, dev accuracy 1.0000"
     assert [path.name for path in tmp_path.iterdir()] == ["teacher"]
-    found = TransformerTeacher(str(out), kind="single").answers(["the film is bad", "good"], labels)
+    found = TransformerTeacher(str(out), task=Classification).answers(["the film is bad", "good"], labels)
     assert [int(np.argmax(answer)) for answer in found if answer is not None] == [0, 1]
 
 
@@ -149,12 +156,12 @@ def test_fine_tuning_a_tagger(make_model: MakeModel, tmp_path: Path) -> None:
     sentences: list[tuple[Text, object]] = [
         (["flight", "from", city, "playing"], ("O", "O", "B-city", "O")) for city in ("rome", "oslo")
     ] * 40
-    labels = LabelSet(("O", "B-city", "I-city"), "iob")
+    labels = Tagging(LabelSet(("O", "B-city", "I-city"), "iob"))
     config = FineTuneConfig(epochs=6, lr=1e-2, batch_size=16)
     fine_tune(
         str(make_model("BertModel", spread=0.1)), store(sentences), store(sentences), labels,
         folder=tmp_path / "t", config=config, seed=0,
     )  # fmt: skip
-    found = TransformerTeacher(str(tmp_path / "t"), kind="iob").answers([["to", "playing", "oslo"]], labels)
+    found = TransformerTeacher(str(tmp_path / "t"), task=Tagging).answers([["to", "playing", "oslo"]], labels)
     assert found[0] is not None
     assert found[0].argmax(-1).tolist() == [0, 0, 1]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mixling.errors import ModelFileError
+from mixling.tasks.classification import Classification
 from mixling.teachers.transformer import TransformerTeacher
 
 MakeModel = Callable[..., Path]
@@ -68,6 +69,6 @@ def test_no_code_runs_and_nothing_is_asked(
     monkeypatch.setattr("builtins.input", lambda prompt="": asked.append(prompt) or "y")
     refused = evil in (config_code, pipe)
     with pytest.raises(ModelFileError, match=str(folder)) if refused else contextlib.nullcontext():
-        TransformerTeacher(str(folder), kind="single")
+        TransformerTeacher(str(folder), task=Classification)
     assert asked == []
     assert list(folder.rglob("ran")) == []

@@ -22,7 +22,7 @@ from mixling.models.heads import HeadConfig
 from mixling.models.model import ModelConfig, build_model
 from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
-from mixling.tasks.token_labelling import TokenLabelling
+from mixling.tasks.tagging import Tagging
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
@@ -92,7 +92,7 @@ def trainer(
     kind_of_rows = {"tagged": tagged, "pairs": pairs}
     train, dev = train or rows(num_train, seed=1, **kind_of_rows), rows(num_dev, seed=2, **kind_of_rows)
     labels = LabelSet(("O", "B-way", "I-way"), "iob") if tagged else LabelSet(LABELS, "single")
-    kind: type[Task] = TokenLabelling if tagged else Classification
+    kind: type[Task] = Tagging if tagged else Classification
     counts = train.label_counts()
     task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
     shape = model_config(dropout=dropout, mixer=mixer, num_layers=num_layers)
@@ -101,9 +101,9 @@ def trainer(
         objective=task,
         word_dropout=config.word_dropout,
         train=TextSet(train, encoder, keep=keep),
-        train_targets=labels.targets(train.targets),
+        train_targets=task.targets(train.targets),
         dev=TextSet(dev, encoder, keep=keep),
-        dev_targets=labels.targets(dev.targets),
+        dev_targets=task.targets(dev.targets),
         weights=weights,
     )
     model = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)

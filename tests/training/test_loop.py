@@ -19,6 +19,7 @@ from mixling.data.batches import collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
+from mixling.tasks.classification import Classification
 from mixling.training import dataset_adapter, loop
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
@@ -363,7 +364,7 @@ class Clock:
     ) -> None:
         self.now = 0.0
         monkeypatch.setattr(loop.time, "monotonic", lambda: self.now)
-        backward, predict, evaluate = Trainer._backward, dataset_adapter.predict_logits, dataset_adapter.evaluate
+        backward, predict, evaluate = Trainer._backward, dataset_adapter.predict_logits, Classification.evaluate
 
         def slow_backward(*arguments: Any, **options: Any) -> Tensor:
             self.now += step
@@ -377,7 +378,7 @@ class Clock:
             self.now += metrics
             return evaluate(*arguments, **options)
 
-        monkeypatch.setattr(dataset_adapter, "evaluate", slow_evaluate)
+        monkeypatch.setattr(Classification, "evaluate", slow_evaluate)
         monkeypatch.setattr(Trainer, "_backward", slow_backward)
         monkeypatch.setattr(dataset_adapter, "predict_logits", slow_predict)
 
@@ -418,13 +419,13 @@ def test_the_plan_fits_the_time_budget(
 
 def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of classes they would take longer than the steps; metrics.jsonl holds single numbers only."""
-    evaluate, asked = dataset_adapter.evaluate, []
+    evaluate, asked = Classification.evaluate, []
 
     def noted(*arguments: Any, **options: Any) -> Any:
         asked.append(options)
         return evaluate(*arguments, **options)
 
-    monkeypatch.setattr(dataset_adapter, "evaluate", noted)
+    monkeypatch.setattr(Classification, "evaluate", noted)
     history = trainer(TrainConfig(**QUICK)).fit()
     assert asked == [{"tables": False}] * len(history)
     measures = {"accuracy", "macro_f1", "log_loss", "roc_auc", "calibration_error", "loss"}

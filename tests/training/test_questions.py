@@ -12,8 +12,8 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
 from mixling.models.model import build_model
 from mixling.tasks.base import LossConfig
-from mixling.tasks.question_answering import QuestionAnswering
-from mixling.text.answers import ANSWER_ENDS, Answers, Found
+from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
+from mixling.text.answers import Answers, Found
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.windows import ReadingConfig
 from mixling.training.loop import Trainer

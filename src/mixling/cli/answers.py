@@ -14,12 +14,10 @@ from typing import Any
 from mixling.cli.output import put
 from mixling.errors import ConfigError, near_miss, printable
 from mixling.storage import atomic_file
+from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelKind
 from mixling.text.predictions import Prediction
 
-_TOP = 5
-_ANSWER = ("id", "answer", "start", "end", "score", "no_answer")
 FORMATS = ("jsonl", "csv", "text")
 _FORMULA = re.compile(r"(?!-?\d+(\.\d+)?\Z)[=+\-@\t\r]")
 
@@ -27,11 +25,11 @@ Writer = Callable[[Text | None, Prediction | str, str | None], str]
 """Text and prediction, or what was wrong with the row, and its id to one row of output with its line end."""
 
 
-def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool, escape: bool = False) -> tuple[str, Writer]:
+def writer_for(name: str, *, task: Task, echo: bool, skip: bool, escape: bool = False) -> tuple[str, Writer]:
     """What stands before the first row, and the writer of a row.
 
     Args:
-        kind: of the model's labels.
+        task: of the model.
         echo: write the text as well.
         skip: rows without an answer are to be expected.
         escape: as `csv_line`.
@@ -42,27 +40,18 @@ def writer_for(name: str, *, kind: LabelKind, echo: bool, skip: bool, escape: bo
     if name == "jsonl":
         return "", lambda text, answer, name: _json_line(text if echo else None, answer, name)
     if name == "text":
-        return "", lambda text, answer, name: _for_people(text if echo else None, answer)
+        return "", lambda text, answer, name: _for_people(text if echo else None, answer, task)
     if name != "csv":
         raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
-    if kind == "iob":
-        raise ConfigError("a tagger answers with lists of tags and spans, which a CSV cannot hold; use --format jsonl")
-    header = {"single": ["label", "probability"], "multi": ["labels"], "span": list(_ANSWER)}[kind]
-    header = ["text"] * echo + header + ["error"] * skip
+    if not task.csv_columns:
+        raise ConfigError(f"the model gives {task.gives}, which a CSV cannot hold; use --format jsonl")
+    header = ["text"] * echo + [*task.csv_columns] + ["error"] * skip
 
     def write(text: Text | None, answer: Prediction | str, name: str | None) -> str:
         fields: list[Any] = ([text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)]) * echo
         if isinstance(answer, str):
             return csv_line([*[""] * (len(header) - 1), answer], escape=escape)
-        if answer.answer is not None:
-            values = {"id": name, **answer.to_dict()}
-            values |= {"score": f"{values['score']:.6f}", "no_answer": str(values["no_answer"]).lower()}
-            fields += [values[key] for key in _ANSWER]
-        elif answer.label is not None and answer.probabilities is not None:
-            fields += [answer.label, f"{answer.probabilities[answer.label]:.6f}"]
-        else:
-            fields.append("|".join(answer.labels or ()))
-        return csv_line([*fields, *[""] * skip], escape=escape)
+        return csv_line([*fields, *task.csv_values(answer, name), *[""] * skip], escape=escape)
 
     return csv_line(header), write
 
@@ -87,32 +76,16 @@ def csv_line(fields: list[Any], *, escape: bool = False) -> str:
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _for_people(text: Text | None, answer: Prediction | str) -> str:
+def _for_people(text: Text | None, answer: Prediction | str, task: Task) -> str:
     lines = [] if text is None else [printable(text if isinstance(text, str) else " ".join(text))]
     if isinstance(answer, str):
-        lines.append(f"(no answer: {answer})")
-    elif answer.answer is not None:
-        given = answer.answer
-        told = "(no answer)" if given.is_none else f"{printable(given.text)}  (characters {given.start} to {given.end})"
-        lines.append(f"{told}  {given.score:.1%}")
-    elif answer.spans is not None:
-        words = answer.tokens or ()
-        tags = answer.tags or ()
-        width = max((len(word) for word in words), default=0)
-        lines += [f"{printable(word):<{width}}  {printable(tag)}" for word, tag in zip(words, tags, strict=True)]
-    else:
-        assert answer.probabilities is not None
-        likely = sorted(answer.probabilities.items(), key=lambda item: -item[1])[:_TOP]
-        lines.append(
-            printable(answer.label if answer.label is not None else ", ".join(answer.labels or ()) or "(none)")
-        )
-        lines += [f"  {probability:6.1%}  {printable(label)}" for label, probability in likely]
-    what = "question" if isinstance(answer, Prediction) and answer.answer is not None else "text"
-    cut = f"  (the {what} is longer than the model reads; its end had no part in this)"
-    truncated = not isinstance(answer, str) and answer.truncated
-    if not isinstance(answer, str) and answer.empty:
+        return "\n".join([*lines, f"(no answer: {answer})"]) + "\n"
+    lines += task.lines(answer)
+    if answer.empty:
         lines.append("  (the text has no words: there was nothing to read)")
-    return "\n".join([*lines, cut] if truncated else lines) + "\n"
+    if answer.truncated:
+        lines.append(f"  (the {task.may_be_cut} is longer than the model reads; its end had no part in this)")
+    return "\n".join(lines) + "\n"
 
 
 @contextlib.contextmanager

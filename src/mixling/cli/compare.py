@@ -112,9 +112,9 @@ def compare(options: CompareOptions) -> None:
     from mixling.comparison.outcome import compare as hold
     from mixling.comparison.report import as_markdown, as_text, to_dict
     from mixling.cost.provenance import provenance
-    from mixling.runs import TASKS
     from mixling.runs.spec import LABELS, resolve
     from mixling.storage import locked, write_atomic, write_json
+    from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
 
     seeds, keep = read_seeds(options.seeds), options.keep
@@ -131,7 +131,7 @@ def compare(options: CompareOptions) -> None:
 
     def observer() -> TrainingProgress:
         each = TrainingProgress()
-        each.metric = TASKS[config.task][0].metric
+        each.metric = task_type(config.task).metric
         return each
 
     with contextlib.ExitStack() as stack:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mixling.tasks import own_tasks
+
 # As `mixling models` lists them for text; a test compares the two.
 MODELS = (
     "mixling-tiny", "mixling-small", "mixling-mixer", "mixling-base", "pnlp-mixer-x-large", "pnlp-mixer-large",
@@ -18,8 +20,8 @@ MODELS = (
     "t5-2m", "remixer-2m", "remixer-scaled-2m", "mixer-transformer-2m", "mixer-mixer-2m",
     "hypermixer-hypermixer-2m",
 )  # fmt: skip
-LABELLING = ("classification", "multi_label", "tagging")
-TASKS = (*LABELLING, "question_answering", "text2text")
+LABELLING = tuple(own_tasks())
+TASKS = (*LABELLING, "text2text")
 
 
 def complete_models() -> list[str]:

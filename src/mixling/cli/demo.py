@@ -14,9 +14,9 @@ from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
     from mixling.data.examples import Example
+    from mixling.metrics.base import Metrics
     from mixling.runs import RunConfig
     from mixling.runtime.predictor import Predictor
-    from mixling.tasks.metrics import Metrics
 
 SENTENCES = (
     "Where can I buy a ticket for the train to London?",
@@ -121,7 +121,7 @@ def _is_trained(folder: Path) -> bool:
         if (folder / "run.json").exists():
             print(f"{folder}: the unfinished run there begins anew", file=sys.stderr)
         return False
-    if set(open_model(folder).labels.names) != set(LANGUAGES.values()):
+    if set(open_model(folder).task.labels.names) != set(LANGUAGES.values()):
         raise ConfigError(
             f"{folder}: holds a model of something else than these languages; give another folder with -o"
         )

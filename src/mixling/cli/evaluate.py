@@ -100,16 +100,16 @@ def _of_answers(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadR
 def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
     from mixling.cli.folders import refuse_unfinished
     from mixling.data.examples import read_examples
+    from mixling.metrics.base import ClassificationMetrics, format_table
     from mixling.runs.evaluation import columns_of, measure
     from mixling.runtime.predictor import Predictor
-    from mixling.tasks.metrics import ClassificationMetrics, format_table
 
     refuse_unfinished(model)
     predictor = Predictor(model, num_threads=report.threads)
-    if report.confusion is not None and predictor.labels.kind != "single":
+    if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: only texts with one label each have a confusion matrix")
-    columns, task = columns_of(model, options.columns()), predictor.task
-    examples = read_examples(options.files, task=task, columns=columns, on_bad_row=bad)  # type: ignore[arg-type]
+    columns = columns_of(model, options.columns())
+    examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
     metrics = measure(predictor, examples, on_bad_row=bad)
 
     def draw(path: Path) -> None:

@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import DATA, MODEL, OUTPUT, TRAINING
-from mixling.cli.completion import TASKS, complete_models
+from mixling.cli.completion import LABELLING, complete_models
 from mixling.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -104,7 +104,7 @@ class LabelledData(LabelledColumns):
         str | None,
         Option(
             "--task",
-            metavar="|".join(TASKS[:-1]),
+            metavar="|".join(LABELLING),
             help="By default seen from the rows.",
         ),
     ] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -61,11 +61,11 @@ def predict(model: ModelArgument, options: PredictOptions) -> None:
         raise ConfigError(f"{model}: its model writes text: {command_line('mixling', 'generate', model, 'INPUT')}")
     refuse_unfinished(model)
     predictor = Predictor(model, num_threads=options.threads)
-    if question and predictor.labels.kind != "span":
-        raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task}")
+    if question and not predictor.task.windows:
+        raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task.name}")
     header, row = writer_for(
         request.output_format,
-        kind=predictor.labels.kind,
+        task=predictor.task,
         echo=request.echo,
         skip=request.skip,
         escape=options.escape,
@@ -76,8 +76,7 @@ def predict(model: ModelArgument, options: PredictOptions) -> None:
         from mixling.runs.evaluation import columns_of
 
         given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
-        task = cast(Any, predictor.task)
-        windows = file_items(inputs, task=task, columns=columns_of(model, given), skip=request.skip)
+        windows = file_items(inputs, reader=predictor.task.reader, columns=columns_of(model, given), skip=request.skip)
     elif request.kind == "stdin":
         windows = stream_items(sys.stdin.buffer, "<stdin>", skip=request.skip)
     else:

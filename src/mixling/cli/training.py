@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from mixling.cli.folders import check_run_folder, interruptible, refuse_beside_resume, refuse_old_run
 from mixling.cli.options import LabelledTraining, TrainerOptions
 from mixling.cli.output import Started, put, time_budget_line
-from mixling.errors import ConfigError, command_line, printable
+from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
     from mixling.runs import Run, RunConfig
@@ -110,12 +110,13 @@ def train_labels(
         from mixling import runs
         from mixling.runs.artifact import TRAINING
         from mixling.runs.spec import LABELS
+        from mixling.tasks import task_type
 
         with session(options, options.values(), spec=LABELS, kind=TRAINING, check=check_input) as found:
             if found is None:
                 return
             config, terminal = found.config, found.terminal
-            terminal.metric = runs.TASKS[config.task][0].metric
+            terminal.metric = task_type(config.task).metric
             # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
             disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
             train, dev = runs.read_data(config, spool_dir=disk, say=terminal.say)
@@ -132,16 +133,14 @@ def train_labels(
 
 def _report_labels(run: Run, config: RunConfig, terminal: TrainingProgress) -> None:
     """Print the result on standard output, what to do next on standard error."""
-    from mixling.tasks.metrics import ClassificationMetrics
+    from mixling.tasks import task_type
 
-    if isinstance(run.metrics, ClassificationMetrics):
-        most, accuracy = run.metrics.majority
-        terminal.say(f"for comparison: always {printable(run.labels.names[most])!r} has accuracy {accuracy:.4f}")
+    task = task_type(config.task)
+    if line := task.comparison_line(run.metrics, run.labels):
+        terminal.say(line)
     size = (run.folder / "model.onnx").stat().st_size
     best = next(record for record in reversed(run.history) if record["best"])
-    example = ["a text" if config.data.columns.text_pair is None else "FILE"]
-    if config.task == "question_answering":
-        example = ["--question", "a question", "--context", "a text"]
+    example = task.sample_inputs(pairs=config.data.columns.text_pair is not None)
     put(f"dev: {run.metrics.summary()}\n")
     terminal.say(
         f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.precision}), {run.parameters:,} parameters, "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-import warnings
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix, hstack
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 
 from mixling.data.examples import Target
 from mixling.errors import DataError
+from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 
 FEATURES = ("word", "word+char")
@@ -56,16 +54,18 @@ class Tried:
     seconds: float
 
 
-def choose(fitted: Iterable[Baseline], measure: Callable[[Baseline], float]) -> tuple[Baseline, tuple[Tried, ...]]:
-    """The first of those with the highest measure on dev, and all that were tried."""
+def choose(
+    fitted: Iterable[Baseline], measure: Callable[[Baseline], float], *, less_is_better: bool = False
+) -> tuple[Baseline, tuple[Tried, ...]]:
+    """Return the first of those with the best metric on dev, and all that were tried."""
     best: Baseline | None = None
     tried: list[Tried] = []
-    highest = -1.0
+    sign, highest = -1 if less_is_better else 1, -math.inf
     for baseline in fitted:
         value = measure(baseline)
         tried.append(Tried(baseline.options, value, baseline.seconds))
-        if value > highest:
-            best, highest = baseline, value
+        if sign * value > highest:
+            best, highest = baseline, sign * value
     assert best is not None, "no options"
     return best, tuple(tried)
 
@@ -153,51 +153,37 @@ class Linear:
 
 
 class TfidfRegression(Baseline):
-    """Logistic regression over TF-IDF; with several labels a text, one regression for each label.
-
-    A label that all training texts have needs none.
-    """
+    """The task's linear model over TF-IDF: of classes logistic regression, with several labels a text one for each."""
 
     def __init__(
-        self, encode: TfidfFeatures, features: csr_matrix, targets: Sequence[Target], options: dict[str, Any], seed: int
+        self,
+        task: type[Task],
+        encode: TfidfFeatures,
+        features: csr_matrix,
+        targets: Sequence[Target],
+        options: dict[str, Any],
+        seed: int,
     ) -> None:
         begin = time.perf_counter()
         self.options = options
         self._encode = encode
-        self._many = not isinstance(targets[0], str)
-
-        def fit(wanted: Sequence[Any]) -> LogisticRegression:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # dev says whether it is good
-                return LogisticRegression(C=options["C"], max_iter=1000, random_state=seed).fit(features, wanted)
-
-        self._always: tuple[str, ...] = ()
-        if self._many:
-            # Not scikit-learn's OneVsRestClassifier: its threshold is wrong for all labels where the first is constant.
-            counts = Counter(name for target in targets for name in target or ())
-            self._always = tuple(sorted(name for name in counts if counts[name] == len(targets)))
-            self._names = sorted(counts.keys() - set(self._always))
-            models = [fit([name in (target or ()) for target in targets]) for name in self._names]
-        else:
-            models = [fit(targets)]
-            self._names = [str(name) for name in models[0].classes_]
-        self._linear = Linear(models, features.shape[1])
+        model = task.fit_linear(features, targets, strength=options["C"], seed=seed)
+        self._answers = model.answers
+        self._linear = Linear(model.models, features.shape[1])
         self.parameters = self._linear.parameters
         self.seconds = time.perf_counter() - begin
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        features = self._encode.transform(texts)
-        if not self._many:
-            return [self._names[place] for place in self._linear.classes(features)]
-        marks = self._linear.scores(features) > 0
-        return [(*self._always, *(self._names[place] for place in np.flatnonzero(row))) for row in marks]
+        return self._answers(self._linear.scores(self._encode.transform(texts)))
 
     def size(self) -> int:
         return self._linear.bytes + self._encode.size()
 
 
-def fit_tfidf(texts: Sequence[Text], targets: Sequence[Target], *, seed: int) -> Iterator[TfidfRegression]:
-    """One fit for each choice of features and C, the smaller first; the seconds of one include those of its features.
+def fit_tfidf(
+    task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
+) -> Iterator[TfidfRegression]:
+    """Yield one fit for each choice of features and C, the smaller first; the seconds of one include its features'.
 
     Raises:
         DataError: no text has a word.
@@ -209,6 +195,26 @@ def fit_tfidf(texts: Sequence[Text], targets: Sequence[Target], *, seed: int) ->
         seconds = time.perf_counter() - begin
         for strength in STRENGTHS:
             options = {"features": features, "C": strength, "columns": encoded.shape[1]}
-            baseline = TfidfRegression(encode, encoded, targets, options, seed)
+            baseline = TfidfRegression(task, encode, encoded, targets, options, seed)
             baseline.seconds += seconds
             yield baseline
+
+
+@dataclass(frozen=True)
+class BaselineKind:
+    """A baseline as a task names it.
+
+    title, about: its name in the table, and what it is, for the legend. fit: one fit for each choice of options.
+    """
+
+    title: Callable[[type[Task] | Task], str]
+    about: Callable[[type[Task] | Task], str]
+    fit: Callable[..., Iterator[Baseline]]
+    is_installed: Callable[[], bool] = lambda: True
+
+
+tfidf = BaselineKind(
+    title=lambda task: f"tf-idf + {task.linear[0]}",
+    about=lambda task: f"{task.linear[1]} over word 1-2-grams, or these and character 2-5-grams; features and C chosen",
+    fit=fit_tfidf,
+)

@@ -6,31 +6,37 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from mixling.comparison import fast_text
-from mixling.comparison.baselines import Baseline, Tried, choose, fit_tfidf
+from mixling.comparison import fast_text, word_tags
+from mixling.comparison.baselines import Baseline, BaselineKind, Tried, choose, tfidf
 from mixling.comparison.entrants import Entrant, entrants
-from mixling.comparison.scores import HEADLINE, Interval, rate_interval, resampled, score
+from mixling.comparison.scores import Interval, rate_interval, resampled
 from mixling.comparison.speed import Answerer, Speed, measure_speed
-from mixling.comparison.word_tags import fit_word_tags
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
-from mixling.errors import ConfigError
-from mixling.runs import TASKS, Run, RunConfig, fit
+from mixling.errors import ConfigError, near_miss
+from mixling.runs import Run, RunConfig, fit
 from mixling.runs.artifact import ONNX_FILE
-from mixling.runs.data import label_set
 from mixling.runs.spec import Resolved
 from mixling.runtime.predictor import Predictor
 from mixling.storage import LOCK_FILE, OWNER_FILE
+from mixling.tasks import task_type
+from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
 from mixling.training.observers import Observer
 
-TFIDF, WORD_TAGS, FASTTEXT = "tf-idf + lr", "words + lr", "fasttext"
 Say = Callable[[str], None]
+
+# By the names that `Task.baselines` gives.
+BASELINES: dict[str, BaselineKind] = {"tf-idf": tfidf, "words": word_tags.words, "fasttext": fast_text.fasttext}
+
+
+def reference_name(task: type[Task] | Task) -> str:
+    """Return the name of the baseline that differences are to."""
+    return BASELINES[task.baselines[0]].title(task)
 
 
 @dataclass(frozen=True)
@@ -94,21 +100,13 @@ class ExportedModel:
         self._predictor = Predictor(folder / ONNX_FILE, num_threads=1)
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        return [
-            _target(answer, text) for answer, text in zip(self._predictor.predict_stream(texts), texts, strict=True)
-        ]
+        return list(map(self._predictor.task.answer, self._predictor.predict_stream(texts), texts))
 
     def predict_one(self, text: Text) -> Target:
-        return _target(self._predictor.predict_one(text), text)
+        return self._predictor.task.answer(self._predictor.predict_one(text), text)
 
     def fresh(self) -> ExportedModel:
         return ExportedModel(self._folder)
-
-
-def _target(answer: Any, text: Text) -> Target:
-    if answer.tags is not None:  # words beyond the model's length are tagged O
-        return (*answer.tags, *("O" for _ in range(len(text) - len(answer.tags))))
-    return cast(Target, answer.label if answer.labels is None else answer.labels)
 
 
 class _Fitted:
@@ -142,8 +140,8 @@ def train_all(
     config, chosen = resolved.config, resolved.for_examples(train).config
     choosing = time.perf_counter() - begin
     field = entrants(config, chosen, models)  # a mistake in them is told before an hour is spent
-    labels = label_set(train, TASKS[config.task][1])
-    rivals = _baselines(config, labels, Rows.of(train), Rows.of(dev), seed=seeds[0], say=say)
+    task = task_type(config.task)
+    rivals = _baselines(task(task.label_set(train)), Rows.of(train), Rows.of(dev), seed=seeds[0], say=say)
     ours = []
     for place, entrant in enumerate(field):
         spent = choosing if place == 0 else 0.0
@@ -151,19 +149,19 @@ def train_all(
     return [*ours, *rivals]
 
 
-def _baselines(config: RunConfig, labels: LabelSet, train: Rows, dev: Rows, *, seed: int, say: Say) -> list[Contestant]:
-    metric = TASKS[config.task][0].metric
+def _baselines(task: Task, train: Rows, dev: Rows, *, seed: int, say: Say) -> list[Contestant]:
+    metric = task.metric
 
     def tuned(name: str, about: str, fitted: Iterator[Baseline]) -> Contestant:
         say(f"== {name}")
         begin = time.perf_counter()
 
         def measure(baseline: Baseline) -> float:
-            value = score(labels, dev.targets, baseline.predict(dev.texts)).numbers[metric]
+            value = task.score(dev.targets, baseline.predict(dev.texts)).numbers[metric]
             say(f"{_shown(baseline.options)}: dev {metric.replace('_', ' ')} {value:.4f}")
             return value
 
-        best, tried = choose(fitted, measure)
+        best, tried = choose(fitted, measure, less_is_better=task.less_is_better)
         return Contestant(
             name=name,
             about=about,
@@ -175,14 +173,14 @@ def _baselines(config: RunConfig, labels: LabelSet, train: Rows, dev: Rows, *, s
             answerers=(_Fitted(best),),
         )
 
-    if config.task == "tagging":
-        about = "logistic regression over a word, its affixes and two neighbours on each side; words apart"
-        return [tuned(WORD_TAGS, about, fit_word_tags(train.texts, train.targets, seed=seed))]
-    about = "logistic regression over word 1-2-grams, or these and character 2-5-grams; features and C chosen"
-    out = [tuned(TFIDF, about, fit_tfidf(train.texts, train.targets, seed=seed))]
-    if fast_text.is_installed():
-        about = "fastText's supervised model, width 100; words alone or in pairs, epochs and rate chosen"
-        out.append(tuned(FASTTEXT, about, fast_text.fit_fasttext(train.texts, train.targets, seed=seed)))
+    out = []
+    for name in task.baselines:
+        if name not in BASELINES:
+            raise ConfigError(f"{task.name}: got the baseline {name!r}; {near_miss(name, BASELINES)}")
+        kind = BASELINES[name]
+        if kind.is_installed():
+            fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
+            out.append(tuned(kind.title(task), kind.about(task), fitted))
     return out
 
 
@@ -198,7 +196,8 @@ def _train(
     observer: Callable[[], Observer],
 ) -> Contestant:
     """Train one of our models with every seed; of several rates dev chooses one with the first seed."""
-    metric = TASKS[entrant.config.task][0].metric
+    task = task_type(entrant.config.task)
+    better = min if task.less_is_better else max
     best_rate, tried = entrant.rates[0], []
     finished: list[Run] = []
     seconds = []
@@ -216,9 +215,9 @@ def _train(
             assert run is not None, "one process"
             made[rate] = run
             if len(rates) > 1:
-                value = run.metrics.numbers()[metric]
+                value = run.metrics.numbers()[task.metric]
                 tried.append(Tried({"lr": lr}, value, time.perf_counter() - run_begin))
-        best_rate = max(made, key=lambda rate: made[rate].metrics.numbers()[metric])
+        best_rate = better(made, key=lambda rate: made[rate].metrics.numbers()[task.metric])
         finished.append(made[best_rate])
         seconds.append(time.perf_counter() - begin)
     seconds[0] += spent
@@ -244,20 +243,19 @@ def _with_rate(config: RunConfig, seed: int, rate: float) -> RunConfig:
     return config.model_copy(update={"train": config.train.model_copy(update={"seed": seed, "optim": optim})})
 
 
-def standings(contestants: Sequence[Contestant], labels: LabelSet, rows: Rows) -> dict[str, Standing]:
+def standings(contestants: Sequence[Contestant], task: Task, rows: Rows) -> dict[str, Standing]:
     """How right everyone is on the rows, and how far from the reference baseline."""
-    headline = HEADLINE[labels.kind]
     scores = {
-        one.name: [score(labels, rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
+        one.name: [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
         for one in contestants
     }
     hits = {name: np.mean([one.hits for one in found], axis=0) for name, found in scores.items()}
     sizes = next(iter(scores.values()))[0].sizes
-    reference = WORD_TAGS if labels.kind == "iob" else TFIDF
+    reference = reference_name(task)
     out = {}
     for name, found in scores.items():
         by_seed = tuple(one.numbers for one in found)
-        mean = float(np.mean([numbers[headline] for numbers in by_seed]))
+        mean = float(np.mean([numbers[task.headline] for numbers in by_seed]))
         ahead = hits[name] - hits[reference]
         out[name] = Standing(
             mean=mean,

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mixling.comparison.baselines import Baseline, flat
-from mixling.data.examples import Target
+from mixling.comparison.baselines import Baseline, BaselineKind, flat
+from mixling.data.examples import Target, names_of
+from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 
 MISSING = "fasttext was left out: its package is not installed (pip install fasttext-wheel)"
@@ -79,10 +80,12 @@ class FastText(Baseline):
             return file.stat().st_size
 
 
-def fit_fasttext(texts: Sequence[Text], targets: Sequence[Target], *, seed: int) -> Iterator[FastText]:
-    """One fit for each choice of the grid."""
-    many = not isinstance(targets[0], str)
-    rows = [(target,) if isinstance(target, str) else target or () for target in targets]
+def fit_fasttext(
+    task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
+) -> Iterator[FastText]:
+    """Yield one fit for each choice of the grid."""
+    many = not task.exclusive
+    rows = list(map(names_of, targets))
     names = sorted({name for row in rows for name in row})
     numbers = {name: number for number, name in enumerate(names)}
     lines = [
@@ -94,3 +97,11 @@ def fit_fasttext(texts: Sequence[Text], targets: Sequence[Target], *, seed: int)
         file.write_text("\n".join(lines) + "\n", "utf-8")
         for values in itertools.product(*GRID.values()):
             yield FastText(file, names, dict(zip(GRID, values, strict=True)), many=many, seed=seed)
+
+
+fasttext = BaselineKind(
+    title=lambda task: "fasttext",
+    about=lambda task: "fastText's supervised model, width 100; words alone or in pairs, epochs and rate chosen",
+    fit=fit_fasttext,
+    is_installed=is_installed,
+)

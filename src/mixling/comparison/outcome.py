@@ -8,12 +8,11 @@ from pathlib import Path
 
 from mixling.comparison import fast_text
 from mixling.comparison.contest import (
-    TFIDF,
-    WORD_TAGS,
     Contestant,
     Rows,
     Say,
     Standing,
+    reference_name,
     speeds,
     standings,
     train_all,
@@ -24,11 +23,11 @@ from mixling.data.examples import read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
 from mixling.errors import ConfigError
-from mixling.runs import TASKS, RunConfig, read_data
-from mixling.runs.data import label_set
+from mixling.runs import RunConfig, read_data
 from mixling.runs.spec import Resolved
 from mixling.runs.start import start_texts
-from mixling.text.labels import LabelKind
+from mixling.tasks import task_type
+from mixling.tasks.base import Task
 from mixling.text.vectors import WordVectors
 from mixling.training.observers import Observer
 
@@ -44,7 +43,7 @@ class Comparison:
         remarks: what a reader must know of these data and this machine.
     """
 
-    kind: LabelKind
+    task: Task
     reference: str
     rows: dict[str, int]
     seeds: tuple[int, ...]
@@ -80,22 +79,23 @@ def compare(
         UserError: of the kind that fits, for rows, models and trainings that cannot be used.
     """
     config = resolved.config
-    kind = TASKS[config.task][1]
-    if kind == "span":
-        raise ConfigError("no baseline answers questions; use `mixling train` and `mixling evaluate` for them")
+    kind = task_type(config.task)
+    if not kind.baselines:
+        got = f"no baseline gives {kind.gives}"
+        raise ConfigError(f"{got}; use `mixling train` and `mixling evaluate` for the task {kind.name}")
     _check_start(config)
     train_rows, dev_rows = read_data(config, spool_dir=None, say=say)
     test_rows = _read_test(config, test, say) if test else None
     contestants = train_all(
         resolved, train_rows, dev_rows, models=models, seeds=seeds, folder=folder, say=say, observer=observer
     )
-    labels = label_set(train_rows, kind)
+    task = kind(kind.label_set(train_rows))
     dev = Rows.of(dev_rows)
     last = dev if test_rows is None else Rows.of(test_rows)
     say("== measuring")
     return Comparison(
-        kind=kind,
-        reference=WORD_TAGS if kind == "iob" else TFIDF,
+        task=task,
+        reference=reference_name(task),
         rows={
             "training": len(train_rows),
             "dev": len(dev_rows),
@@ -103,10 +103,10 @@ def compare(
         },
         seeds=tuple(seeds),
         contestants=tuple(contestants),
-        dev=standings(contestants, labels, dev),
-        test={} if test_rows is None else standings(contestants, labels, last),
+        dev=standings(contestants, task, dev),
+        test={} if test_rows is None else standings(contestants, task, last),
         speeds=speeds(contestants, last),
-        remarks=tuple(_remarks(config, seeds, contestants, train_rows, dev_rows, test_rows)),
+        remarks=tuple(_remarks(config, task, seeds, contestants, train_rows, dev_rows, test_rows)),
     )
 
 
@@ -121,7 +121,11 @@ def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> Dataset:
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
     examples = read_examples(
-        files, task=config.task, columns=data.columns, on_bad_row=on_bad_row, file_format=data.file_format
+        files,
+        reader=task_type(config.task).reader,
+        columns=data.columns,
+        on_bad_row=on_bad_row,
+        file_format=data.file_format,
     )
     store = Dataset.from_examples(examples)
     if on_bad_row.skipped:
@@ -131,6 +135,7 @@ def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> Dataset:
 
 def _remarks(
     config: RunConfig,
+    task: Task,
     seeds: Sequence[int],
     contestants: Sequence[Contestant],
     train: Dataset,
@@ -143,7 +148,7 @@ def _remarks(
     if test is not None:
         if repeated := report_duplicates(train, test):
             out.append(f"{repeated:,} of {len(test):,} test texts stand in the training rows too: test looks too good.")
-        if unknown := len(unseen(test, label_set(train, TASKS[config.task][1]).names)):
+        if unknown := len(unseen(test, task.labels.names)):
             out.append(f"{unknown:,} test rows have a label that no training row has: an error for everyone.")
     if train.schema.pairs:
         out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")
@@ -155,8 +160,8 @@ def _remarks(
         ]
         if kept:
             out.append(f"{one.name}, seed {', '.join(kept)}: float32 weights, since 8 bits changed too many answers.")
-    if config.task == "tagging":
-        out.append("fasttext does not tag words, and was left out.")
+    if "fasttext" not in task.baselines:
+        out.append(f"fasttext does not give {task.gives}, and was left out.")
     elif not fast_text.is_installed():
         out.append(f"{fast_text.MISSING}.")
     return out

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mixling.comparison.outcome import Comparison
-from mixling.comparison.scores import ASIDE, HEADLINE, RESAMPLES, Interval
+from mixling.comparison.scores import RESAMPLES, Interval
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
 
 _PAIRED = (
@@ -74,7 +74,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         "provenance": origin,
-        "measure": HEADLINE[found.kind],
+        "measure": found.task.headline,
         "reference": found.reference,
         "rows": found.rows,
         "seeds": list(found.seeds),
@@ -85,7 +85,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
 
 def _cells(found: Comparison) -> list[list[str]]:
     last = found.test or found.dev
-    measure, aside = (name.replace("_", " ") for name in (HEADLINE[found.kind], ASIDE[found.kind][0]))
+    measure, aside = (name.replace("_", " ") for name in (found.task.headline, found.task.aside[0]))
     splits = ["dev", "test"] if found.test else ["dev"]
     several = len(found.seeds) > 1
     header = ["", *(f"{split} {measure}" for split in splits)]
@@ -94,7 +94,7 @@ def _cells(found: Comparison) -> list[list[str]]:
     out = [header]
     for one in found.contestants:
         standing, speed = last[one.name], found.speeds[one.name]
-        values = [numbers[HEADLINE[found.kind]] for numbers in standing.by_seed]
+        values = [numbers[found.task.headline] for numbers in standing.by_seed]
         row = [one.name]
         row += [
             f"{part[one.name].mean:.3f} {_shown(part[one.name].interval)}" for part in (found.dev, found.test) if part
@@ -106,7 +106,7 @@ def _cells(found: Comparison) -> list[list[str]]:
             row.append("-")
         else:
             row.append(f"{difference:+.3f} {_shown(interval, sign=True)}")
-        beside = [numbers[ASIDE[found.kind][0]] for numbers in standing.by_seed]
+        beside = [numbers[found.task.aside[0]] for numbers in standing.by_seed]
         row += [
             f"{sum(beside) / len(beside):.3f}",
             f"{one.parameters:,}",
@@ -145,7 +145,7 @@ def _notes(found: Comparison) -> list[str]:
         chose = "dev chose epochs and options, so its numbers are too good; test was read once, after all choices"
     else:
         chose = "dev chose epochs and options, so its numbers are too good for everyone; --test FILE tells more"
-    if found.kind == "iob":
+    if found.task.per_word:
         interval = f"of {RESAMPLES:,} resamples of the sentences, since the words of a sentence are not independent"
     else:
         interval = "Wilson's score interval"

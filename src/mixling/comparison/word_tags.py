@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import SGDClassifier
 
-from mixling.comparison.baselines import Baseline, Linear
-from mixling.data.examples import Target
+from mixling.comparison.baselines import Baseline, BaselineKind, Linear
+from mixling.data.examples import Target, names_of
+from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 
 PENALTIES = (1e-5, 1e-6, 1e-7)
@@ -84,14 +85,23 @@ class WordRegression(Baseline):
         return self._linear.bytes + self._encode.size()
 
 
-def fit_word_tags(texts: Sequence[Text], targets: Sequence[Target], *, seed: int) -> Iterator[WordRegression]:
-    """One fit for each penalty; the seconds of one include those of its features."""
+def fit_word_tags(
+    task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
+) -> Iterator[WordRegression]:
+    """Yield one fit for each penalty; the seconds of one include those of its features."""
     begin = time.perf_counter()
     encode = WordFeatures(texts)
     encoded = encode.transform(texts)
-    tags = [tag for target in targets for tag in target or ()]
+    tags = [tag for target in targets for tag in names_of(target)]
     seconds = time.perf_counter() - begin
     for alpha in PENALTIES:
         baseline = WordRegression(encode, encoded, tags, alpha, seed)
         baseline.seconds += seconds
         yield baseline
+
+
+words = BaselineKind(
+    title=lambda task: f"words + {task.linear[0]}",
+    about=lambda task: f"{task.linear[1]} over a word, its affixes and two neighbours on each side; words apart",
+    fit=fit_word_tags,
+)

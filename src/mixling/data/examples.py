@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from mixling.config import Config
 from mixling.data.readers import OnBadRow, Row, read_rows
-from mixling.data.readers.squad import read_answers
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
-Target = str | tuple[str, ...] | None
-"""A label; a set of labels or the IOB slots of a sentence; nothing."""
+Target = str | tuple[str, ...] | float | None
+"""A label; a set of labels or the IOB slots of a sentence; a number; nothing."""
 
-Task = Literal["classification", "multi_label", "tagging", "question_answering"]
-
-_WANTED = {"tagging": ("tokens", "slots"), "question_answering": ("question", "context", "answers")}
-_SKIP = "or pass --on-bad-row skip"
+SKIP = "or pass --on-bad-row skip"
 _KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
 _KINDS["str"] = "a string"
 _SLOT = re.compile(r"O|[BI]-\S.*")
@@ -80,10 +77,82 @@ class DataConfig(Config):
         return self
 
 
+class RowReader(ABC):
+    """Makes the examples of a task from rows; one object reads one list of sources, of which it may remember values.
+
+    Args:
+        labelled: False for prediction: a target is read where its column is present, and may be empty.
+
+    Attributes:
+        wanted: the keys of `ColumnsConfig` that hold the task's columns; the last is that of the target.
+        option: how the user names a column on the command line.
+        of_words: the texts are lists of words, not strings.
+    """
+
+    wanted: ClassVar[tuple[str, ...]]
+    option: ClassVar[str] = "--{}"
+    of_words: ClassVar[bool] = False
+
+    def __init__(self, columns: ColumnsConfig, *, labelled: bool = True) -> None:
+        self.columns, self.labelled = columns, labelled
+
+    def check_columns(self, row: Row) -> None:
+        """Refuse a row, or the file that it is the first of, where a column is missing.
+
+        Raises:
+            DataError: one is missing; the message names the nearest one.
+        """
+        for key in self.wanted if self.labelled else self.wanted[:-1]:
+            name = getattr(self.columns, key)
+            if name is not None and name not in row.values:
+                known = near_miss(name, row.values) if row.values else "there are none"
+                how = self.option.format(key.replace("_", "-") if self.option == RowReader.option else key)
+                message = f"no column {name!r}; {known}; choose a column with {how}"
+                if row.own_columns:
+                    raise row_error(row, f"{message}, give the row one, {SKIP}")
+                raise DataError(message, path=row.path)
+
+    @abstractmethod
+    def example(self, row: Row) -> Example:
+        """Make the example of a row that has all columns.
+
+        Raises:
+            DataError: a value cannot be used.
+        """
+
+
+class TextReader(RowReader):
+    """Reads a text, a pair of texts or a list of words, and a target in the column of the label."""
+
+    wanted = ("text", "text_pair", "label")
+
+    @abstractmethod
+    def target(self, row: Row, column: str, value: Any) -> Target:
+        """Make the target of a row from the value of its column.
+
+        Raises:
+            DataError: the value cannot be used.
+        """
+
+    def example(self, row: Row) -> Example:
+        columns = self.columns
+        value = row.values.get(columns.text)
+        text: Text
+        if columns.text_pair is not None:
+            text = (string_of(row, columns.text), string_of(row, columns.text_pair))
+        elif isinstance(value, list):
+            text = words_of(row, columns.text)
+        else:
+            text = string_of(row, columns.text)
+        value = row.values.get(columns.label)
+        wanted = self.labelled or not is_blank(value)
+        return Example(text, self.target(row, columns.label, value) if wanted else None, row.path, row.line)
+
+
 def read_examples(
     sources: Sequence[str | Path],
     *,
-    task: Task,
+    reader: type[RowReader],
     columns: ColumnsConfig,
     on_bad_row: OnBadRow,
     labelled: bool = True,
@@ -92,46 +161,34 @@ def read_examples(
 ) -> Iterator[Example]:
     """Stream the examples of files and hub data sets, in their order.
 
-    - text: a string, kept as it stands, or a list of tokens (only where there is no pair); never empty.
-    - label: a string, outer spaces stripped; in JSON, Parquet and on the hub also an integer (1 becomes "1"), a float
-      that is an integer (1.0 becomes "1") or a boolean ("true", "false"). The text of a CSV stays as it is.
-    - multi_label: a list of labels, or a string of labels joined by `|`; an empty list or string is the empty set.
-    - question_answering: question and context are texts; answers as `read_answers` takes them; an `id` is a string or
-      an integer, and stands once in all the sources.
-    - tagging: tokens and slots are two lists of equal length, or two strings that split at spaces; slots are IOB2.
+    A text is a string, kept as it is, or a list of tokens (only where there is no pair); never empty.
 
     Args:
-        labelled: False reads rows for prediction: a target is read where its column stands and may be empty, and a
-            tagger takes the column of text where there are no tokens.
+        reader: that of the task (`mixling.tasks`), which documents the targets that it takes.
+        labelled: False reads rows for prediction: a target is read where its column is present and may be empty.
         grouped: read the column of groups, if there is one; a string, or a value that becomes one.
 
     Raises:
-        DataError: a column that the file lacks, always; a bad row, unless `on_bad_row` skips it (in JSONL, where each
-            row has columns of its own, that is also one that lacks a column); no row left that can be used.
+        DataError: a column that is missing in the file, always; a bad row, unless `on_bad_row` skips it (in JSONL,
+            where each row has columns of its own, that is also one without a column); no row left that can be used.
     """
     if not sources:
         raise ConfigError("no input; name at least one file")
     empty = True
-    seen: set[str] = set()  # ids of questions
-    kinds: dict[str, type] = {}  # of the values that labels were written as
+    read = reader(columns, labelled=labelled)
     wanted = {"id", *(name for name in columns.to_dict().values() if name is not None)}
     for source in sources:
         checked = False
         for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format, columns=wanted):
             if not (row.own_columns or checked):
-                _check_columns(row, task, columns, labelled)
+                read.check_columns(row)
                 if grouped:
                     _check_group(row, columns)
                 checked = True
             try:
                 if row.own_columns:
-                    _check_columns(row, task, columns, labelled)
-                if task == "question_answering":
-                    example = _question(row, columns, labelled, seen)
-                elif task == "tagging":
-                    example = _tagged(row, columns, labelled)
-                else:
-                    example = _texts(row, task, columns, labelled, kinds)
+                    read.check_columns(row)
+                example = read.example(row)
                 if grouped and columns.group is not None:
                     example = replace(example, group=_group(row, columns.group))
             except DataError as error:
@@ -144,23 +201,6 @@ def read_examples(
         raise DataError(f"no row is left, {on_bad_row.skipped} were skipped{first}", path=sources[0])
 
 
-def _check_columns(row: Row, task: Task, columns: ColumnsConfig, labelled: bool) -> None:
-    if task == "tagging" and not labelled and columns.text in row.values:
-        return
-    wanted = _WANTED.get(task, ("text", "text_pair", "label"))
-    for option in wanted if labelled else wanted[:-1]:
-        name = getattr(columns, option)
-        if name is not None and name not in row.values:
-            known = near_miss(name, row.values) if row.values else "there are none"
-            how = (
-                f"--set data.columns.{option}=NAME" if task == "question_answering" else f"--{option.replace('_', '-')}"
-            )
-            message = f"no column {name!r}; {known}; choose a column with {how}"
-            if row.own_columns:
-                raise _fault(row, f"{message}, give the row one, {_SKIP}")
-            raise DataError(message, path=row.path)
-
-
 def _check_group(row: Row, columns: ColumnsConfig) -> None:
     if columns.group is not None and columns.group not in row.values:
         message = f"no column {columns.group!r}; {near_miss(columns.group, row.values)}; choose a column with --group"
@@ -169,63 +209,15 @@ def _check_group(row: Row, columns: ColumnsConfig) -> None:
 
 def _group(row: Row, column: str) -> str:
     value = row.values.get(column)
-    if _is_blank(value) or isinstance(value, list | dict):
-        got = "empty" if _is_blank(value) else _shown(value)
-        raise _fault(row, f"column {column!r} is {got}; give the row the name of its group {_SKIP}")
+    if is_blank(value) or isinstance(value, list | dict):
+        got = "empty" if is_blank(value) else shown_value(value)
+        raise row_error(row, f"column {column!r} is {got}; give the row the name of its group {SKIP}")
     return str(value)
 
 
-def _texts(row: Row, task: Task, columns: ColumnsConfig, labelled: bool, kinds: dict[str, type]) -> Example:
-    value = row.values.get(columns.text)
-    text: Text
-    if columns.text_pair is not None:
-        text = (_string(row, columns.text), _string(row, columns.text_pair))
-    elif isinstance(value, list):
-        text = _words(row, columns.text)
-    else:
-        text = _string(row, columns.text)
-    target: Target = None
-    value = row.values.get(columns.label)
-    if labelled or not _is_blank(value):
-        if task == "classification" and isinstance(value, list):
-            got = f"column {columns.label!r} holds {_shown(value)}"
-            raise _fault(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {_SKIP}")
-        target = (_labels if task == "multi_label" else _label)(row, columns.label, value, kinds)
-    return Example(text, target, row.path, row.line)
-
-
-def _tagged(row: Row, columns: ColumnsConfig, labelled: bool) -> Example:
-    if not labelled and columns.tokens not in row.values:
-        return Example(_string(row, columns.text), None, row.path, row.line)
-    tokens = _words(row, columns.tokens)
-    if not labelled and _is_blank(row.values.get(columns.slots)):
-        return Example(tokens, None, row.path, row.line)
-    slots = _split(row.values.get(columns.slots))
-    fault = slots_fault(tokens, slots, f"column {columns.slots!r}")
-    if fault:
-        raise _fault(row, f"{fault}, {_SKIP}")
-    return Example(tokens, tuple(slots), row.path, row.line)
-
-
-def _question(row: Row, columns: ColumnsConfig, labelled: bool, seen: set[str]) -> Example:
-    name = row.values.get("id")
-    if name is not None and (isinstance(name, bool) or not isinstance(name, str | int)):
-        raise _fault(row, f"column 'id' is {_shown(name)}; a string or an integer is allowed; correct it {_SKIP}")
-    text = (_string(row, columns.question), _string(row, columns.context))
-    answers = None
-    value = row.values.get(columns.answers)
-    if labelled or value is not None:
-        read = read_answers(value, text[1])
-        if isinstance(read, str):
-            where = "" if name is None else f"question {name!r}: "
-            raise _fault(row, f"{where}{read}; correct the row {_SKIP}")
-        answers = read
-    if name is not None:
-        name = str(name)
-        if name in seen:
-            raise _fault(row, f"the id {name!r} stands twice; give each question its own {_SKIP}")
-        seen.add(name)
-    return Example(text, None, row.path, row.line, name, answers)
+def names_of(target: Target) -> tuple[str, ...]:
+    """Return the labels of a target, none, one or several."""
+    return (target,) if isinstance(target, str) else target if isinstance(target, tuple) else ()
 
 
 def kinds_fault(label: str, value: object, kinds: dict[str, type]) -> str:
@@ -237,7 +229,7 @@ def kinds_fault(label: str, value: object, kinds: dict[str, type]) -> str:
     kind = kinds.setdefault(label, type(value))
     if kind is type(value):
         return ""
-    return f"{_shown(value)}, which stood before as {_KINDS[kind.__name__]}; write each label in one way"
+    return f"{shown_value(value)}, which stood before as {_KINDS[kind.__name__]}; write each label in one way"
 
 
 def words_fault(words: object, where: str, what: str = "token") -> str:
@@ -245,10 +237,10 @@ def words_fault(words: object, where: str, what: str = "token") -> str:
     if words is None or words == []:
         return f"{where} is empty; give at least one {what}"
     if not isinstance(words, list):
-        return f"{where} is {_shown(words)}; a list of strings is allowed"
+        return f"{where} is {shown_value(words)}; a list of strings is allowed"
     for number, word in enumerate(words, 1):
         if not isinstance(word, str) or not word.strip():
-            got = "empty" if _is_blank(word) else f"not text but {_shown(word)}"
+            got = "empty" if is_blank(word) else f"not text but {shown_value(word)}"
             return f"{where}: {what} {number} is {got}; a string is needed"
     return ""
 
@@ -272,60 +264,64 @@ def slots_fault(tokens: Sequence[str], slots: object, where: str) -> str:
     return ""
 
 
-def _string(row: Row, column: str) -> str:
+def string_of(row: Row, column: str) -> str:
+    """Return the text in a column; raises DataError where it is empty or no text."""
     value = row.values.get(column)
-    if _is_blank(value):
-        raise _fault(row, f"column {column!r} is empty; give a text {_SKIP}")
+    if is_blank(value):
+        raise row_error(row, f"column {column!r} is empty; give a text {SKIP}")
     if not isinstance(value, str):
-        raise _fault(row, f"column {column!r} is not text but {_shown(value)}; write it as a string {_SKIP}")
+        raise row_error(row, f"column {column!r} is not text but {shown_value(value)}; write it as a string {SKIP}")
     return value
 
 
-def _words(row: Row, column: str) -> list[str]:
-    words = _split(row.values.get(column))
+def words_of(row: Row, column: str) -> list[str]:
+    """Return the words in a column, a list or a string that splits at spaces; raises DataError as `string_of`."""
+    words = split(row.values.get(column))
     fault = words_fault(words, f"column {column!r}")
     if fault:
-        raise _fault(row, f"{fault}, {_SKIP}")
+        raise row_error(row, f"{fault}, {SKIP}")
     return words
 
 
-def _split(value: Any) -> Any:
+def split(value: Any) -> Any:
+    """Return the parts of a string between spaces; another value as it is."""
     return value.split() if isinstance(value, str) else value
 
 
-def _labels(row: Row, column: str, value: Any, kinds: dict[str, type]) -> tuple[str, ...]:
-    if isinstance(value, str):
-        value = value.split("|") if value.strip() else []
-    if not isinstance(value, list):
-        got = "empty" if value is None else _shown(value)
-        allowed = "a list of labels or a string such as 'a|b' is allowed ([] for none)"
-        raise _fault(row, f"column {column!r} is {got}; {allowed}, {_SKIP}")
-    return tuple(dict.fromkeys(_label(row, column, item, kinds) for item in value))
+def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
+    """Return the name of a label: outer spaces are stripped, 1.0 becomes "1", a boolean "true" or "false".
 
+    Args:
+        kinds: as of `kinds_fault`.
 
-def _label(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
-    if _is_blank(value):
-        raise _fault(row, f"column {column!r} is empty; give a label {_SKIP}")
+    Raises:
+        DataError: the value is empty or cannot be a label.
+    """
+    if is_blank(value):
+        raise row_error(row, f"column {column!r} is empty; give a label {SKIP}")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int | str):
         allowed = "a string, an integer or a boolean is allowed"
-        raise _fault(row, f"column {column!r} holds {_shown(value)}; {allowed}, {_SKIP}")
+        raise row_error(row, f"column {column!r} holds {shown_value(value)}; {allowed}, {SKIP}")
     label = str(value).strip() if not isinstance(value, bool) else "true" if value else "false"
     if message := kinds_fault(label, value, kinds):
-        raise _fault(row, f"column {column!r} holds {message} {_SKIP}")
+        raise row_error(row, f"column {column!r} holds {message} {SKIP}")
     if any("\ud800" <= sign <= "\udfff" for sign in label):
-        raise _fault(row, f"column {column!r} holds half of a UTF-16 pair: {label!r}; give another label {_SKIP}")
+        raise row_error(row, f"column {column!r} holds half of a UTF-16 pair: {label!r}; give another label {SKIP}")
     return label
 
 
-def _is_blank(value: Any) -> bool:
+def is_blank(value: Any) -> bool:
+    """Return whether a value is missing, or text without a character that is visible."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """Return the type and the beginning of a value, for messages."""
     return f"{_KINDS.get(type(value).__name__, type(value).__name__)} ({str(value)[:40]})"
 
 
-def _fault(row: Row, message: str) -> DataError:
+def row_error(row: Row, message: str) -> DataError:
+    """Return the error of a row, with file and line."""
     return DataError(message, path=row.path, line=row.line)

@@ -17,7 +17,7 @@ from mixling.errors import DataError
 from mixling.text.encoder import Text
 
 if TYPE_CHECKING:  # loaded by what reads files: a text on the command line is answered without
-    from mixling.data.examples import ColumnsConfig, Task
+    from mixling.data.examples import ColumnsConfig, RowReader
 
 WINDOW = 4096  # rows of a file that are held at a time
 _CHUNK = 1 << 16
@@ -32,7 +32,9 @@ class Item:
     id: str | None = None
 
 
-def file_items(sources: Sequence[str], *, task: Task, columns: ColumnsConfig, skip: bool) -> Iterator[list[Item]]:
+def file_items(
+    sources: Sequence[str], *, reader: type[RowReader], columns: ColumnsConfig, skip: bool
+) -> Iterator[list[Item]]:
     """The rows of files, one item each, in windows; a `.txt` file has a text on each line, empty ones included.
 
     Args:
@@ -44,7 +46,7 @@ def file_items(sources: Sequence[str], *, task: Task, columns: ColumnsConfig, sk
     from mixling.data.corpora import is_plain
 
     items = itertools.chain.from_iterable(
-        text_lines(source, skip) if is_plain(source) else _rows(source, task, columns, skip) for source in sources
+        text_lines(source, skip) if is_plain(source) else _rows(source, reader, columns, skip) for source in sources
     )
     return in_windows(items)
 
@@ -81,11 +83,11 @@ def text_lines(source: str, skip: bool) -> Iterator[Item]:
             yield Item(line.rstrip("\r\n"))
 
 
-def _rows(source: str, task: Task, columns: ColumnsConfig, skip: bool) -> Iterator[Item]:
+def _rows(source: str, reader: type[RowReader], columns: ColumnsConfig, skip: bool) -> Iterator[Item]:
     from mixling.data.examples import read_examples
 
     bad = OnBadRow("skip" if skip else "error", keep=2**63)
-    examples = read_examples([source], task=task, columns=columns, on_bad_row=bad, labelled=False)
+    examples = read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labelled=False)
     for example in examples:
         yield from _errors(bad)
         yield Item(example.text, id=example.id)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Target
+from mixling.data.examples import names_of
 from mixling.errors import ConfigError, DataError, near_miss
 
 _MANY_LABELS = 20  # so few are classes, whatever they look like
@@ -135,12 +135,8 @@ def unseen(store: Dataset, known_labels: Collection[str]) -> npt.NDArray[np.int6
     if known.issuperset(store.label_counts()):
         return np.zeros(0, dtype=np.int64)
     return np.array(
-        [i for i, target in enumerate(store.targets) if not known.issuperset(_labels(target))], dtype=np.int64
+        [i for i, target in enumerate(store.targets) if not known.issuperset(names_of(target))], dtype=np.int64
     )
-
-
-def _labels(target: Target) -> tuple[str, ...]:
-    return (target,) if isinstance(target, str) else target or ()
 
 
 def _check_classes(store: Dataset, *, repeated: bool) -> None:
@@ -197,7 +193,7 @@ def check_labels(train: Dataset, dev: Dataset | None) -> None:
     bad = unseen(dev, known) if dev is not None else np.zeros(0, dtype=np.int64)
     if dev is not None and len(bad):
         path, line = dev.where(bad[0])
-        label = next(label for label in _labels(dev.targets[bad[0]]) if label not in known)
+        label = next(label for label in names_of(dev.targets[bad[0]]) if label not in known)
         remedy = "correct it, leave the row out, or add training rows with it"
         message = f"label {label!r} does not occur in training; {near_miss(label, sorted(known))}; {remedy}"
         raise DataError(message, path=path, line=line)

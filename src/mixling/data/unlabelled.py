@@ -12,7 +12,7 @@ from typing import Literal
 
 from mixling.data.corpora import is_plain, read_texts
 from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, Task, read_examples
+from mixling.data.examples import ColumnsConfig, RowReader, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
@@ -26,10 +26,16 @@ _SAMPLE = 200  # texts that are looked at for their length
 
 
 def read_unlabelled(
-    sources: Sequence[str], *, task: Task, columns: ColumnsConfig, on_bad_row: Literal["error", "skip"] = "error"
+    sources: Sequence[str],
+    *,
+    reader: type[RowReader],
+    columns: ColumnsConfig,
+    on_bad_row: Literal["error", "skip"] = "error",
 ) -> Iterator[Text]:
     """Texts as the task reads them: lines of `.txt` files, rows of others, whose targets are not looked at.
 
+    Args:
+        reader: that of the task.
 
     Raises:
         DataError: a file that cannot be used, or a row, unless it is to be skipped.
@@ -39,12 +45,12 @@ def read_unlabelled(
             if columns.text_pair is not None:
                 raise DataError("has no pairs; give a table with the columns of both texts", path=source)
             lines = read_texts([source])
-            yield from (split_words(line) for line in lines) if task == "tagging" else lines
+            yield from (split_words(line) for line in lines) if reader.of_words else lines
         else:
             bare = columns.model_copy(update={"label": _NO_COLUMN, "slots": _NO_COLUMN})
-            rows = read_examples([source], task=task, columns=bare, on_bad_row=OnBadRow(on_bad_row), labelled=False)
+            rows = read_examples([source], reader=reader, columns=bare, on_bad_row=OnBadRow(on_bad_row), labelled=False)
             for row in rows:
-                yield split_words(row.text) if task == "tagging" and isinstance(row.text, str) else row.text
+                yield split_words(row.text) if reader.of_words and isinstance(row.text, str) else row.text
 
 
 def choose_texts(

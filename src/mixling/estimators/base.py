@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -15,13 +15,13 @@ from mixling.data.dataset import Dataset
 from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabelled_texts
 from mixling.data.splits import check_labels, split_dev
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
-from mixling.runs import TASKS, RunConfig, fit
+from mixling.runs import RunConfig, fit
 from mixling.runs.artifact import run_files
 from mixling.runs.spec import LABELS, resolve
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
-from mixling.tasks.base import TaskName
+from mixling.tasks import task_type
 from mixling.teachers.base import FunctionTeacher, Teacher
 from mixling.training.progress import TrainingProgress
 
@@ -75,7 +75,7 @@ class Estimator(BaseEstimator, ABC):
 
     def _fit(
         self,
-        task: TaskName,
+        task: str,
         rows: Rows,
         dev_rows: Rows | None,
         sample_weight: Any,
@@ -97,7 +97,7 @@ class Estimator(BaseEstimator, ABC):
         config, teacher = self._run_config(task, train, teacher)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
             progress = TrainingProgress(silent=not self.verbose)
-            progress.metric = TASKS[task][0].metric
+            progress.metric = task_type(task).metric
             run = fit(
                 config, train, dev,
                 folder=Path(folder), weights=weights, teacher=teacher, unlabelled=more,
@@ -108,7 +108,7 @@ class Estimator(BaseEstimator, ABC):
         self.metrics_, self.history_ = run.metrics, run.history
         self._predictor_: Predictor | None = None
 
-    def _run_config(self, task: TaskName, rows: Dataset, teacher: Any) -> tuple[RunConfig, Teacher | None]:
+    def _run_config(self, task: str, rows: Dataset, teacher: Any) -> tuple[RunConfig, Teacher | None]:
         if self.model is not None and self.pretrained is not None:
             raise ConfigError(f"pretrained={self.pretrained!r} is the model; leave out model={self.model!r}")
         name, asked = _teacher(teacher)
@@ -167,16 +167,15 @@ class Estimator(BaseEstimator, ABC):
             out.files_ = run_files(folder) if folder.is_dir() else {ONNX_FILE: folder.read_bytes()}
         except OSError as error:
             raise ModelFileError(f"{folder}: cannot be read: {error.strerror}") from None
-        out._loaded(folder)
+        task = out.predictor_.task
+        if task.estimator != cls.__name__:
+            reader = f"{task.estimator}.load" if task.estimator else "Predictor"
+            raise ModelFileError(f"{folder}: its model gives {task.gives}; read it with {reader}")
+        out._loaded()
         return out
 
-    @abstractmethod
-    def _loaded(self, folder: Path) -> None:
-        """Check that what was read is a model of this kind.
-
-        Raises:
-            ModelFileError: it is not.
-        """
+    def _loaded(self) -> None:
+        """Complete what `load` has read."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "files_")

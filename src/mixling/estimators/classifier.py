@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mixling.data.in_memory import COLLECTIONS, label_name, labelled_rows, listed, plain, score_weights
-from mixling.errors import ModelFileError
 from mixling.estimators.base import DEV, FIT, SCORE, Estimator
+from mixling.tasks.classification import Classification
+from mixling.tasks.multi_label import MultiLabel
 from mixling.text.encoder import Text
 
 
@@ -59,14 +59,14 @@ class TextClassifier(ClassifierMixin, Estimator):
         many = bool(targets) and isinstance(targets[0], COLLECTIONS)
         rows = labelled_rows(X, targets, FIT, many=many)
         dev_rows = None if dev is None else labelled_rows(*dev, DEV, many=many)
-        self._fit("multi_label" if many else "classification", rows, dev_rows, sample_weight, teacher, unlabelled)
+        self._fit((MultiLabel if many else Classification).name, rows, dev_rows, sample_weight, teacher, unlabelled)
         flat = [item for target in targets for item in target] if many else targets
         self._set_classes({label_name(item): plain(item) for item in flat})
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:
         """The most probable label of each text, (n,); for multi-label a list of tuples."""
-        if self.predictor_.labels.kind == "multi":
+        if not self.predictor_.task.exclusive:
             found = self.predictor_.predict_stream(X)
             return [tuple(self._original[name] for name in item.labels or ()) for item in found]
         return self.classes_[self.predict_proba(X).argmax(1)]
@@ -81,7 +81,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         Raises:
             DataError: texts, targets and weights that cannot be used, or none.
         """
-        many = self.predictor_.labels.kind == "multi"
+        many = not self.predictor_.task.exclusive
         texts, targets = labelled_rows(X, y, SCORE, many=many)
         weights = score_weights(sample_weight, len(texts))
         found = self.predictor_.predict_stream(texts)
@@ -97,7 +97,5 @@ class TextClassifier(ClassifierMixin, Estimator):
         self._columns = np.array(order)
         self.classes_ = np.array([values[i] for i in order], dtype=None if len(kinds) == 1 else object)
 
-    def _loaded(self, folder: Path) -> None:
-        if self.predictor_.labels.kind == "iob":
-            raise ModelFileError(f"{folder}: holds a tagger; read it with TokenLabeller.load")
+    def _loaded(self) -> None:
         self._set_classes({})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
+from mixling.data.examples import names_of
 from mixling.data.in_memory import listed, score_weights, tagged_rows, unpacked
-from mixling.errors import DataError, ModelFileError
+from mixling.errors import DataError
 from mixling.estimators.base import DEV, FIT, SCORE, Estimator
+from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text
 from mixling.text.predictions import Prediction
 
@@ -33,7 +34,7 @@ class TokenLabeller(Estimator):
         """
         dev_rows = None if dev is None else tagged_rows(*dev, DEV)
         more = [unpacked(words) for words in listed(unlabelled, "sentences")]
-        self._fit("tagging", tagged_rows(X, y, FIT), dev_rows, sample_weight, teacher, more)
+        self._fit(Tagging.name, tagged_rows(X, y, FIT), dev_rows, sample_weight, teacher, more)
         return self
 
     def predict(self, X: Iterable[list[str]]) -> list[list[str]]:
@@ -63,9 +64,5 @@ class TokenLabeller(Estimator):
         weights = score_weights(sample_weight, len(sentences))
         lengths = [len(words) for words in sentences]
         pairs = zip(self.predict(sentences), gold, strict=True)
-        right = [sum(a == b for a, b in zip(found, tags or (), strict=True)) for found, tags in pairs]
+        right = [sum(a == b for a, b in zip(found, names_of(tags), strict=True)) for found, tags in pairs]
         return float((weights * right).sum() / (weights * lengths).sum())
-
-    def _loaded(self, folder: Path) -> None:
-        if self.predictor_.labels.kind != "iob":
-            raise ModelFileError(f"{folder}: holds a classifier; read it with TextClassifier.load")

@@ -7,40 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import printable
+from mixling.tasks.base import Task
 from mixling.text.labels import LabelSet
 
 _SHOWN_LABELS = 50
-_PIPELINES = {
-    "classification": "text-classification",
-    "multi_label": "text-classification",
-    "tagging": "token-classification",
-    "question_answering": "question-answering",
-}
-# The hub's names of metrics, and under what name our report has them.
-_METRICS = {
-    "classification": {"accuracy": "accuracy", "f1": "macro_f1"},
-    "multi_label": {"f1": "micro_f1"},
-    "tagging": {"accuracy": "word_accuracy", "precision": "span_precision", "recall": "span_recall", "f1": "span_f1"},
-    "question_answering": {"exact_match": "exact_match", "f1": "f1"},
-}
-_TITLES = {
-    "classification": "assigns one of {n} labels to a text",
-    "multi_label": "assigns any of {n} labels to a text",
-    "tagging": "finds spans in a sentence, with {n} labels",
-    "question_answering": "finds the answer to a question in a text",
-}
-_ANSWERS = {
-    "classification": "prediction.label, prediction.probabilities",
-    "multi_label": "prediction.labels, prediction.probabilities",
-    "tagging": "[(span.label, span.start, span.end) for span in prediction.spans]",
-    "question_answering": "prediction.answer.text, prediction.answer.start, prediction.answer.score",
-}
 
 
 def model_card(
     config: Mapping[str, Any],
     report: Mapping[str, Any],
-    labels: LabelSet,
+    task: Task,
     *,
     folder_files: Mapping[str, str],
     pairs: bool = False,
@@ -53,16 +29,15 @@ def model_card(
         folder_files: the folder's files and what each is.
         pairs: whether the model answers for pairs of texts.
     """
-    task, dev = config["task"], report["dev"]
+    dev = report["dev"]
     measures = {key.replace("_", " "): value for key, value in dev.items() if isinstance(value, float)}
-    file_or_text, text = ("pairs.csv", '("a text", "another")') if pairs else ('"a text"', '"a text"')
-    if task == "question_answering":
-        file_or_text, text = '--question "..." --context "..."', '("a question", "the text that may answer it")'
+    arguments, text = task.card_inputs(pairs=pairs)
+    heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
     return f"""---
 {_front_matter(task, dev)}
 ---
 
-# {_kind(config["model"])} that {_TITLES[task].format(n=len(labels))}
+# {_kind(config["model"])} that {task.purpose.format(n=len(task.labels))}
 
 {report["parameters"]:,} parameters, {report["file_bytes"] / 1e6:.2f} MB with {report["precision"]} weights, vocabulary
 included. It predicts with NumPy, tokenizers and ONNX Runtime; PyTorch is not needed.
@@ -71,8 +46,8 @@ included. It predicts with NumPy, tokenizers and ONNX Runtime; PyTorch is not ne
 
 ```
 pip install mixling
-mixling predict . {file_or_text}
-mixling evaluate . {"test.json" if task == "question_answering" else "test.csv"}
+mixling predict . {arguments}
+mixling evaluate . {task.test_file}
 ```
 
 ```python
@@ -80,12 +55,12 @@ from mixling import Predictor
 
 predictor = Predictor(".")  # this folder, or its model.onnx alone
 prediction = predictor.predict({text})
-print({_ANSWERS[task]})
+print({task.usage})
 ```
 
-## {"Answers" if task == "question_answering" else "Labels"}
+## {heading}
 
-{_answers(config["reading"]) if task == "question_answering" else _labels(labels)}
+{outputs}
 
 ## Results
 
@@ -106,7 +81,7 @@ The complete configuration stands in `run.json`, the measures of each evaluation
 
 ## Limits
 
-{_reach(task, config)}
+{task.card_limits(config)}
 - It knows what its training rows show and nothing beyond: text of another kind, language or time can be answered
   wrongly and with confidence.
 - What is unfair in the training rows is repeated. Measure it on rows of your own before it decides anything that
@@ -118,17 +93,16 @@ The complete configuration stands in `run.json`, the measures of each evaluation
 """
 
 
-def _front_matter(task: str, dev: Mapping[str, Any]) -> str:
+def _front_matter(task: Task, dev: Mapping[str, Any]) -> str:
     """The hub's YAML. Nothing in it is the user's text: words of ours and numbers."""
-    pipeline = _PIPELINES[task]
-    values = {name: (key, dev[key]) for name, key in _METRICS[task].items() if dev[key] is not None}
+    values = {name: (key, dev[key]) for name, key in task.card_metrics.items() if dev[key] is not None}
     names = "\n".join(f"- {name}" for name in values)
     rows = "\n".join(
         f"    - type: {name}\n      name: {key.replace('_', ' ')}\n      value: {value:.6f}"
         for name, (key, value) in values.items()
     )
     return f"""library_name: mixling
-pipeline_tag: {pipeline}
+pipeline_tag: {task.pipeline}
 tags:
 - mixling
 - mlp-mixer
@@ -139,7 +113,7 @@ model-index:
 - name: mixling
   results:
   - task:
-      type: {pipeline}
+      type: {task.pipeline}
     dataset:
       name: development rows
       type: private
@@ -156,29 +130,6 @@ def _labels(labels: LabelSet) -> str:
     names = [_code(name) for name in labels.names[:_SHOWN_LABELS]]
     left = len(labels) - len(names)
     return ", ".join(names) + (f" and {left} more (see `config.json`)" if left else "")
-
-
-def _answers(reading: Mapping[str, Any]) -> str:
-    threshold = reading["threshold"]
-    none = (
-        "It always gives one, also where there is none: no training question lacked an answer."
-        if threshold is None
-        else "It says that there is none where the score of that is higher than the best answer's by more than "
-        f"{threshold:.3g}."
-    )
-    return f"An answer is a stretch of the text, of at most {reading['max_answer']} tokens, with its place.\n{none}"
-
-
-def _reach(task: str, config: Mapping[str, Any]) -> str:
-    text, reading = config["model"]["text"], config["reading"]
-    if task != "question_answering":
-        return f"""- It reads the first {text["max_len"]} words of a text; the answer says `truncated` where there were
-  more."""
-    asked = min(reading["max_question"], text["max_len"] // 2)
-    return f"""- It reads the first {asked} {text["tokens"]} of a question; the answer says `truncated` where there were
-  more. Texts of any length are read, in overlapping windows of {text["max_len"]} {text["tokens"]} with the question: an
-  answer is judged by what stands in its window.
-- Exact match and F1 are SQuAD's, which leave out English articles and ASCII punctuation."""
 
 
 def _code(name: str) -> str:

@@ -7,14 +7,12 @@ taken over the whole batch, so that an answer would depend on the texts beside i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mixling.text.labels import LabelKind
+from mixling.metrics.gate import Gate
 
 # The 8-bit model is refused where it misses one of these by more than chance explains: on 150 texts one answer is 0.67
 # points.
@@ -71,67 +69,6 @@ def quantize_graph(graph: Any) -> None:
     nodes = [*unpacking, *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """What 8 bits did to a model's decisions on the validation data.
-
-    agreement: fraction of the decisions that are those of the float model.
-    accuracy_drop: in points (hundredths); negative where 8 bits did better.
-    decisions, changed: how many there are, and how many are not those of the float model.
-    worse, better: texts of which 8 bits have fewer decisions right than floats, or more.
-    """
-
-    agreement: float
-    accuracy_drop: float
-    decisions: int
-    changed: int
-    worse: int
-    better: int
-
-
-def measure_gate(
-    float_logits: npt.NDArray[np.floating],
-    int8_logits: npt.NDArray[np.floating],
-    targets: npt.NDArray[np.generic],
-    *,
-    kind: LabelKind,
-    lengths: Sequence[int] | None = None,
-) -> Gate:
-    """Compare logits (S, C) of the same texts, or of their tokens one after another.
-
-    Args:
-        targets: (S,) ids; for `multi`, (S, C) of booleans or of 0 and 1, and each of them is a decision.
-        lengths: the number of tokens of each text; None where a row of logits is a text.
-    """
-    assert float_logits.shape == int8_logits.shape
-    assert len(targets) == len(float_logits) > 0
-    if kind == "multi":
-        before, after = float_logits > 0, int8_logits > 0
-    else:
-        before, after = float_logits.argmax(-1), int8_logits.argmax(-1)
-    lost = (before == targets).astype(np.int64) - (after == targets)
-    texts = lost.reshape(len(lost), -1).sum(1)
-    if lengths is not None:
-        texts = np.array([part.sum() for part in np.split(texts, np.cumsum(lengths)[:-1])])
-    return gate_of(texts, changed=int((before != after).sum()), decisions=before.size)
-
-
-def gate_of(lost: npt.NDArray[np.integer], *, changed: int, decisions: int) -> Gate:
-    """Return the gate of `decisions`, of which 8 bits changed some.
-
-    Args:
-        lost: (texts,) right decisions of the float model less those of the 8-bit one.
-    """
-    return Gate(
-        agreement=1 - changed / decisions,
-        accuracy_drop=100 * int(lost.sum()) / decisions,
-        decisions=decisions,
-        changed=changed,
-        worse=int((lost > 0).sum()),
-        better=int((lost < 0).sum()),
-    )
 
 
 def check_gate(gate: Gate) -> str | None:

@@ -45,7 +45,7 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
         super().__init__()
         projection = config.text.projection
-        self.output = output
+        self.of_tokens = output == "tokens"
         self.frontend = ProjectionFrontend(
             config.frontend,
             num_features=config.text.num_rows,

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mixling.data.examples import DataConfig
     from mixling.runs.artifact import RUN_FILE
-    from mixling.runs.choice import Choice, choose_model
-    from mixling.runs.config import TASKS, RunConfig, resumed_config
+    from mixling.runs.choice import choose_model
+    from mixling.runs.config import RunConfig, resumed_config
     from mixling.runs.data import read_data
     from mixling.runs.folder import Run, load_model
     from mixling.runs.training import fit
+    from mixling.tasks.base import Choice
 
 _HOMES = {
     "RUN_FILE": "runs.artifact",
-    "TASKS": "runs.config",
-    "Choice": "runs.choice",
+    "Choice": "tasks.base",
     "DataConfig": "data.examples",
     "Run": "runs.folder",
     "RunConfig": "runs.config",
@@ -33,7 +33,6 @@ _HOMES = {
 
 __all__ = [
     "RUN_FILE",
-    "TASKS",
     "Choice",
     "DataConfig",
     "Run",

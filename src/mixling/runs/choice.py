@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from mixling.data.dataset import Dataset
 from mixling.runs.config import RunConfig
+from mixling.tasks import task_type
+from mixling.tasks.base import Choice
 from mixling.text.encoder import Text
-from mixling.text.words import split_words, word_spans
+from mixling.text.words import split_words
 
 _SAMPLE = 1000  # texts whose words are counted
 _MANY_ROWS, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A preset's name, values of its `ModelConfig` that go with the rows, and the reason in a few words."""
-
-    name: str
-    changes: dict[str, Any]
-    why: str
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """As values of a `RunConfig`."""
-        return {"model": {"preset": self.name, **self.changes}}
 
 
 def choose_model(train: Dataset, config: RunConfig) -> Choice:
@@ -38,12 +23,13 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     on several sets (experiments/README.md).
     """
     step = max(1, len(train) // _SAMPLE)
-    if config.task == "question_answering":
-        return _for_questions(train, step)
+    task = task_type(config.task)
+    if chosen := task.choose_model(train):
+        return chosen
     lengths = list(map(_length, train.texts[::step]))
     words = int(np.quantile(lengths, 0.95)) if lengths else 0
     pairs = train.schema.pairs
-    mixing = config.task == "tagging" or (pairs and len(train) >= _MANY_PAIRS)
+    mixing = task.per_word or (pairs and len(train) >= _MANY_PAIRS)
     most = 256 if mixing else 1024  # a token-mixing MLP has weights for each place
     changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **({"overlap": True} if pairs else {})}}
     if mixing:
@@ -55,26 +41,6 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     labels = len(train.label_counts())
     name = "mixling-base" if len(train) >= _MANY_ROWS or labels >= _MANY_LABELS else "mixling-small"
     return Choice(name, changes, f"{len(train):,} rows, {labels} labels")
-
-
-def _for_questions(train: Dataset, step: int) -> Choice:
-    """Token mixing, question and context told apart, up to 256 tokens; units where answers begin or end within words,
-    as they do where words are written without spaces."""
-    lengths, inside, answers = [], 0, 0
-    for text, answers_of in zip(train.texts[::step], train.answers[::step], strict=True):
-        context = text[1]
-        lengths.append(_length(text))
-        answer = answers_of.first
-        if answer is not None:
-            edges = {edge for span in word_spans(context, len(context)) for edge in span}
-            answers += 1
-            inside += not edges.issuperset(answer)
-    tokens = "units" if inside > 0.05 * answers else "words"
-    longest = int(np.quantile(lengths, 0.95)) if tokens == "words" else 256
-    max_len = min(max(-(-longest // 32) * 32, 64), 256)
-    changes = {"text": {"max_len": max_len, "overlap": True, "segments": True, "tokens": tokens}}
-    why = "questions and contexts" + ("; answers begin or end within words" if tokens == "units" else "")
-    return Choice("mixling-mixer", changes, why)
 
 
 def _length(text: Text) -> int:

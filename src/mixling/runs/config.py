@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mixling.config import Config, parse
 from mixling.data.examples import DataConfig
-from mixling.errors import TrainingError, command_line
+from mixling.errors import ConfigError, TrainingError, command_line
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
 from mixling.runs.artifact import PRETRAINING, RUN_FILE, TRAINING, folder_to_resume, read_run
 from mixling.runs.teacher import DistillConfig
-from mixling.tasks.base import Task, TaskName
-from mixling.tasks.classification import Classification, MultiLabel
-from mixling.tasks.question_answering import QuestionAnswering
-from mixling.tasks.token_labelling import TokenLabelling
-from mixling.text.labels import LabelKind
+from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig
 from mixling.training.recipe import Start, TrainConfig
 from mixling.version import __version__
 
 C = TypeVar("C", bound=Config)
-
-TASKS: dict[TaskName, tuple[type[Task], LabelKind]] = {
-    "classification": (Classification, "single"),
-    "multi_label": (MultiLabel, "multi"),
-    "tagging": (TokenLabelling, "iob"),
-    "question_answering": (QuestionAnswering, "span"),
-}
 
 
 class StartConfig(Config):
@@ -64,10 +53,17 @@ class StartConfig(Config):
         return self
 
 
+def _known_task(name: str) -> str:
+    try:
+        return task_type(name).name
+    except ConfigError as error:
+        raise ValueError(error) from None
+
+
 class RunConfig(Config):
     """All that decides what a run gives; it stands in the run folder as run.json."""
 
-    task: TaskName = "classification"
+    task: Annotated[str, AfterValidator(_known_task)] = DEFAULT_TASK
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
     start: StartConfig = StartConfig()
@@ -77,9 +73,9 @@ class RunConfig(Config):
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 
     @model_validator(mode="after")
-    def _no_teacher_of_answers(self) -> RunConfig:
-        if self.task == "question_answering" and self.distill is not None:
-            raise ValueError("a teacher has no answers to questions; use `mixling train`, or another task")
+    def _teacher_has_a_task(self) -> RunConfig:
+        if self.distill is not None and not task_type(self.task).teachable:
+            raise ValueError(f"{self.task} cannot be learnt from a teacher; use `mixling train`, or another task")
         return self
 
 

@@ -12,8 +12,7 @@ from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, report_duplicates, split_dev
 from mixling.runs.config import RunConfig
-from mixling.text.answers import ANSWER_ENDS
-from mixling.text.labels import LabelKind, LabelSet
+from mixling.tasks import task_type
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, say: Callable[[str], None]) -> tuple[Dataset, Dataset]:
@@ -28,7 +27,7 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, say: Callable[[str],
     def load(sources: tuple[str, ...], *, grouped: bool = False) -> Dataset:
         examples = read_examples(
             sources,
-            task=config.task,
+            reader=task_type(config.task).reader,
             columns=data.columns,
             on_bad_row=on_bad_row,
             file_format=data.file_format,
@@ -64,16 +63,6 @@ def _report_near_duplicates(train: Dataset, dev: Dataset, config: RunConfig, say
         f"{MIN_WORDS} words or more have a near-duplicate in the training rows: on new text the model will be worse "
         f"than on these{remedy}"
     )
-
-
-def label_set(train: Dataset, kind: LabelKind) -> LabelSet:
-    """The labels of the training examples; of every slot both B- and I-."""
-    names = list(train.label_counts())
-    if kind == "span":
-        return ANSWER_ENDS
-    if kind == "iob":
-        names = ["O", *(prefix + name[2:] for name in names if name != "O" for prefix in ("B-", "I-"))]
-    return LabelSet.from_labels(names, kind)
 
 
 def say_truncated(texts: TextSet, max_len: int, say: Callable[[str], None]) -> None:

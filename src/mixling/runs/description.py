@@ -51,7 +51,7 @@ def _describe(model: str) -> dict[str, Any]:
         "precision": metadata.precision,
         "parameters": metadata.parameters,
         "written_by": f"mixling {metadata.library}",
-        "labels": list(opened.labels.names),
+        "labels": list(opened.task.labels.names),
         "vocabulary_units": len(opened.vocabulary),
         "reading": None if metadata.reading is None else metadata.reading.to_dict(),
         "text": metadata.text.to_dict(),

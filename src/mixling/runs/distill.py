@@ -16,16 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import DataConfig, Example, Task
+from mixling.data.examples import DataConfig, Example
 from mixling.data.unlabelled import choose_texts, read_unlabelled
 from mixling.runs.teacher import DistillConfig, Say, TrainMember, open_teacher
 from mixling.storage import write_sealed
-from mixling.tasks.evaluation import evaluate
+from mixling.tasks.base import Task
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import Answer, Teacher
 from mixling.teachers.saved import FileTeacher
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
 
 _TINY = 1e-6  # beside which a probability of a 16-bit answer is nothing
 
@@ -46,9 +45,8 @@ def make_lessons(
     config: DistillConfig,
     train: Dataset,
     dev: Dataset,
-    labels: LabelSet,
-    *,
     task: Task,
+    *,
     data: DataConfig,
     smoothing: float,
     seed: int,
@@ -72,13 +70,13 @@ def make_lessons(
     """
     if teacher is None:
         teacher = open_teacher(
-            config, train, dev, labels,
+            config, train, dev, task,
             columns=data.columns, seed=seed, folder=folder, train_member=train_member, say=say,
         )  # fmt: skip
     answer_folder = None if folder is None else folder / "answers"
-    of_dev = collect_answers(teacher, _texts(dev), labels, folder=answer_folder)
-    quality = _say_quality(of_dev, dev, labels, say)
-    read = functools.partial(read_unlabelled, task=task, columns=data.columns, on_bad_row=data.on_bad_row)
+    of_dev = collect_answers(teacher, _texts(dev), task, folder=answer_folder)
+    quality = _say_quality(of_dev, dev, task, say)
+    read = functools.partial(read_unlabelled, reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row)
     measured = [*_texts(dev), *read(config.test)]
     given = chain(read(config.unlabelled), unlabelled)
     # Students of all seeds learn from the same answers: the draw does not depend on the run's.
@@ -88,15 +86,15 @@ def make_lessons(
         chosen, left_out = [*chosen, *of_file], left_out + more
     texts = [*_texts(train), *chosen]
     told = _progress(len(texts), say)
-    answers = collect_answers(teacher, texts[: len(train)], labels, folder=answer_folder, progress=told)
+    answers = collect_answers(teacher, texts[: len(train)], task, folder=answer_folder, progress=told)
     answers += collect_answers(
-        teacher, chosen, labels, folder=answer_folder, progress=lambda done: told(len(train) + done)
+        teacher, chosen, task, folder=answer_folder, progress=lambda done: told(len(train) + done)
     )
     if missing := sum(item is None for item in answers[len(train) :]):
         say(f"{missing} unlabelled texts have no answer of the teacher and are left out")
-    gold = labels.targets(train.targets)
+    gold = task.targets(train.targets)
     of_rows = [
-        _mixed(soften(answer, config.temperature, labels), _smoothed(target, smoothing, labels), config.gold)
+        _mixed(soften(answer, config.temperature, task), _smoothed(target, smoothing, task), config.gold)
         for answer, target in zip(answers[: len(train)], gold, strict=True)
     ]
     learnt = [i for i in range(len(train), len(texts)) if answers[i] is not None]
@@ -105,7 +103,7 @@ def make_lessons(
     )
     rows = np.tile(np.arange(len(train)), config.copies)
     order = np.concatenate([rows, np.arange(len(train), len(train) + len(learnt))])
-    softened = [soften(answers[i], config.temperature, labels) for i in learnt]
+    softened = [soften(answers[i], config.temperature, task) for i in learnt]
     if folder is not None:
         record = {"teacher": config.teacher, "dev": quality, "unlabelled": len(learnt), "left_out": left_out}
         write_sealed(folder / "teacher.json", record)
@@ -116,23 +114,23 @@ def make_lessons(
     )
 
 
-def soften(answer: Answer, temperature: float, labels: LabelSet) -> Answer:
+def soften(answer: Answer, temperature: float, task: Task) -> Answer:
     """Probabilities to the power of 1 / temperature, of sum 1 again; of several labels the odds to that power."""
     if answer is None:
         return None
     yes, no = (np.clip(item, _TINY, 1) ** (1 / temperature) for item in (answer.astype(np.float32), 1 - answer))
-    if labels.kind == "multi":
+    if not task.exclusive:
         return (yes / (yes + no)).astype(np.float32)
     known = answer.any(-1, keepdims=True)  # of a word of which nothing is said all stays zero
     return (known * yes / yes.sum(-1, keepdims=True)).astype(np.float32)
 
 
-def _smoothed(target: npt.NDArray, smoothing: float, labels: LabelSet) -> npt.NDArray[np.float32]:
+def _smoothed(target: npt.NDArray, smoothing: float, task: Task) -> npt.NDArray[np.float32]:
     """The target as probabilities, as the losses of `mixling.tasks` smooth it."""
-    if labels.kind == "multi":
+    if not task.exclusive:
         return (target * (1 - smoothing) + smoothing / 2).astype(np.float32)
-    hot = np.eye(len(labels), dtype=np.float32)[target]
-    return hot * (1 - smoothing) + smoothing / len(labels)
+    hot = np.eye(len(task.labels), dtype=np.float32)[target]
+    return hot * (1 - smoothing) + smoothing / len(task.labels)
 
 
 def _mixed(answer: Answer, gold: npt.NDArray[np.float32], share: float) -> npt.NDArray[np.float32]:
@@ -150,15 +148,13 @@ def _texts(store: Dataset) -> list[Text]:
     return list(store.texts)
 
 
-def _say_quality(answers: list[Answer], dev: Dataset, labels: LabelSet, say: Say) -> dict[str, float]:
+def _say_quality(answers: list[Answer], dev: Dataset, task: Task, say: Say) -> dict[str, float]:
     """What the teacher is worth on dev."""
     known = [i for i, answer in enumerate(answers) if answer is not None]
     if not known:
         return {}
-    logits = [np.log(np.clip(answers[i].astype(np.float32), _TINY, 1)) for i in known]  # type: ignore[union-attr]
-    if labels.kind == "multi":
-        logits = [row - np.log(np.clip(1 - np.exp(row), _TINY, 1)) for row in logits]
-    metrics = evaluate(labels, logits, labels.targets(dev.subset(known).targets), tables=False)
+    logits = [task.scores(answers[i].astype(np.float32), least=_TINY) for i in known]  # type: ignore[union-attr]
+    metrics = task.evaluate(logits, task.targets(dev.subset(known).targets), tables=False)
     say(f"teacher: dev {metrics.summary()}")
     return metrics.numbers()
 

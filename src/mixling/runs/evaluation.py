@@ -12,11 +12,9 @@ from mixling.data.examples import ColumnsConfig, Example
 from mixling.data.inputs import WINDOW
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError, ModelFileError
+from mixling.metrics.base import Metrics
 from mixling.runs.artifact import RUN_FILE, read_run
 from mixling.runtime.predictor import Predictor
-from mixling.tasks.evaluation import evaluate
-from mixling.tasks.metrics import Metrics
-from mixling.tasks.squad import answer_report
 
 
 def columns_of(model: str | Path, given: Mapping[str, str | None]) -> ColumnsConfig:
@@ -48,29 +46,27 @@ def measure(predictor: Predictor, examples: Iterable[Example], *, on_bad_row: On
     Raises:
         DataError: a label that the model does not know, unless `on_bad_row` skips it; no example is left.
     """
-    logits: list[Any] = []
+    outputs: list[Any] = []
     targets: list[Any] = []
     known = (example for example in examples if _is_known(predictor, example, on_bad_row))
-    asked = predictor.labels.kind == "span"
+    task = predictor.task
     while window := list(itertools.islice(known, WINDOW)):
-        if asked:
-            logits += [item.answer.text for item in predictor.predict_stream(e.text for e in window) if item.answer]
+        if task.windows:
+            outputs += [item.answer.text for item in predictor.predict_stream(e.text for e in window) if item.answer]
             targets += [example.answers for example in window]
             continue
-        logits += predictor.logits(predictor.encode([example.text for example in window]))
+        outputs += predictor.logits(predictor.encode([example.text for example in window]))
         targets += [example.target for example in window]
     if not targets:
         raise DataError(f"no row is left to measure on, {on_bad_row.skipped} were skipped: {on_bad_row.messages[0]}")
-    if asked:
-        return answer_report(logits, targets)
-    return evaluate(predictor.labels, logits, predictor.labels.targets(targets))
+    return task.evaluate(outputs, targets if task.windows else task.targets(targets))
 
 
 def _is_known(predictor: Predictor, example: Example, on_bad_row: OnBadRow) -> bool:
     if example.answers is not None:
         return True
     try:
-        predictor.labels.targets([example.target])
+        predictor.task.targets([example.target])
     except DataError as error:
         on_bad_row(DataError(f"{error}; the model never saw it", path=example.path, line=example.line))
         return False

@@ -16,7 +16,9 @@ from mixling.errors import ConfigError, ModelFileError
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
 from mixling.export.plots import confusion_matrix, training_curves
-from mixling.export.quantize import Gate, check_gate
+from mixling.export.quantize import check_gate
+from mixling.metrics.base import ClassificationMetrics, Metrics
+from mixling.metrics.gate import Gate
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.runs.artifact import (
     CARD_FILE,
@@ -30,14 +32,13 @@ from mixling.runs.artifact import (
     read_folder,
     vocabulary_file,
 )
-from mixling.runs.config import TASKS, RunConfig
+from mixling.runs.config import RunConfig
 from mixling.runs.dev import Dev, Said
 from mixling.runs.pictures import if_possible
 from mixling.runs.weights import read_model, write_model
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic, write_sealed
-from mixling.tasks.base import TaskName
-from mixling.tasks.metrics import ClassificationMetrics, Metrics
+from mixling.tasks import task_type
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
@@ -128,7 +129,7 @@ def write_folder(
     if drawn and isinstance(metrics, ClassificationMetrics):
         confusion_matrix(np.array(metrics.confusion), labels.names, folder / CONFUSION_FILE)
     write_atomic(
-        folder / CARD_FILE, model_card(config.to_dict(), report, labels, folder_files=DESCRIPTIONS, pairs=pairs)
+        folder / CARD_FILE, model_card(config.to_dict(), report, dev.task, folder_files=DESCRIPTIONS, pairs=pairs)
     )
     return Run(
         folder=folder, labels=labels, metrics=metrics, history=history,
@@ -136,7 +137,7 @@ def write_folder(
     )  # fmt: skip
 
 
-def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, TaskName]:
+def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, str]:
     """Return the float model of a run folder, for torch.
 
     Raises:
@@ -145,15 +146,14 @@ def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, TaskNa
     return read_folder(folder, _load_model)
 
 
-def _load_model(folder: Path) -> tuple[Model, TextEncoder, LabelSet, TaskName]:
+def _load_model(folder: Path) -> tuple[Model, TextEncoder, LabelSet, str]:
     try:
         saved = read_config(folder)
         config = parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
-        labels, task = LabelSet.from_dict(saved["labels"]), saved["task"]
+        task = task_type(saved["task"])(LabelSet.from_dict(saved["labels"]))
         vocabulary = Vocabulary.load(str(vocabulary_file(folder, saved)))
-        output = TASKS[task][0].output
-        model = read_model(folder, saved, lambda: build_model(config, num_outputs=len(labels), output=output))
+        model = read_model(folder, saved, lambda: build_model(config, num_outputs=len(task.labels), output=task.output))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, ValidationError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None
-    return model.eval(), TextEncoder(config.text, vocabulary), labels, task
+    return model.eval(), TextEncoder(config.text, vocabulary), task.labels, task.name

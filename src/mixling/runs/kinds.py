@@ -9,7 +9,7 @@ from mixling.config import read_overrides, read_toml
 from mixling.data.readers import OnBadRow, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.runs.artifact import TEXT_TO_TEXT, TRAINING, kind_of_model
-from mixling.runs.config import TASKS
+from mixling.tasks import task_names
 
 WRITING = "text2text"  # the task of a configuration whose model writes text
 
@@ -40,8 +40,8 @@ def infer_kind(
     file = read_toml(toml) if toml else {}
     task = task or read_overrides(overrides).get("task") or file.get("task")
     if task is not None:
-        if task not in (*TASKS, WRITING):
-            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*TASKS, WRITING))}")
+        if task != WRITING and task not in (known := task_names()):
+            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*known, WRITING))}")
         return TEXT_TO_TEXT if task == WRITING else TRAINING
     if pairs or "tasks" in file:
         return TEXT_TO_TEXT

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from mixling.config import Config, merge, parse, present, read_overrides, read_toml
 from mixling.data.dataset import Dataset
-from mixling.data.readers import OnBadRow, format_of_name, read_rows
 from mixling.errors import ConfigError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
@@ -22,6 +21,7 @@ from mixling.runs.config import RunConfig
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pretrain import DEFAULT_MODEL, RECIPE, PretrainConfig
 from mixling.runs.pretrained import FINE_TUNING, pretrained_config
+from mixling.tasks import infer_task
 
 C = TypeVar("C", bound=Config)
 
@@ -237,30 +237,3 @@ class _Pretraining(Spec[PretrainConfig]):
 
 
 LABELS, MASKED_LM = _Labels(), _Pretraining()
-
-
-def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the task that the options and the first training file suggest, and why.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    columns, files = data.get("columns", {}), data.get("train", ())
-    if columns.keys() & {"tokens", "slots"}:
-        return "tagging", "columns of tokens and slots are named"
-    if not files:
-        return "classification", "the default"
-    named = columns.keys() & {"text", "text_pair", "label"}
-    if not named and "conll" in (format_of_name(files[0]), data.get("file_format")):
-        return "tagging", f"{files[0]} is in CoNLL's format"
-    rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=data.get("file_format"))
-    first = next(iter(rows), None)
-    values = {} if first is None else first.values
-    if not named and {"tokens", "slots"} <= values.keys() and not {"text", "label"} <= values.keys():
-        return "tagging", f"{files[0]} has the columns tokens and slots"
-    if not named and {"question", "context", "answers"} <= values.keys():
-        return "question_answering", f"{files[0]} has questions, contexts and answers"
-    label = columns.get("label", "label")
-    if isinstance(values.get(label), list):
-        return "multi_label", f"{files[0]} has lists of labels in the column {label}"
-    return "classification", "the default"

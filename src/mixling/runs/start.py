@@ -10,6 +10,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.unlabelled import read_unlabelled
 from mixling.errors import DataError
 from mixling.runs.config import RunConfig, StartConfig
+from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.training.start import check_projection
@@ -39,7 +40,9 @@ def start_texts(config: RunConfig) -> Iterator[Text]:
             yield from read_texts([source])
         else:
             data = config.data
-            yield from read_unlabelled([source], task=config.task, columns=data.columns, on_bad_row=data.on_bad_row)
+            yield from read_unlabelled(
+                [source], reader=task_type(config.task).reader, columns=data.columns, on_bad_row=data.on_bad_row
+            )
 
 
 def make_vectors(config: RunConfig, train: Dataset, say: Callable[[str], None]) -> WordVectors | None:

@@ -13,16 +13,16 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, DataConfig, Task
+from mixling.data.examples import ColumnsConfig, DataConfig
 from mixling.data.unlabelled import Pieces, read_unlabelled
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import read_json, sha256_of, write_sealed
+from mixling.tasks.base import Task
 from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
 from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.teachers.transformer import TransformerTeacher, is_transformer
-from mixling.text.labels import LabelSet
 
 Say = Callable[[str], None]
 
@@ -59,7 +59,7 @@ class DistillConfig(Config):
     gold: float = Field(0.5, ge=0, le=1, description="share of the true label in the targets of labelled rows")
 
 
-def check_distill(config: DistillConfig, *, task: Task, data: DataConfig, world: int) -> None:
+def check_distill(config: DistillConfig, *, task: type[Task], data: DataConfig, world: int) -> None:
     """Look at what is named before hours are spent: the teacher, and the first row of each file.
 
     Args:
@@ -82,7 +82,7 @@ def check_distill(config: DistillConfig, *, task: Task, data: DataConfig, world:
             "that was fine-tuned before, which a run leaves in DIR/teacher/model"
         )
     for source in (*config.unlabelled, *config.test):
-        next(read_unlabelled([source], task=task, columns=data.columns, on_bad_row=data.on_bad_row), None)
+        next(read_unlabelled([source], reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row), None)
 
 
 def _kind(path: Path) -> Literal["saved", "file", "none"]:
@@ -95,7 +95,7 @@ def open_teacher(
     config: DistillConfig,
     train: Dataset,
     dev: Dataset,
-    labels: LabelSet,
+    task: Task,
     *,
     columns: ColumnsConfig,
     seed: int,
@@ -119,8 +119,8 @@ def open_teacher(
         if config.fine_tune:
             if folder is None:
                 raise ConfigError("a teacher that is fine-tuned needs a folder: use `mixling distill`")
-            name = _tuned(name, config, train, dev, labels, seed=seed, folder=folder, say=say)
-        return TransformerTeacher(name, kind=labels.kind, max_len=config.max_len)
+            name = _tuned(name, config, train, dev, task, seed=seed, folder=folder, say=say)
+        return TransformerTeacher(name, task=type(task), max_len=config.max_len)
     if _kind(path) == "saved":
         return SavedTeacher(path)
     return FileTeacher(name, text=columns.text, text_pair=columns.text_pair, tokens=columns.tokens)
@@ -131,7 +131,7 @@ def _tuned(
     config: DistillConfig,
     train: Dataset,
     dev: Dataset,
-    labels: LabelSet,
+    task: Task,
     *,
     seed: int,
     folder: Path,
@@ -139,13 +139,13 @@ def _tuned(
 ) -> str:
     """The folder of the fine-tuned teacher, which is made if it is not there yet."""
     model = folder / "model"
-    content = [_content(base), config.tuning.to_dict(), labels.to_dict(), seed]
+    content = [_content(base), config.tuning.to_dict(), task.labels.to_dict(), seed]
     with _once(folder / "fine-tuned.json", content, train, dev, result=model) as made:
         if made:
             say(f"teacher: {model} was fine-tuned before")
         else:
             say(f"teacher: {base} is fine-tuned on {len(train):,} rows")
-            fine_tune(base, train, dev, labels, folder=model, config=config.tuning, seed=seed, say=say)
+            fine_tune(base, train, dev, task, folder=model, config=config.tuning, seed=seed, say=say)
     return str(model)
 
 

@@ -16,8 +16,8 @@ from mixling.data.dataset import Dataset
 from mixling.errors import command_line
 from mixling.models.model import build_model, count_parameters
 from mixling.runs.artifact import TEACHER_FOLDER
-from mixling.runs.config import TASKS, RunConfig
-from mixling.runs.data import label_set, say_truncated
+from mixling.runs.config import RunConfig
+from mixling.runs.data import say_truncated
 from mixling.runs.dev import Dev, LabelledDev, QuestionDev
 from mixling.runs.distill import Lessons, make_lessons
 from mixling.runs.folder import Run, write_folder
@@ -29,10 +29,11 @@ from mixling.runs.replacement import share_folder
 from mixling.runs.start import make_vectors, start_of
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
-from mixling.tasks.question_answering import QuestionAnswering
+from mixling.tasks import task_type
+from mixling.tasks.base import Task
 from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
-from mixling.text.labels import LabelSet, Targets
+from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.dataset_adapter import LabelledData
@@ -109,21 +110,19 @@ def _fit(
 ) -> Run | None:
     config = config.model_copy(update={"start": start_of(config)})
     config = config if resume else with_commits(config)
-    task_type, kind = TASKS[config.task]
-    labels = label_set(train, kind)
-    counts = train.label_counts()
-    task = task_type(labels, config.train.loss, np.array([counts.get(name, 0) for name in labels.names]))
-    asked = isinstance(task, QuestionAnswering)
-    texts, targets = train, [] if asked else labels.targets(train.targets)
+    counts, labels = train.label_counts(), task_type(config.task).label_set(train)
+    numbers = np.array([counts.get(name, 0) for name in labels.names])
+    task = task_type(config.task)(labels, config.train.loss, numbers)
+    texts, targets = train, task.targets(train.targets)
     if config.distill is not None:
         if teacher is None:
-            check_distill(config.distill, task=config.task, data=config.data, world=processes.world)
+            check_distill(config.distill, task=type(task), data=config.data, world=processes.world)
         if processes.is_main and not resume:
             begin_run(folder, config)  # what takes long begins: an interruption finds a run to go on with
     if vectors is None and (not resume or (config.distill is not None and config.distill.teacher == SELF)):
         vectors = make_vectors(config, train, say)
     if config.distill is not None:
-        lessons = _lessons(config, train, dev, labels, folder, teacher, unlabelled, vectors, processes, say)
+        lessons = _lessons(config, train, dev, task, folder, teacher, unlabelled, vectors, processes, say)
         texts, targets = lessons.texts, lessons.targets
         if weights is not None:
             weights = np.where(lessons.rows < 0, 1, weights[lessons.rows]).astype(np.float32)
@@ -136,7 +135,7 @@ def _fit(
     text = text.for_vocabulary(vocabulary)
     training = config.train.settled(
         len(texts),
-        rows_per_label=len(train) / len(labels) if kind == "single" else None,
+        rows_per_label=len(train) / len(labels) if task.has_classes else None,
         start=config.start.kind,
         taught=config.distill is not None,
     )
@@ -146,7 +145,7 @@ def _fit(
     encoder = TextEncoder(text, vocabulary)
     data: LabelledData | QuestionData
     dev_set: Dev
-    if isinstance(task, QuestionAnswering):
+    if task.windows:
         assert weights is None, "questions have no weights"
         data = question_data(task, train, dev, encoder, config.reading, word_dropout=training.word_dropout, say=say)
         dev_set = QuestionDev(data)
@@ -156,7 +155,7 @@ def _fit(
             train=TextSet(texts, encoder, keep=not texts.spooled),
             train_targets=targets,
             dev=TextSet(dev, encoder, keep=not dev.spooled),
-            dev_targets=labels.targets(dev.targets),
+            dev_targets=task.targets(dev.targets),
             word_dropout=training.word_dropout,
             weights=weights,
         )
@@ -167,7 +166,7 @@ def _fit(
         model.frontend.load_embeddings(config.model.frontend.embeddings)
     if config.start.pretrained is not None:
         load_pretrained(model, config.model, config.start.pretrained, resize=config.start.resize)
-    counted = "" if asked else f"{len(labels)} labels, "
+    counted = "" if task.windows else f"{len(labels)} labels, "
     say(f"{counted}{len(vocabulary):,} subword units, {count_parameters(model):,} parameters")
     if vectors is not None:
         started = start_bottleneck(model.frontend, encoder, vectors)
@@ -207,7 +206,7 @@ def _lessons(
     config: RunConfig,
     train: Dataset,
     dev: Dataset,
-    labels: LabelSet,
+    task: Task,
     folder: Path,
     teacher: Teacher | None,
     unlabelled: Iterable[Text],
@@ -223,8 +222,7 @@ def _lessons(
         config.distill,
         train,
         dev,
-        labels,
-        task=config.task,
+        task,
         data=config.data,
         smoothing=config.train.loss.label_smoothing,
         seed=config.train.seed,

@@ -12,8 +12,9 @@ from mixling.errors import ModelFileError, TrainingError, UserError
 from mixling.export.onnx import export_onnx
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.artifact import SETUP_FILE, Unfinished
-from mixling.runs.config import TASKS, RunConfig
+from mixling.runs.config import RunConfig
 from mixling.storage import read_json, write_sealed
+from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig
@@ -56,17 +57,18 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
     tensors, _ = load_checkpoint(run.folder / CHECKPOINT)
     try:
         config = parse(ModelConfig, saved["model"], where=str(path))
-        labels, vocabulary = LabelSet.from_dict(saved["labels"]), Vocabulary.parse(*saved["vocabulary"])
-        model: Model = build_model(config, num_outputs=len(labels), output=TASKS[saved["task"]][0].output)
+        task = task_type(saved["task"])(LabelSet.from_dict(saved["labels"]))
+        vocabulary = Vocabulary.parse(*saved["vocabulary"])
+        model: Model = build_model(config, num_outputs=len(task.labels), output=task.output)
         best = {name.removeprefix("best/"): value for name, value in tensors.items() if name.startswith("best/")}
         model.load_state_dict(best)
-        reading = parse(ReadingConfig, saved["reading"], where=str(path)) if labels.kind == "span" else None
+        reading = parse(ReadingConfig, saved["reading"], where=str(path)) if task.windows else None
         chosen = precision or cast(Precision, saved["precision"])
         content = export_onnx(
             model.eval(),
             text=config.text,
-            task=saved["task"],
-            labels=labels,
+            task=task.name,
+            labels=task.labels,
             vocabulary=vocabulary,
             precision=chosen,
             pairs=saved["pairs"],

@@ -6,7 +6,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from mixling.errors import ConfigError, DataError
 from mixling.runtime.engine import Float32
 from mixling.runtime.session import Metadata, OpenModel, open_model
+from mixling.tasks.base import Task
 from mixling.text.answers import find_answer
 from mixling.text.clean import check_many, count_chars
 from mixling.text.config import TextConfig
@@ -115,12 +115,13 @@ class Predictor:
         return self._model.metadata
 
     @property
-    def task(self) -> str:
-        return self._model.metadata.task
+    def task(self) -> Task:
+        """The task, with its labels; `task.name` is its name."""
+        return self._model.task
 
     @property
     def labels(self) -> LabelSet:
-        return self._model.labels
+        return self._model.task.labels
 
     @property
     def text_config(self) -> TextConfig:
@@ -141,14 +142,12 @@ class Predictor:
         self._check(text, 0)
         if self._windows_of is not None:
             return self._answers([text], BATCH_SIZE)[0]
-        tagging = self.labels.kind == "iob"
+        task = self.task
         with _ENCODING:
-            encoded = self.encoder.encode([text], offsets=tagging)[0]
+            encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
         logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
-        if tagging:
-            return self._decode_tokens(text, encoded, encoded.of_words(logits))
-        return _marked(self.labels.decode_text(logits, encoded.truncated), encoded)
+        return task.decode(encoded.of_words(logits) if task.per_word else logits, encoded, text)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
         """Predictions in the order of `texts`, which may be endless: a few thousand of them are held at a time.
@@ -156,18 +155,13 @@ class Predictor:
         Raises:
             DataError: an item is no text.
         """
-        tagging = self.labels.kind == "iob"
         for window in self._windows(texts):
             if self._windows_of is not None:
                 for first in range(0, len(window), WINDOW_QUESTIONS):
                     yield from self._answers(window[first : first + WINDOW_QUESTIONS], batch_size)
                 continue
-            encoded, logits = self._encode_and_run(window, offsets=tagging, batch_size=batch_size)
-            if tagging:
-                yield from map(self._decode_tokens, window, encoded, logits)
-            else:
-                answers = self.labels.decode_texts(np.stack(logits), [item.truncated for item in encoded])
-                yield from map(_marked, answers, encoded)
+            encoded, logits = self._encode_and_run(window, offsets=self.task.per_word, batch_size=batch_size)
+            yield from self.task.decode_many(logits, encoded, window)
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Probabilities (number of texts, C) in the order of `labels.names`.
@@ -175,13 +169,12 @@ class Predictor:
         Raises:
             DataError: an item is no text, `texts` is a single one, or the model gives texts no labels.
         """
-        if self.labels.of_tokens:
-            what = "labels tokens" if self.labels.kind == "iob" else "answers questions"
-            raise DataError(f"the model {what}, and texts have no probabilities; use predict")
+        if not self.task.has_probabilities:
+            raise DataError(f"the model gives {self.task.gives}, and texts have no probabilities; use predict")
         parts = [np.zeros((0, len(self.labels)))]
         for window in self._windows(texts):
             _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
-            parts.append(self.labels.probabilities(np.stack(logits)))
+            parts.append(self.task.probabilities(np.stack(logits)))
         return np.concatenate(parts)
 
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
@@ -189,7 +182,7 @@ class Predictor:
         for number, text in enumerate(texts):
             self._check(text, number)
         with _ENCODING:
-            return self.encoder.encode(texts, offsets=self.labels.kind == "iob")
+            return self.encoder.encode(texts, offsets=self.task.per_word)
 
     def logits(self, encoded: Sequence[Encoded]) -> list[Float32]:
         """The logits of each encoded text: (C,), or (N, C) of a tagger.
@@ -264,7 +257,7 @@ class Predictor:
         return out
 
     def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
-        if self.labels.kind != "iob" or self.text_config.tokens == "words":
+        if not self.task.per_word or self.text_config.tokens == "words":
             return logits
         return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]
 
@@ -316,23 +309,6 @@ class Predictor:
             bags = self.encoder.bags(np.arange(part.start, part.stop))
             self._rows[part] = self._model.rows(bags.positions, bags.weights)
         self._num_rows = size
-
-    def _decode_tokens(self, text: Text, encoded: Encoded, logits: Float32) -> Prediction:
-        if isinstance(text, tuple):
-            raise DataError("the model labels the tokens of one text; got a pair of texts")
-        assert encoded.offsets is not None
-        offsets = np.array(encoded.offsets, np.int64).reshape(-1, 2)
-        if isinstance(text, str):
-            tokens: Sequence[str] = [text[start:end] for start, end in encoded.offsets]
-        else:
-            tokens = text[: len(offsets)]
-        # An empty text is read as one special word, which is no token of it.
-        return _marked(self.labels.decode_tokens(logits[: len(tokens)], tokens, offsets, encoded.truncated), encoded)
-
-
-def _marked(prediction: Prediction, encoded: Encoded) -> Prediction:
-    """The prediction, which says so where there was nothing to read."""
-    return replace(prediction, empty=True) if encoded.is_empty else prediction
 
 
 def _open_again(kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder) -> Predictor:

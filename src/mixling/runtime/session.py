@@ -18,11 +18,13 @@ import numpy.typing as npt
 from pydantic import Field
 
 from mixling.config import Config, parse
-from mixling.errors import ConfigError, ModelFileError
+from mixling.errors import ConfigError, DataError, ModelFileError, shown
 from mixling.runtime.engine import Engine, Feed, Float32, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.onnx_file import ONNX_FILE, read_file
+from mixling.tasks import task_type
+from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
 from mixling.text.tokenizer_file import rust_errors
@@ -63,7 +65,7 @@ class OpenModel:
 
     name: str
     metadata: Metadata
-    labels: LabelSet
+    task: Task
     vocabulary: Vocabulary
     row_dim: int
     has_weights: bool
@@ -140,10 +142,10 @@ def _read(path: Path) -> tuple[bytes, str]:
 def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     entries, graph = read_file(data)
     metadata = _metadata(entries)
-    labels = LabelSet.from_dict(metadata.labels)
-    if (labels.kind == "span") != (metadata.reading is not None):
+    task = _task(metadata)
+    if task.windows != (metadata.reading is not None):
         raise ModelFileError("its metadata has answers to find but not how, or the other way round")
-    if labels.kind == "span" and metadata.text.max_len < MIN_LENGTH:
+    if task.windows and metadata.text.max_len < MIN_LENGTH:
         raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_LENGTH} are needed")
     vocabulary = _vocabulary(entries)
     has_weights = metadata.text.projection.weighted
@@ -152,7 +154,7 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     limits.check_rows(*TRIED_BAGS)
     limits.check_logits(*_tried_texts(metadata))
     engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads)
-    return OpenModel(name, metadata, labels, vocabulary, row_dim, has_weights, engine, limits)
+    return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, engine, limits)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
@@ -176,6 +178,20 @@ def _metadata(entries: dict[str, str]) -> Metadata:
         return metadata
     except (ConfigError, RecursionError) as error:
         raise ModelFileError(first_line(error)) from None
+
+
+def _task(metadata: Metadata) -> Task:
+    labels = LabelSet.from_dict(metadata.labels)
+    try:
+        kind = task_type(metadata.task)
+    except ConfigError as error:
+        raise ModelFileError(f"its task is not installed here: {error}") from None
+    if labels.kind != kind.kind:
+        raise ModelFileError(f"labels: got kind {shown(labels.kind)}; those of {kind.name} are of kind {kind.kind!r}")
+    try:
+        return kind(labels)
+    except DataError as error:
+        raise ModelFileError(f"labels: {error}") from None
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:
@@ -222,9 +238,9 @@ def _try_out(model: OpenModel) -> None:
     _, length = _tried_texts(model.metadata)
     index = np.array([[1, 1], [1, 0]], np.int32)[:, :length]
     logits = model.logits(rows, index)
-    expected = (2, length, len(model.labels)) if model.labels.of_tokens else (2, len(model.labels))
+    expected = model.task.logits_shape(2, length)
     if logits.shape != expected or logits.dtype != np.float32:
         raise ModelFileError(
             f"{model.name}: the graph answers with logits {logits.shape}; "
-            f"expected {expected}, for {len(model.labels)} labels of kind {model.labels.kind!r}"
+            f"expected {expected}, for {len(model.task.labels)} labels of kind {model.task.kind!r}"
         )

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from mixling.errors import DataError, MissingPackage
+from mixling.metrics.base import Metrics
+from mixling.metrics.squad import score_answer
 from mixling.seq2seq.pair import Pair
 from mixling.seq2seq.templates import HIGHEST, Form, Measure, find_form
-from mixling.tasks.metrics import Metrics
-from mixling.tasks.squad import score_answer
 from mixling.text.answers import Answers
 
 

@@ -1,26 +1,39 @@
-"""What a training loop must not know of a task: its loss and the shape of its targets."""
+"""What a task is: everything that the rest of the library must know of it, and nothing of which it decides itself.
+
+No file of this package imports torch before a loss is computed: a saved model predicts and is evaluated without it.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from pydantic import Field
-from torch import Tensor
-from torch.nn import functional as F
 
 from mixling.config import Config
-from mixling.models.model import Output
-from mixling.text.labels import LabelSet
+from mixling.data.dataset import Dataset
+from mixling.data.examples import ColumnsConfig, RowReader, Target, names_of
+from mixling.data.readers import format_of_name
+from mixling.errors import printable
+from mixling.metrics.base import Metrics, Score
+from mixling.metrics.gate import Gate
+from mixling.text.encoder import Encoded, Text
+from mixling.text.labels import LabelSet, not_finite
+from mixling.text.predictions import Prediction
 
-TaskName = Literal["classification", "multi_label", "tagging", "question_answering"]
+if TYPE_CHECKING:
+    from torch import Tensor
 
+    from mixling.models.model import Output
 
-NO_TARGET = -100  # where no unit is to be told
+Floats = npt.NDArray[np.floating]
+
+NO_TARGET = -100  # at tokens that have none
 
 
 class LossConfig(Config):
@@ -32,7 +45,7 @@ class LossConfig(Config):
     )
 
 
-UNSMOOTHED = LossConfig(label_smoothing=0.0)  # what units are told with, unless more is asked for
+UNSMOOTHED = LossConfig(label_smoothing=0.0)  # of subwords, unless more is asked for
 
 
 class Objective(ABC):
@@ -40,19 +53,24 @@ class Objective(ABC):
 
     A loss is a pair of sums, of the weighted losses and of the weights: dividing the one by the other over all
     processes gives the mean over the global batch, however it was divided between them.
+
+    Attributes:
+        output: what the model's head gives logits for.
+        metric: the validation metric by which the best evaluation is chosen.
+        less_is_better: of the metric.
     """
 
     output: Output
-    metric: str  # the measure of dev by which the best evaluation is chosen
-    less_is_better = False
+    metric: str
+    less_is_better: bool = False
 
     @abstractmethod
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Sum of weighted losses and sum of weights; `weights` (B,) are those of the examples."""
+        """Return the sum of weighted losses and the sum of weights; `weights` (B,) are those of the examples."""
 
 
 class UnitObjective(Objective):
-    """Cross-entropy of units, the mean over those of the batch that are to be told."""
+    """Cross-entropy of subwords, the mean over those of the batch that have a target."""
 
     output: Output = "units"
 
@@ -60,6 +78,8 @@ class UnitObjective(Objective):
         self.label_smoothing = loss.label_smoothing
 
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        from torch.nn import functional as F
+
         shares = (targets != NO_TARGET).to(logits.dtype)
         if weights is not None:
             shares = shares * weights[:, None]
@@ -73,23 +93,317 @@ class UnitObjective(Objective):
         return (losses.view_as(targets) * shares).sum(), shares.sum()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What is known of training rows before they are read, for a task to recognise them.
+
+    named: the keys of `ColumnsConfig` that the user named. columns: with the user's names. rows: the first ones.
+    """
+
+    path: str
+    file_format: str | None
+    named: frozenset[str]
+    columns: ColumnsConfig
+    rows: Sequence[Mapping[str, Any]]
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The first row; empty where there is none."""
+        return self.rows[0] if self.rows else {}
+
+    @property
+    def is_conll(self) -> bool:
+        """Whether the file is in CoNLL's format, by its name or as the user has it."""
+        return "conll" in (self.file_format, format_of_name(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A preset's name, values of its `ModelConfig` that go with the rows, and the reason in a few words."""
+
+    name: str
+    changes: dict[str, Any]
+    why: str
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """As values of a `RunConfig`."""
+        return {"model": {"preset": self.name, **self.changes}}
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A fitted linear baseline: scikit-learn's models side by side, and what their scores (R, K) mean."""
+
+    models: Sequence[Any]
+    answers: Callable[[npt.NDArray[np.float32]], list[Target]]
+
+
 class Task(Objective):
-    """A task with labels; its losses take ids, or probabilities (..., C), which are not smoothed."""
+    """A task with labelled examples, bound to the labels of some: one file of this package is one task.
 
-    name: TaskName
+    Losses take ids, or probabilities (..., C) of a teacher, which are not smoothed.
 
-    def __init__(self, labels: LabelSet, loss: LossConfig, counts: npt.NDArray[np.int64] | None = None) -> None:
-        self.labels, self.loss_config = labels, loss
-        self.class_weights: Tensor | None = None
-        if loss.class_weights == "balanced" and counts is not None:
-            self.class_weights = torch.from_numpy(self._balance(counts)).float()
+    Args:
+        labels: of the training examples, as `label_set` makes them.
+        loss: how errors are counted in training.
+        counts: (C,) training examples of each label, for balanced weights; None: all are alike.
+
+    Attributes:
+        name: the name of the file, as configurations and model files have it.
+        kind: of its label sets, as model files have it.
+        gives: what a text gets, in a few words, for messages.
+        reader: makes its examples of rows.
+        own_columns: keys of `ColumnsConfig` that no other task has: naming one chooses the task.
+        estimator: the class of `mixling.estimators` that reads its models; "" where there is none.
+        per_word: answers are for words, the logits (W, C) those of their first tokens.
+        exclusive: a text, or a word, has exactly one of the labels, with probabilities of sum 1.
+        windows: examples are questions with contexts of any length, read in windows (`mixling.text.windows`).
+        teachable: a teacher's probabilities can be learnt.
+        has_probabilities: a text has a probability for each label.
+        has_classes: texts are of classes, so that the rows of each decide how long is trained.
+        pipeline: the hub's name of the task.
+        card_metrics: the hub's names of metrics, and those of `evaluate` that they are.
+        purpose: what a model does, for the title of its card; {n} is the number of labels.
+        usage: what to print of a `prediction`, in Python.
+        test_file: an example of labelled rows.
+        may_be_cut: what the model reads only the beginning of.
+        csv_columns: of answers in a CSV; empty where a CSV cannot hold them.
+        baselines: names of `mixling.comparison.baselines` that fit; the first is the one that others are compared with.
+        headline, aside: metrics of a comparison.
+        linear: short and long name of what `fit_linear` fits.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[str]
+    gives: ClassVar[str]
+    reader: ClassVar[type[RowReader]]
+    own_columns: ClassVar[frozenset[str]] = frozenset()
+    estimator: ClassVar[str] = ""
+    per_word: ClassVar[bool] = False
+    exclusive: ClassVar[bool] = True
+    windows: ClassVar[bool] = False
+    teachable: ClassVar[bool] = True
+    has_probabilities: ClassVar[bool] = False
+    has_classes: ClassVar[bool] = False
+    pipeline: ClassVar[str] = "text-classification"
+    card_metrics: ClassVar[Mapping[str, str]]
+    purpose: ClassVar[str]
+    usage: ClassVar[str]
+    test_file: ClassVar[str] = "test.csv"
+    may_be_cut: ClassVar[str] = "text"
+    csv_columns: ClassVar[tuple[str, ...]] = ()
+    baselines: ClassVar[tuple[str, ...]] = ()
+    headline: ClassVar[str]
+    aside: ClassVar[tuple[str, ...]]
+    linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
+
+    def __init__(
+        self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
+    ) -> None:
+        assert labels.kind == self.kind, f"labels of kind {labels.kind!r} for {self.name}"
+        self.labels, self.loss_config = labels, loss or LossConfig()
+        self.check()
+        self.class_weights: npt.NDArray[np.float32] | None = None
+        if self.loss_config.class_weights == "balanced" and counts is not None:
+            self.class_weights = self._balance(counts).astype(np.float32)
+
+    # Examples and labels
+
+    @classmethod
+    def recognise(cls, sample: Sample) -> str | None:
+        """Return why training rows are of this task, in a few words; None where they may be of another."""
+        return None
+
+    @classmethod
+    def label_set(cls, train: Dataset) -> LabelSet:
+        """Make the labels of training examples.
+
+        Raises:
+            DataError: they cannot be learnt.
+        """
+        return LabelSet.from_labels(train.label_counts(), cls.kind)
+
+    def check(self) -> None:
+        """Refuse labels that are none of this task.
+
+        Raises:
+            DataError: they are not, or there are too few to tell anything apart.
+        """
 
     @abstractmethod
+    def targets(self, targets: Iterable[Any]) -> npt.NDArray | list[npt.NDArray]:
+        """Return the targets of examples as numbers, one item for each.
+
+        Raises:
+            DataError: the task has no such label.
+        """
+
+    @classmethod
+    def choose_model(cls, train: Dataset) -> Choice | None:
+        """Return the model that fits the training examples; None: the one that their number and length suggest."""
+        return None
+
+    # Training
+
     def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
-        """The targets of a batch as one tensor; `width` is the padded length of its texts."""
+        """Return the targets of a batch as one tensor; `width` is the padded length of its texts."""
+        import torch
+
+        return torch.from_numpy(np.stack(targets))
 
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         present = counts > 0
         weights = np.ones(len(counts))
         weights[present] = counts.sum() / (present.sum() * counts[present])
         return weights
+
+    def _weights_like(self, logits: Tensor) -> Tensor:
+        """The class weights (C,) with the type and on the device of the logits."""
+        import torch
+
+        return torch.as_tensor(self.class_weights).to(logits)
+
+    # Predictions
+
+    def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
+        """Return the shape of the logits of so many texts, each of so many tokens."""
+        return (texts, len(self.labels))
+
+    def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
+        """Return the probabilities (..., C) of logits (..., C).
+
+        Raises:
+            ModelFileError: a logit is not finite.
+        """
+        values = np.asarray(logits, dtype=np.float64)
+        assert values.shape[-1] == len(self.labels), f"{values.shape[-1]} logits for {len(self.labels)} labels"
+        if not np.isfinite(values).all():
+            raise not_finite()
+        if not self.exclusive:
+            small = np.exp(-np.abs(values))
+            return np.where(values >= 0, 1.0, small) / (1.0 + small)
+        exponentials = np.exp(values - values.max(-1, keepdims=True))
+        return exponentials / exponentials.sum(-1, keepdims=True)
+
+    def scores(self, probabilities: Floats, *, least: float) -> Floats:
+        """Return logits that have such probabilities, of which none counts as less than `least`."""
+        logs = np.log(np.clip(probabilities, least, 1))
+        return logs if self.exclusive else logs - np.log(np.clip(1 - np.exp(logs), least, 1))
+
+    @abstractmethod
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+        """Return the prediction for one text.
+
+        Args:
+            logits: (C,), or (W, C) where answers are for words.
+            encoded: the text as the model read it, with offsets where answers are for words.
+
+        Raises:
+            ModelFileError: a logit is not finite.
+            DataError: the text is of a form that the task has no answer for.
+        """
+
+    def decode_many(
+        self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
+    ) -> list[Prediction]:
+        """Return what `decode` gives for each text."""
+        return [self.decode(*item) for item in zip(logits, encoded, texts, strict=True)]
+
+    @abstractmethod
+    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> Metrics:
+        """Return the metrics of what a model gave for each text, in the order of the targets.
+
+        Args:
+            outputs: logits, (C,) or of words (W, C); of questions the answers as text.
+            targets: as `targets` gives them; of questions their right answers.
+            tables: with the scores of each class and the confusion matrix; the numbers alone take much less time.
+
+        Raises:
+            DataError: there is no example.
+        """
+
+    @abstractmethod
+    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+        """Return how the decisions of an 8-bit model compare with those of the float model.
+
+        Args:
+            before, after: what the two gave, as of `evaluate`.
+        """
+
+    # Text for people
+
+    @classmethod
+    def sample_inputs(cls, *, pairs: bool) -> list[str]:
+        """Return arguments of `mixling predict MODEL`, as an example."""
+        return ["FILE"] if pairs else ["a text"]
+
+    @classmethod
+    def card_inputs(cls, *, pairs: bool) -> tuple[str, str]:
+        """Return an example of inputs for the card, on the command line and in Python."""
+        return ("pairs.csv", '("a text", "another")') if pairs else ('"a text"', '"a text"')
+
+    @classmethod
+    def card_outputs(cls, config: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return the heading and the text of the card's section on what is predicted; None: a list of the labels."""
+        return None
+
+    @classmethod
+    def card_limits(cls, config: Mapping[str, Any]) -> str:
+        """Return the card's first limits, as items of a list; `config` is a `RunConfig` as JSON values."""
+        words = config["model"]["text"]["max_len"]
+        return f"""- It reads the first {words} words of a text; the answer says `truncated` where there were
+  more."""
+
+    @classmethod
+    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
+        """Return the values of `csv_columns`; `name` is the id of the row, if it has one."""
+        raise NotImplementedError(f"{cls.name} has no columns")
+
+    @classmethod
+    @abstractmethod
+    def lines(cls, prediction: Prediction) -> list[str]:
+        """Return a prediction as lines for a terminal."""
+
+    @classmethod
+    def comparison_line(cls, metrics: Metrics, labels: LabelSet) -> str:
+        """Return what a model would reach that always gives the same answer; "" where nothing is known of it."""
+        return ""
+
+    # Comparisons
+
+    def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
+        """Score answers, by name, against the targets of the same rows; a target of an unknown label is an error."""
+        raise NotImplementedError(f"{self.name} has no baselines")
+
+    @classmethod
+    def answer(cls, prediction: Prediction, text: Text) -> Target:
+        """Return a prediction in the form of a target."""
+        raise NotImplementedError(f"{cls.name} has no baselines")
+
+    @classmethod
+    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
+        """Fit a linear model on features (R, F).
+
+        Args:
+            strength: the inverse of the regularisation.
+        """
+        raise NotImplementedError(f"{cls.name} has no linear baseline")
+
+    def with_unknown(self, *answers: Sequence[Target]) -> Task:
+        """Return the same task, whose labels have those of the answers, too."""
+        names = {name for target in (item for part in answers for item in part) for name in names_of(target)}
+        known = self.labels.names
+        return type(self)(LabelSet((*known, *sorted(names - set(known))), self.kind, self.labels.numbers))
+
+
+def sigmoid(value: float) -> float:
+    """Return 1 / (1 + exp(-value))."""
+    small = math.exp(-abs(value))
+    return (1.0 if value >= 0 else small) / (1.0 + small)
+
+
+def probable(prediction: Prediction, shown: int = 5) -> list[str]:
+    """Return the most probable labels as lines for a terminal."""
+    likely = sorted((prediction.probabilities or {}).items(), key=lambda item: -item[1])[:shown]
+    return [f"  {probability:6.1%}  {printable(label)}" for label, probability in likely]

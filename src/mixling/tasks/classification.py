@@ -1,57 +1,175 @@
-"""Texts or pairs of texts -> one label, or a set of labels."""
+"""Texts or pairs of texts -> one label."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
-from torch.nn import functional as F
 
-from mixling.models.model import Output
-from mixling.tasks.base import Task, TaskName
+from mixling.data.examples import SKIP, Target, TextReader, label_of, row_error, shown_value
+from mixling.data.readers.rows import Row
+from mixling.errors import DataError, printable
+from mixling.metrics.base import ClassificationMetrics, Metrics, Score
+from mixling.metrics.gate import Gate, measure_gate
+from mixling.metrics.reports import classification_report
+from mixling.tasks.base import LinearModel, Task, probable
+from mixling.text.encoder import Encoded, Text
+from mixling.text.labels import LabelSet, not_finite
+from mixling.text.predictions import Prediction
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixling.models.model import Output
+
+
+class LabelReader(TextReader):
+    """Reads one label: a string, outer spaces stripped; in JSON, Parquet and on the hub also an integer, a float that
+    is an integer (1.0 becomes "1") or a boolean ("true", "false"). The text of a CSV stays as it is."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._kinds: dict[str, type] = {}  # of the values that labels were written as
+
+    def target(self, row: Row, column: str, value: Any) -> str:
+        if isinstance(value, list):
+            got = f"column {column!r} holds {shown_value(value)}"
+            raise row_error(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {SKIP}")
+        return label_of(row, column, value, self._kinds)
 
 
 class Classification(Task):
-    """One label a text: cross-entropy."""
+    """One label a text: softmax and cross-entropy."""
 
-    name: TaskName = "classification"
+    name = "classification"
+    kind = "single"
+    gives = "one label a text"
     output: Output = "text"
     metric = "accuracy"
+    reader = LabelReader
+    estimator = "TextClassifier"
+    has_probabilities = True
+    has_classes = True
+    card_metrics: ClassVar[Mapping[str, str]] = {"accuracy": "accuracy", "f1": "macro_f1"}
+    purpose = "assigns one of {n} labels to a text"
+    usage = "prediction.label, prediction.probabilities"
+    csv_columns = ("label", "probability")
+    baselines = ("tf-idf", "fasttext")
+    headline = "accuracy"
+    aside = ("macro_f1",)
+
+    def check(self) -> None:
+        if len(self.labels) == 1:
+            raise DataError(f"every text has the same label, {self.labels.names[0]!r}; at least two classes are needed")
+
+    def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.int64]:
+        """Return the ids (B,) of labels."""
+        return self.labels.ids(targets)
 
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        import torch
+        from torch.nn import functional as F
+
         soft = targets.is_floating_point()
         smoothing = 0.0 if soft else self.loss_config.label_smoothing
         targets = targets.to(logits.dtype) if soft else targets
         losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
         shares = torch.ones_like(losses) if weights is None else weights
         if self.class_weights is not None:
-            of_class = self.class_weights.to(logits)
+            of_class = self._weights_like(logits)
             shares = shares * (targets @ of_class if soft else of_class[targets])
         return (losses * shares).sum(), shares.sum()
 
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
-        return torch.from_numpy(np.stack(targets))
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+        # In plain Python: for a handful of classes a chain of NumPy calls costs several times as much.
+        values = logits.tolist()
+        assert len(values) == len(self.labels), f"{len(values)} logits for {len(self.labels)} labels"
+        if not math.isfinite(sum(values)):
+            raise not_finite()
+        top = max(values)
+        exponentials = [math.exp(value - top) for value in values]
+        total = sum(exponentials)
+        return self._prediction(values.index(top), [value / total for value in exponentials], encoded)
+
+    def decode_many(
+        self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
+    ) -> list[Prediction]:
+        if not logits:
+            return []
+        stacked = np.stack(logits)
+        rows, bests = self.probabilities(stacked).tolist(), stacked.argmax(-1).tolist()
+        return [self._prediction(*item) for item in zip(bests, rows, encoded, strict=True)]
+
+    def _prediction(self, best: int, probabilities: list[float], encoded: Encoded) -> Prediction:
+        names = self.labels.names
+        return Prediction(
+            label=names[best],
+            probabilities=dict(zip(names, probabilities, strict=True)),
+            truncated=encoded.truncated,
+            empty=encoded.is_empty,
+        )
+
+    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
+        return classification_report(
+            self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables
+        )
+
+    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+        first, second = (np.stack(part).argmax(-1) for part in (before, after))
+        return measure_gate(first, second, np.asarray(targets))
+
+    @classmethod
+    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
+        assert prediction.label is not None
+        assert prediction.probabilities is not None
+        return [prediction.label, f"{prediction.probabilities[prediction.label]:.6f}"]
+
+    @classmethod
+    def lines(cls, prediction: Prediction) -> list[str]:
+        return [printable(prediction.label or ""), *probable(prediction)]
+
+    @classmethod
+    def comparison_line(cls, metrics: Metrics, labels: LabelSet) -> str:
+        assert isinstance(metrics, ClassificationMetrics)
+        counts = [sum(row) for row in metrics.confusion]
+        most = max(range(len(counts)), key=counts.__getitem__)
+        accuracy = counts[most] / metrics.n
+        return f"for comparison: always {printable(labels.names[most])!r} has accuracy {accuracy:.4f}"
+
+    def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
+        task = self.with_unknown(targets, answers)
+        truth, given = task.targets(targets), task.targets(answers)
+        certain = np.eye(len(task.labels))[given]  # the metrics that are read here depend on the answers only
+        found = classification_report(task.labels, np.asarray(truth), certain, tables=False).numbers()
+        hits = np.asarray(truth == given, np.float64)
+        return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, np.ones(len(hits)))
+
+    @classmethod
+    def answer(cls, prediction: Prediction, text: Text) -> Target:
+        return prediction.label
+
+    @classmethod
+    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
+        model = fit_logistic(features, targets, strength, seed)
+        names = [str(name) for name in model.classes_]
+
+        def answers(scores: npt.NDArray[np.float32]) -> list[Target]:
+            best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(1)
+            return [names[index] for index in best]
+
+        return LinearModel([model], answers)
 
 
-class MultiLabel(Task):
-    """Any number of labels a text: binary cross-entropy, the mean over labels."""
+def fit_logistic(features: Any, targets: Sequence[Any], strength: float, seed: int) -> Any:
+    """Fit scikit-learn's logistic regression; whether it converged, validation shows."""
+    import warnings
 
-    name: TaskName = "multi_label"
-    output: Output = "text"
-    metric = "micro_f1"
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
 
-    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        smoothing = self.loss_config.label_smoothing
-        soft = targets.to(logits.dtype)
-        if not targets.is_floating_point():
-            soft = soft * (1 - smoothing) + smoothing / 2
-        positive = None if self.class_weights is None else self.class_weights.to(targets.device)
-        losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none", pos_weight=positive).mean(1)
-        shares = torch.ones_like(losses) if weights is None else weights
-        return (losses * shares).sum(), shares.sum()
-
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
-        return torch.from_numpy(np.stack(targets))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return LogisticRegression(C=strength, max_iter=1000, random_state=seed).fit(features, targets)

@@ -1,19 +1,72 @@
-"""A question and a context -> the stretch of the context that answers it, or that there is none."""
+"""A question and a context -> the span of the context that answers it, or that there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
-from mixling.errors import ConfigError
-from mixling.models.model import Output
-from mixling.tasks.base import LossConfig, Task, TaskName
+from mixling.data.dataset import Dataset
+from mixling.data.examples import SKIP, Example, RowReader, row_error, shown_value, string_of
+from mixling.data.readers.rows import Row
+from mixling.data.readers.squad import read_answers
+from mixling.errors import ConfigError, DataError, printable
+from mixling.metrics.gate import Gate, gate_of
+from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
+from mixling.tasks.base import Choice, LossConfig, Sample, Task
+from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet
+from mixling.text.predictions import Prediction
+from mixling.text.words import split_words, word_spans
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from mixling.models.model import Output
+
+ANSWER_ENDS = LabelSet(("start", "end"), "span")
+"""The two numbers that a model has for each token: how likely an answer starts there, and ends there."""
+
+_SAMPLE = 1000  # questions whose words are counted
+
+
+class QuestionReader(RowReader):
+    """Reads a question and a context, which are texts, and answers as `read_answers` takes them.
+
+    An `id` is a string or an integer, and occurs once in all the sources.
+    """
+
+    wanted = ("question", "context", "answers")
+    option = "--set data.columns.{}=NAME"
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._ids: set[str] = set()
+
+    def example(self, row: Row) -> Example:
+        columns = self.columns
+        name = row.values.get("id")
+        if name is not None and (isinstance(name, bool) or not isinstance(name, str | int)):
+            got = shown_value(name)
+            raise row_error(row, f"column 'id' is {got}; a string or an integer is allowed; correct it {SKIP}")
+        text = (string_of(row, columns.question), string_of(row, columns.context))
+        answers = None
+        value = row.values.get(columns.answers)
+        if self.labelled or value is not None:
+            read = read_answers(value, text[1])
+            if isinstance(read, str):
+                where = "" if name is None else f"question {name!r}: "
+                raise row_error(row, f"{where}{read}; correct the row {SKIP}")
+            answers = read
+        if name is not None:
+            name = str(name)
+            if name in self._ids:
+                raise row_error(row, f"the id {name!r} stands twice; give each question its own {SKIP}")
+            self._ids.add(name)
+        return Example(text, None, row.path, row.line, name, answers)
 
 
 class QuestionAnswering(Task):
@@ -26,21 +79,82 @@ class QuestionAnswering(Task):
         ConfigError: classes are to be weighted; there are none.
     """
 
-    name: TaskName = "question_answering"
+    name = "question_answering"
+    kind = "span"
+    gives = "an answer a question"
     output: Output = "tokens"
     metric = "f1"
+    reader = QuestionReader
+    own_columns = frozenset({"question", "context", "answers"})
+    windows = True
+    teachable = False
+    pipeline = "question-answering"
+    card_metrics: ClassVar[Mapping[str, str]] = {"exact_match": "exact_match", "f1": "f1"}
+    purpose = "finds the answer to a question in a text"
+    usage = "prediction.answer.text, prediction.answer.start, prediction.answer.score"
+    test_file = "test.json"
+    may_be_cut = "question"
+    csv_columns = ("id", "answer", "start", "end", "score", "no_answer")
 
-    def __init__(self, labels: LabelSet, loss: LossConfig, counts: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
+    ) -> None:
         super().__init__(labels, loss)
-        if loss.class_weights != "none":
-            raise ConfigError(f"train.loss.class_weights: got {loss.class_weights!r}; questions have no classes: none")
+        if self.loss_config.class_weights != "none":
+            got = self.loss_config.class_weights
+            raise ConfigError(f"train.loss.class_weights: got {got!r}; questions have no classes: none")
+
+    @classmethod
+    def recognise(cls, sample: Sample) -> str | None:
+        if not {"question", "context", "answers"} <= sample.first.keys():
+            return None
+        return f"{sample.path} has questions, contexts and answers"
+
+    @classmethod
+    def label_set(cls, train: Dataset) -> LabelSet:
+        return ANSWER_ENDS
+
+    def check(self) -> None:
+        if self.labels.names != ANSWER_ENDS.names:
+            got = ", ".join(self.labels.names)
+            raise DataError(f"got the labels {got}; where answers are found they are start and end")
+
+    def targets(self, targets: Iterable[Any]) -> npt.NDArray | list[npt.NDArray]:
+        return []  # they are those of windows, which are made of the texts
+
+    @classmethod
+    def choose_model(cls, train: Dataset) -> Choice:
+        """Return a mixer of up to 256 tokens with question and context apart.
+
+        Its tokens are subwords where answers begin or end within words, as they do where words are written without
+        spaces.
+        """
+        lengths, inside, answers = [], 0, 0
+        step = max(1, len(train) // _SAMPLE)
+        for text, known in zip(train.texts[::step], train.answers[::step], strict=True):
+            question, context = text[0], text[1]
+            lengths.append(len(split_words(question)) + len(split_words(context)) + 1)
+            answer = known.first
+            if answer is not None:
+                edges = {edge for span in word_spans(context, len(context)) for edge in span}
+                answers += 1
+                inside += not edges.issuperset(answer)
+        within = inside > 0.05 * answers
+        longest = 256 if within else int(np.quantile(lengths, 0.95))
+        max_len = min(max(-(-longest // 32) * 32, 64), 256)
+        tokens = "units" if within else "words"
+        changes = {"text": {"max_len": max_len, "overlap": True, "segments": True, "tokens": tokens}}
+        why = "questions and contexts" + ("; answers begin or end within words" if within else "")
+        return Choice("mixling-mixer", changes, why)
 
     def loss(
         self, logits: Float[Tensor, "B N 2"], targets: Int[Tensor, "B 4"], weights: Tensor | None
     ) -> tuple[Tensor, Tensor]:
+        import torch
+
         separator, length, ends = targets[:, :1], targets[:, 1:2], targets[:, 2:]
-        places = torch.arange(logits.shape[1], device=logits.device)
-        allowed = ((places >= separator) & (places < length))[..., None]  # (B, N, 1)
+        tokens = torch.arange(logits.shape[1], device=logits.device)
+        allowed = ((tokens >= separator) & (tokens < length))[..., None]  # (B, N, 1)
         logs = logits.masked_fill(~allowed, -torch.inf).log_softmax(1)
         losses = -logs.gather(1, ends[:, None])[:, 0]  # (B, 2)
         smoothing = self.loss_config.label_smoothing
@@ -50,5 +164,60 @@ class QuestionAnswering(Task):
         shares = torch.ones_like(losses[:, 0]) if weights is None else weights
         return (losses.mean(1) * shares).sum(), shares.sum()
 
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
-        return torch.from_numpy(np.stack(targets))
+    def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
+        return (texts, tokens, len(self.labels))
+
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+        raise AssertionError("answers are found in windows, see `find_answer`")
+
+    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> AnswerMetrics:
+        return answer_report(outputs, targets)
+
+    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+        """Return how answers compare: agreement is of whole answers, accuracy is exact match."""
+        changed = [(a, b, right) for a, b, right in zip(before, after, targets, strict=True) if a != b]
+        lost = [int(score_answer(a, right)[0]) - int(score_answer(b, right)[0]) for a, b, right in changed]
+        return gate_of(np.array(lost, np.int64), changed=len(changed), decisions=len(before))
+
+    @classmethod
+    def sample_inputs(cls, *, pairs: bool) -> list[str]:
+        return ["--question", "a question", "--context", "a text"]
+
+    @classmethod
+    def card_inputs(cls, *, pairs: bool) -> tuple[str, str]:
+        return '--question "..." --context "..."', '("a question", "the text that may answer it")'
+
+    @classmethod
+    def card_outputs(cls, config: Mapping[str, Any]) -> tuple[str, str]:
+        reading = config["reading"]
+        threshold = reading["threshold"]
+        none = (
+            "It always gives one, also where there is none: no training question lacked an answer."
+            if threshold is None
+            else "It says that there is none where the score of that is higher than the best answer's by more than "
+            f"{threshold:.3g}."
+        )
+        text = f"An answer is a stretch of the text, of at most {reading['max_answer']} tokens, with its place.\n{none}"
+        return "Answers", text
+
+    @classmethod
+    def card_limits(cls, config: Mapping[str, Any]) -> str:
+        text, reading = config["model"]["text"], config["reading"]
+        asked = min(reading["max_question"], text["max_len"] // 2)
+        return f"""- It reads the first {asked} {text["tokens"]} of a question; the answer says `truncated` where there
+  were more. Texts of any length are read, in overlapping windows of {text["max_len"]} {text["tokens"]} with the
+  question: an answer is judged by what stands in its window.
+- Exact match and F1 are SQuAD's, which leave out English articles and ASCII punctuation."""
+
+    @classmethod
+    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
+        values = {"id": name, **prediction.to_dict()}
+        values |= {"score": f"{values['score']:.6f}", "no_answer": str(values["no_answer"]).lower()}
+        return [values[key] for key in cls.csv_columns]
+
+    @classmethod
+    def lines(cls, prediction: Prediction) -> list[str]:
+        answer = prediction.answer
+        assert answer is not None
+        span = f"{printable(answer.text)}  (characters {answer.start} to {answer.end})"
+        return [f"{'(no answer)' if answer.is_none else span}  {answer.score:.1%}"]

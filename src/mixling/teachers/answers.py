@@ -14,6 +14,7 @@ from safetensors.numpy import save
 
 from mixling.errors import ModelFileError
 from mixling.storage import write_atomic
+from mixling.tasks.base import Task
 from mixling.teachers.base import Answer, Teacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
@@ -24,7 +25,7 @@ _CHUNK = 1024  # texts of a file
 def collect_answers(
     teacher: Teacher,
     texts: Sequence[Text],
-    labels: LabelSet,
+    task: Task,
     *,
     folder: Path | None,
     progress: Callable[[int], None] = lambda done: None,
@@ -46,13 +47,13 @@ def collect_answers(
     out: list[Answer] = []
     for first in range(0, len(texts), _CHUNK):
         chunk = texts[first : first + _CHUNK]
-        path = None if folder is None or teacher.key is None else folder / _name(teacher.key, chunk, labels)
+        path = None if folder is None or teacher.key is None else folder / _name(teacher.key, chunk, task.labels)
         if path is not None and path.exists():
-            out += _read(path, len(chunk), labels)
+            out += _read(path, len(chunk), task)
         else:
-            found = [None if item is None else item.astype(np.float16) for item in teacher.answers(chunk, labels)]
+            found = [None if item is None else item.astype(np.float16) for item in teacher.answers(chunk, task)]
             if path is not None:
-                write_atomic(path, _packed(found, labels))
+                write_atomic(path, _packed(found, task.labels))
             out += found
         progress(len(out))
     return out
@@ -79,7 +80,7 @@ def _digest(arrays: Mapping[str, npt.NDArray]) -> str:
     return out.hexdigest()
 
 
-def _read(path: Path, count: int, labels: LabelSet) -> list[Answer]:
+def _read(path: Path, count: int, task: Task) -> list[Answer]:
     try:
         with safe_open(path, framework="np") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
@@ -87,10 +88,10 @@ def _read(path: Path, count: int, labels: LabelSet) -> list[Answer]:
         if wanted != _digest(arrays):
             raise ValueError("it does not match its checksum")
         sizes, rows = arrays["sizes"], arrays["probabilities"]
-        if len(sizes) != count or rows.shape != (sizes[sizes > 0].sum(), len(labels)):
+        if len(sizes) != count or rows.shape != (sizes[sizes > 0].sum(), len(task.labels)):
             raise ValueError(f"{len(sizes)} answers of {rows.shape} numbers")
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelFileError(f"{path}: is damaged, delete it: {error}") from None
     ends = np.cumsum(np.maximum(sizes, 0))
     parts = [None if size < 0 else rows[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-    return parts if labels.kind == "iob" else [None if part is None else part[0] for part in parts]
+    return parts if task.per_word else [None if part is None else part[0] for part in parts]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import DataError
+from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 
@@ -30,8 +31,8 @@ class Teacher(ABC):
     key: str | None = None
 
     @abstractmethod
-    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
-        """The probabilities of each text, in the order of `labels`.
+    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
+        """Return the probabilities of each text, in the order of `task.labels`.
 
         Raises:
             DataError: an answer that is none, or a label that the teacher does not know.
@@ -57,16 +58,16 @@ class FunctionTeacher(Teacher):
     ) -> None:
         self.function, self.names, self.key = function, names, key
 
-    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
-        names = tuple(self.names) if self.names is not None else labels.names
-        columns = columns_of(names, labels, "the teacher")
+    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
+        names = tuple(self.names) if self.names is not None else task.labels.names
+        columns = columns_of(names, task.labels, "the teacher")
         given = self.function(texts)
         if given is None or not hasattr(given, "__len__"):
             raise DataError(f"the teacher gave {given!r}; a list of answers, one for each text, is needed")
         found = list(given)
         if len(found) != len(texts):
             raise DataError(f"the teacher gave {len(found)} answers to {len(texts)} texts")
-        return [read_answer(item, labels, columns, f"the teacher's answer to text {i}") for i, item in enumerate(found)]
+        return [read_answer(item, task, columns, f"the teacher's answer to text {i}") for i, item in enumerate(found)]
 
 
 class EnsembleTeacher(Teacher):
@@ -77,8 +78,8 @@ class EnsembleTeacher(Teacher):
         keys = [member.key for member in members]
         self.key = None if None in keys else " ".join(map(str, keys))
 
-    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
-        found = [member.answers(texts, labels) for member in self.members]
+    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
+        found = [member.answers(texts, task) for member in self.members]
         return [
             _mean([item for item in each if item is not None], len(self.members)) for each in zip(*found, strict=True)
         ]
@@ -103,7 +104,7 @@ def columns_of(names: Sequence[str], labels: LabelSet, who: str) -> npt.NDArray[
     return np.array([places[name] for name in labels.names])
 
 
-def read_answer(item: Any, labels: LabelSet, columns: npt.NDArray[np.int64] | None, where: str) -> Answer:
+def read_answer(item: Any, task: Task, columns: npt.NDArray[np.int64] | None, where: str) -> Answer:
     """One answer, checked.
 
     Args:
@@ -114,7 +115,7 @@ def read_answer(item: Any, labels: LabelSet, columns: npt.NDArray[np.int64] | No
     """
     if item is None:
         return None
-    words = labels.kind == "iob"
+    labels, words = task.labels, task.per_word
     allowed = "probabilities from 0 to 1 are allowed, of sum 1 for one label"
     try:
         if isinstance(item, Mapping):
@@ -130,7 +131,7 @@ def read_answer(item: Any, labels: LabelSet, columns: npt.NDArray[np.int64] | No
     if values.ndim != 1 + words or values.shape[-1] != len(labels):
         wanted = f"({'words, ' if words else ''}{len(labels)})"
         raise DataError(f"{where} has the shape {values.shape}; {wanted} is needed")
-    sums = values.sum(-1) if labels.kind != "multi" else np.ones(1)
+    sums = values.sum(-1) if task.exclusive else np.ones(1)
     sums = np.where(sums == 0, 1, sums) if words else sums  # nothing is said of the word
     in_range = np.isfinite(values).all() and values.min(initial=0) >= 0 and values.max(initial=0) <= 1.01
     if not in_range or np.abs(sums - 1).max(initial=0) > 0.01:

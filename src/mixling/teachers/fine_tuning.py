@@ -14,8 +14,8 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.errors import UserError
+from mixling.tasks.base import Task
 from mixling.teachers.transformer import encode, first_subwords, load, longest, quiet
-from mixling.text.labels import LabelSet
 
 _IGNORED = -100  # what the library's losses leave out
 
@@ -36,7 +36,7 @@ def fine_tune(
     base: str,
     train: Dataset,
     dev: Dataset,
-    labels: LabelSet,
+    task: Task,
     *,
     folder: Path,
     config: FineTuneConfig,
@@ -58,10 +58,10 @@ def fine_tune(
     except ImportError:
         raise UserError('fine-tuning a teacher needs transformers: pip install "mixling[hf]"') from None
     torch.manual_seed(seed)  # the new head's
-    tokenizer, model = load(base, labels.kind, labels)
+    tokenizer, model = load(base, type(task), task.labels)
     config = config.model_copy(update={"max_len": longest(tokenizer, model, config.max_len)})
-    tagging = labels.kind == "iob"
-    collator = transformers.DataCollatorForTokenClassification if tagging else transformers.DataCollatorWithPadding
+    name = "DataCollatorForTokenClassification" if task.per_word else "DataCollatorWithPadding"
+    collator = getattr(transformers, name)
     work = folder.with_name(folder.name + ".part")
     shutil.rmtree(work, ignore_errors=True)
     options = transformers.TrainingArguments(
@@ -92,10 +92,10 @@ def fine_tune(
         trainer = transformers.Trainer(
             model=model,
             args=options,
-            train_dataset=_Rows(train, tokenizer, labels, config.max_len),
-            eval_dataset=_Rows(dev, tokenizer, labels, config.max_len),
+            train_dataset=_Rows(train, tokenizer, task, config.max_len),
+            eval_dataset=_Rows(dev, tokenizer, task, config.max_len),
             data_collator=collator(tokenizer),
-            compute_metrics=lambda found: {"accuracy": _accuracy(found, labels)},
+            compute_metrics=lambda found: {"accuracy": _accuracy(found, task)},
             callbacks=[_telling(transformers, say)],
         )
         trainer.pop_callback(transformers.PrinterCallback)
@@ -111,18 +111,18 @@ def fine_tune(
 class _Rows(torch.utils.data.Dataset):
     """Labelled rows as the library's collators read them."""
 
-    def __init__(self, rows: Dataset, tokenizer: Any, labels: LabelSet, max_len: int) -> None:
+    def __init__(self, rows: Dataset, tokenizer: Any, task: Task, max_len: int) -> None:
         self.items: list[dict[str, Any]] = []
-        for text, target in zip(rows.texts, labels.targets(rows.targets), strict=True):
-            encoded = encode(tokenizer, [text], kind=labels.kind, max_len=max_len)
+        for text, target in zip(rows.texts, task.targets(rows.targets), strict=True):
+            encoded = encode(tokenizer, [text], of_words=task.per_word, max_len=max_len)
             item = {name: values[0] for name, values in encoded.items()}
-            if labels.kind == "iob":
+            if task.per_word:
                 marked = np.full(len(item["input_ids"]), _IGNORED)
                 places = first_subwords(encoded.word_ids(0))
                 marked[list(places.values())] = target[list(places)]
                 item["labels"] = marked.tolist()
             else:
-                item["labels"] = target.astype(np.float32) if labels.kind == "multi" else int(target)
+                item["labels"] = int(target) if task.exclusive else target.astype(np.float32)
             self.items.append(item)
 
     def __len__(self) -> int:
@@ -132,9 +132,9 @@ class _Rows(torch.utils.data.Dataset):
         return self.items[index]
 
 
-def _accuracy(found: Any, labels: LabelSet) -> float:
+def _accuracy(found: Any, task: Task) -> float:
     logits, targets = found.predictions, found.label_ids
-    if labels.kind == "multi":
+    if not task.exclusive:
         return float(((logits > 0) == (targets > 0.5)).all(-1).mean())
     counted = targets != _IGNORED
     return float((logits.argmax(-1) == targets)[counted].mean())

@@ -15,9 +15,9 @@ from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError, near_miss
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
+from mixling.tasks.base import Task
 from mixling.teachers.base import Answer, Teacher, columns_of, read_answer
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
 
 
 class SavedTeacher(Teacher):
@@ -28,15 +28,15 @@ class SavedTeacher(Teacher):
         self.path, self.predictor = path, Predictor(path)
         self.key = hashlib.sha256((path / ONNX_FILE if path.is_dir() else path).read_bytes()).hexdigest()
 
-    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
-        if self.predictor.labels.kind != labels.kind:
-            kinds = {"single": "one label a text", "multi": "several labels a text", "iob": "a tag a word"}
-            ours, theirs = kinds[labels.kind], kinds[self.predictor.labels.kind]
-            raise DataError(f"the teacher {self.path} gives {theirs}, and the rows have {ours}; give another teacher")
-        columns = columns_of(self.predictor.labels.names, labels, f"the teacher {self.path}")
+    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
+        own = self.predictor.task
+        if own.name != task.name:
+            got = f"the teacher {self.path} gives {own.gives}, and the rows have {task.gives}"
+            raise DataError(f"{got}; give another teacher")
+        columns = columns_of(own.labels.names, task.labels, f"the teacher {self.path}")
         logits = self.predictor.logits(self.predictor.encode(texts))
-        found = [self.predictor.labels.probabilities(row)[..., columns].astype(np.float32) for row in logits]
-        if labels.kind != "iob":
+        found = [own.probabilities(row)[..., columns].astype(np.float32) for row in logits]
+        if not task.per_word:
             return list(found)
         return [row[: len(text)] for row, text in zip(found, texts, strict=True)]
 
@@ -77,11 +77,11 @@ class FileTeacher(Teacher):
         """The texts of the rows, which are unlabelled text too."""
         yield from self._texts
 
-    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
+    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
         out: list[Answer] = []
         for text in texts:
             line, item = self._found.get(_key(text), (0, None))
-            out.append(read_answer(item, labels, None, f"{self.path}:{line}: probabilities"))
+            out.append(read_answer(item, task, None, f"{self.path}:{line}: probabilities"))
         return out
 
 

@@ -16,12 +16,12 @@ from safetensors import SafetensorError
 
 from mixling.errors import DataError, ModelFileError, UserError
 from mixling.hub import split_revision
+from mixling.tasks.base import Task
 from mixling.teachers.base import Answer, Teacher, columns_of
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelKind, LabelSet
+from mixling.text.labels import LabelSet
 
 _BATCH = 32
-_HEADS = {"single": "sequence", "multi": "sequence", "iob": "token"}
 
 
 class TransformerTeacher(Teacher):
@@ -33,9 +33,9 @@ class TransformerTeacher(Teacher):
         path: a local folder, or NAME[@REVISION] on the hub.
     """
 
-    def __init__(self, path: str, *, kind: LabelKind, max_len: int = 256) -> None:
-        self.path, self.kind = path, kind
-        self.tokenizer, self.model = load(path, kind)
+    def __init__(self, path: str, *, task: type[Task], max_len: int = 256) -> None:
+        self.path, self.task = path, task
+        self.tokenizer, self.model = load(path, task)
         self.model.eval()
         self.max_len = longest(self.tokenizer, self.model, max_len)
         names = self.model.config.id2label
@@ -44,7 +44,7 @@ class TransformerTeacher(Teacher):
 
     def _digest(self) -> str:
         """Of the weights, the configuration and the tokenizer, wherever they lie."""
-        found = hashlib.sha256(f"{self.kind} {self.max_len} {self.model.config.to_json_string()}".encode())
+        found = hashlib.sha256(f"{self.task.kind} {self.max_len} {self.model.config.to_json_string()}".encode())
         for name, value in sorted(self.model.state_dict().items()):
             found.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
         backend = self.tokenizer.backend_tokenizer
@@ -53,23 +53,23 @@ class TransformerTeacher(Teacher):
         found.update(backend.to_str().encode())
         return found.hexdigest()
 
-    def answers(self, texts: Sequence[Text], labels: LabelSet) -> list[Answer]:
-        columns = columns_of(self.names, labels, f"the teacher {self.path}")
+    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
+        columns = columns_of(self.names, task.labels, f"the teacher {self.path}")
         order = sorted(range(len(texts)), key=lambda i: _size(texts[i]))
         out: list[Answer] = [None] * len(texts)
         for first in range(0, len(order), _BATCH):
             batch = order[first : first + _BATCH]
-            encoded = encode(self.tokenizer, [texts[i] for i in batch], kind=self.kind, max_len=self.max_len)
+            encoded = encode(self.tokenizer, [texts[i] for i in batch], of_words=task.per_word, max_len=self.max_len)
             padded = self.tokenizer.pad(encoded, return_tensors="pt").to(self.model.device)
             with torch.inference_mode():
                 logits = self.model(**padded).logits.float().cpu().numpy()
             for row, place in enumerate(batch):
-                values = labels.probabilities(logits[row][..., columns]).astype(np.float32)
-                out[place] = values if self.kind != "iob" else of_words(values, encoded.word_ids(row))
+                values = task.probabilities(logits[row][..., columns]).astype(np.float32)
+                out[place] = values if not task.per_word else of_words(values, encoded.word_ids(row))
         return out
 
 
-def load(path: str, kind: LabelKind, labels: LabelSet | None = None) -> tuple[Any, Any]:
+def load(path: str, task: type[Task], labels: LabelSet | None = None) -> tuple[Any, Any]:
     """Tokenizer and model.
 
     Args:
@@ -83,7 +83,7 @@ def load(path: str, kind: LabelKind, labels: LabelSet | None = None) -> tuple[An
         import transformers
     except ImportError:
         raise UserError('a teacher of the transformers library needs it: pip install "mixling[hf]"') from None
-    head = "Sequence" if _HEADS[kind] == "sequence" else "Token"
+    head = "Token" if task.per_word else "Sequence"
     options: dict[str, Any] = {}
     if labels is not None:
         options = {
@@ -91,7 +91,7 @@ def load(path: str, kind: LabelKind, labels: LabelSet | None = None) -> tuple[An
             "label2id": {name: i for i, name in enumerate(labels.names)},
             "num_labels": len(labels),
             "ignore_mismatched_sizes": True,
-            "problem_type": "multi_label_classification" if kind == "multi" else None,
+            "problem_type": None if task.exclusive else "multi_label_classification",
         }
     base, revision = split_revision(path)
     if Path(base).is_dir():
@@ -108,7 +108,7 @@ def load(path: str, kind: LabelKind, labels: LabelSet | None = None) -> tuple[An
                     "train one on the labelled rows with --fine-tune"
                 )
             # The fast tokenizers tell which word a subword belongs to; texts of words need the space before them.
-            spaced = {"add_prefix_space": True} if kind == "iob" and config.model_type in ("roberta", "gpt2") else {}
+            spaced = {"add_prefix_space": True} if task.per_word and config.model_type in ("roberta", "gpt2") else {}
             tokenizer = transformers.AutoTokenizer.from_pretrained(base, use_fast=True, **source, **spaced)
             of_head = getattr(transformers, f"AutoModelFor{head}Classification")
             model = of_head.from_pretrained(base, **source, **options)
@@ -145,10 +145,10 @@ def longest(tokenizer: Any, model: Any, max_len: int) -> int:
     return min(max_len, tokenizer.model_max_length, positions)
 
 
-def encode(tokenizer: Any, texts: Sequence[Text], *, kind: LabelKind, max_len: int) -> Any:
+def encode(tokenizer: Any, texts: Sequence[Text], *, of_words: bool, max_len: int) -> Any:
     """Texts as the tokenizer's encoding, not padded."""
     options = {"truncation": True, "max_length": max_len}
-    if kind == "iob":
+    if of_words:
         if not all(isinstance(text, list) for text in texts):
             raise DataError("a tagger's teacher reads lists of words")
         return tokenizer(list(texts), is_split_into_words=True, **options)

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mixling.text.labels import LabelSet, not_finite
+from mixling.text.labels import not_finite
 from mixling.text.predictions import Answer
 from mixling.text.windows import Passage, ReadingConfig
-
-ANSWER_ENDS = LabelSet(("start", "end"), "span")
-"""The two numbers that a model has for each token: how likely an answer starts there, and ends there."""
 
 
 @dataclass(frozen=True, slots=True)

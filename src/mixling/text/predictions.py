@@ -52,6 +52,7 @@ class Prediction:
         spans: the spans found, with character offsets (tagging).
         tokens, tags: the words and the IOB tag of each (tagging).
         answer: to the question (question answering).
+        value: the number, in the unit of the training targets (regression).
     """
 
     truncated: bool
@@ -63,6 +64,7 @@ class Prediction:
     tokens: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     answer: Answer | None = None
+    value: float | None = None
 
     def __repr__(self) -> str:
         """Name the fields that have another value than their default."""
@@ -89,6 +91,8 @@ class Prediction:
         if (answer := self.answer) is not None:
             out |= {"answer": answer.text, "start": answer.start, "end": answer.end, "score": answer.score}
             out["no_answer"] = answer.is_none
+        if self.value is not None:
+            out["value"] = self.value
         out["truncated"] = self.truncated
         if self.empty:
             out["empty"] = True

@@ -16,7 +16,6 @@ from mixling.data.batches import Indices, Inputs, TextSet, collate, drop_words, 
 from mixling.errors import TrainingError
 from mixling.models.model import Model
 from mixling.tasks.base import Objective, Task
-from mixling.tasks.evaluation import evaluate
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import Targets
 from mixling.training.memory import release
@@ -87,7 +86,7 @@ class LabelledData(TrainingData):
         words: Sequence[npt.NDArray[np.int32]] = self.train.words(indices)
         words = drop_words(words, self.word_dropout, seed=[seed, 1, step])  # of the whole batch, whoever works on it
         mine = indices[chosen]
-        starts = self.train.starts(mine) if self.objective.output == "tokens" else None
+        starts = self.train.starts(mine) if self.objective.per_word else None
         batch = collate([words[i] for i in chosen], self.train.encoder, starts)
         targets = self.objective.stack([self.train_targets[i] for i in mine], batch.num_answers)
         return batch, targets, None if self.weights is None else torch.from_numpy(self.weights[mine])
@@ -97,7 +96,7 @@ class LabelledData(TrainingData):
         logits = predict_logits(model, self.dev)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an answer on dev is not finite")
-        metrics = evaluate(self.objective.labels, logits, self.dev_targets, tables=False)
+        metrics = self.objective.evaluate(logits, self.dev_targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, logits, self.dev_targets)
 
     def where(self, index: int) -> tuple[str, int] | None:
@@ -126,7 +125,7 @@ def predict_logits(model: Model, texts: EncodedTexts, *, batch_size: int = 512) 
     device = next(model.parameters()).device
     out: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
     for indices in length_batches(texts.lengths, batch_size):
-        words, starts = texts.words(indices), texts.starts(indices) if model.output == "tokens" else None
+        words, starts = texts.words(indices), texts.starts(indices) if model.of_tokens else None
         batch = collate(words, texts.encoder, starts).to(device)
         logits = model(*batch.arguments).float().cpu().numpy()
         for row, index, item in zip(logits, indices, starts or words, strict=True):

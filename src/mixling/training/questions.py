@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from mixling.data.batches import Batch, Indices, collate, drop_words, training_batches
 from mixling.data.dataset import Dataset
 from mixling.errors import TrainingError
+from mixling.metrics.squad import AnswerMetrics, answer_report, choose_threshold
 from mixling.models.model import Model
-from mixling.tasks.question_answering import QuestionAnswering
-from mixling.tasks.squad import AnswerMetrics, answer_report, choose_threshold
+from mixling.tasks.base import Task
 from mixling.text.answers import Answers, Found, find_answer
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import SEPARATOR
@@ -113,7 +113,7 @@ def _is_exact(passage: Passage, answer: tuple[int, int]) -> bool:
 class QuestionData(TrainingData):
     """Questions and contexts as windows, each of them an example."""
 
-    objective: QuestionAnswering
+    objective: Task
     train: WindowSet
     dev: WindowSet
     word_dropout: float = 0.0
@@ -162,7 +162,7 @@ class QuestionData(TrainingData):
 
 
 def question_data(
-    task: QuestionAnswering,
+    task: Task,
     train: Dataset,
     dev: Dataset,
     encoder: TextEncoder,

@@ -10,6 +10,9 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mixling.errors import printable
 
 TABLE_ROWS = 40
@@ -39,10 +42,7 @@ class Metrics(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
-        tables: dict[str, Any] = {"per_class": [asdict(row) for row in self.per_class]}
-        if isinstance(self, ClassificationMetrics):
-            tables["confusion"] = [list(row) for row in self.confusion]
-        return vars(self) | tables
+        return vars(self) | {"per_class": [asdict(row) for row in self.per_class]}
 
     def numbers(self) -> dict[str, float]:
         """The measures that are single numbers and exist; not the counts."""
@@ -73,12 +73,8 @@ class ClassificationMetrics(Metrics):
     calibration_error: float
     confusion: tuple[tuple[int, ...], ...]
 
-    @property
-    def majority(self) -> tuple[int, float]:
-        """The most frequent class, and the accuracy of a model that always predicts it."""
-        counts = [sum(row) for row in self.confusion]
-        most = max(range(len(counts)), key=counts.__getitem__)
-        return most, counts[most] / self.n
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"confusion": [list(row) for row in self.confusion]}
 
     def summary(self) -> str:
         return (
@@ -137,6 +133,22 @@ class TaggingMetrics(Metrics):
             f"span F1 {self.span_f1:.4f} (precision {self.span_precision:.4f}, recall {self.span_recall:.4f}), "
             f"sentence accuracy {self.sentence_accuracy:.4f}, {self.n_words} words in {self.n} sentences"
         )
+
+
+@dataclass(frozen=True)
+class Score:
+    """How right the answers of one model are, for a comparison with others.
+
+    Attributes:
+        numbers: the task's headline metric and those beside it.
+        hits: (R,) what each row adds to the headline: 1 for a right answer, of a tagger its right words; of numbers
+            the error.
+        sizes: (R,) answers that each row asks for: 1, of a tagger its words. The headline is sum(hits) / sum(sizes).
+    """
+
+    numbers: dict[str, float]
+    hits: npt.NDArray[np.float64]
+    sizes: npt.NDArray[np.float64]
 
 
 def format_table(metrics: Metrics) -> str:

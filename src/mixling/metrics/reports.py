@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixling.errors import DataError
-from mixling.tasks.metrics import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
+from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
 from mixling.text.labels import LabelSet, iob_spans
 
 CALIBRATION_BINS = 15
@@ -31,7 +31,6 @@ def classification_report(
     """
     _require(len(targets))
     classes = np.arange(len(labels))
-    assert labels.kind == "single", labels.kind
     assert probabilities.shape == (len(targets), len(labels)), probabilities.shape
     probabilities = probabilities.astype(np.float64)
     probabilities /= probabilities.sum(1, keepdims=True)  # half precision adds up to 1 less well than log_loss demands
@@ -77,7 +76,6 @@ def multilabel_report(
         DataError: there is no text.
     """
     _require(len(targets))
-    assert labels.kind == "multi", labels.kind
     assert probabilities.shape == targets.shape == (len(targets), len(labels)), targets.shape
     truth, predictions = targets.astype(bool), probabilities >= threshold
     hits, predicted, true = (truth & predictions).sum(0), predictions.sum(0), truth.sum(0)
@@ -104,7 +102,6 @@ def tagging_report(
     Raises:
         DataError: there is no word.
     """
-    assert labels.kind == "iob", labels.kind
     assert [len(tags) for tags in targets] == [len(tags) for tags in predictions], "one prediction for each word"
     n_words = sum(len(tags) for tags in targets)
     _require(n_words)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixling.errors import DataError
-from mixling.tasks.metrics import Metrics
+from mixling.metrics.base import Metrics
 from mixling.text.answers import Answers, Found
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

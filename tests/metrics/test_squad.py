@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mixling.errors import DataError
-from mixling.tasks.metrics import format_table
-from mixling.tasks.squad import answer_report, choose_threshold, normalise_answer, score_answer
+from mixling.metrics.base import format_table
+from mixling.metrics.squad import answer_report, choose_threshold, normalise_answer, score_answer
 from mixling.text.answers import Answers, Found
 
 

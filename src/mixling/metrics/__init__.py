@@ -1,0 +1,1 @@
+"""How good predictions are, by NumPy alone: a saved model is evaluated where nothing was installed for training."""

@@ -1,0 +1,159 @@
+"""Texts or pairs of texts -> any number of labels."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.examples import SKIP, Target, TextReader, label_of, names_of, row_error, shown_value
+from mixling.data.readers.rows import Row
+from mixling.errors import printable
+from mixling.metrics.base import MultiLabelMetrics, Score
+from mixling.metrics.gate import Gate, measure_gate
+from mixling.metrics.reports import multilabel_report
+from mixling.tasks.base import LinearModel, Sample, Task, probable, sigmoid
+from mixling.tasks.classification import fit_logistic
+from mixling.text.encoder import Encoded, Text
+from mixling.text.labels import not_finite
+from mixling.text.predictions import Prediction
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixling.models.model import Output
+
+
+class LabelsReader(TextReader):
+    """Reads a list of labels, or a string of labels joined by `|`; an empty list or string is the empty set."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._kinds: dict[str, type] = {}  # of the values that labels were written as
+
+    def target(self, row: Row, column: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = value.split("|") if value.strip() else []
+        if not isinstance(value, list):
+            got = "empty" if value is None else shown_value(value)
+            allowed = "a list of labels or a string such as 'a|b' is allowed ([] for none)"
+            raise row_error(row, f"column {column!r} is {got}; {allowed}, {SKIP}")
+        return tuple(dict.fromkeys(label_of(row, column, item, self._kinds) for item in value))
+
+
+class MultiLabel(Task):
+    """Any number of labels a text: a sigmoid and binary cross-entropy each, the mean over labels."""
+
+    name = "multi_label"
+    kind = "multi"
+    gives = "several labels a text"
+    output: Output = "text"
+    metric = "micro_f1"
+    reader = LabelsReader
+    estimator = "TextClassifier"
+    exclusive = False
+    has_probabilities = True
+    card_metrics: ClassVar[Mapping[str, str]] = {"f1": "micro_f1"}
+    purpose = "assigns any of {n} labels to a text"
+    usage = "prediction.labels, prediction.probabilities"
+    csv_columns = ("labels",)
+    baselines = ("tf-idf", "fasttext")
+    headline = "subset_accuracy"
+    aside = ("micro_f1", "macro_f1")
+
+    @classmethod
+    def recognise(cls, sample: Sample) -> str | None:
+        label = sample.columns.label
+        is_list = isinstance(sample.first.get(label), list)
+        return f"{sample.path} has lists of labels in the column {label}" if is_list else None
+
+    def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.int64]:
+        """Return sets of labels as (B, C) of zeros and ones."""
+        rows = [self.labels.ids(names) for names in targets]
+        out = np.zeros((len(rows), len(self.labels)), np.int64)
+        for marks, row in zip(out, rows, strict=True):
+            marks[row] = 1
+        return out
+
+    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        import torch
+        from torch.nn import functional as F
+
+        smoothing = self.loss_config.label_smoothing
+        soft = targets.to(logits.dtype)
+        if not targets.is_floating_point():
+            soft = soft * (1 - smoothing) + smoothing / 2
+        positive = None if self.class_weights is None else self._weights_like(logits)
+        losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none", pos_weight=positive).mean(1)
+        shares = torch.ones_like(losses) if weights is None else weights
+        return (losses * shares).sum(), shares.sum()
+
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text, *, threshold: float = 0.5) -> Prediction:
+        """Return the prediction for one text; a label is predicted from `threshold` on."""
+        values = logits.tolist()
+        assert len(values) == len(self.labels), f"{len(values)} logits for {len(self.labels)} labels"
+        if not math.isfinite(sum(values)):
+            raise not_finite()
+        return self._prediction(map(sigmoid, values), encoded, threshold)
+
+    def decode_many(
+        self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
+    ) -> list[Prediction]:
+        if not logits:
+            return []
+        rows = self.probabilities(np.stack(logits)).tolist()
+        return [self._prediction(row, item) for row, item in zip(rows, encoded, strict=True)]
+
+    def _prediction(self, values: Iterable[float], encoded: Encoded, threshold: float = 0.5) -> Prediction:
+        probabilities = dict(zip(self.labels.names, values, strict=True))
+        return Prediction(
+            labels=tuple(name for name, probability in probabilities.items() if probability >= threshold),
+            probabilities=probabilities,
+            truncated=encoded.truncated,
+            empty=encoded.is_empty,
+        )
+
+    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
+        return multilabel_report(self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables)
+
+    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+        """Return how decisions compare; each of a text's labels is one."""
+        return measure_gate(np.stack(before) > 0, np.stack(after) > 0, np.asarray(targets, bool))
+
+    @classmethod
+    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
+        return ["|".join(prediction.labels or ())]
+
+    @classmethod
+    def lines(cls, prediction: Prediction) -> list[str]:
+        return [printable(", ".join(prediction.labels or ()) or "(none)"), *probable(prediction)]
+
+    def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
+        task = self.with_unknown(targets, answers)
+        truth, given = np.asarray(task.targets(targets)), np.asarray(task.targets(answers))
+        found = multilabel_report(task.labels, truth, given.astype(np.float64), tables=False).numbers()
+        hits = (truth == given).all(1).astype(np.float64)
+        return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, np.ones(len(hits)))
+
+    @classmethod
+    def answer(cls, prediction: Prediction, text: Text) -> Target:
+        return prediction.labels
+
+    @classmethod
+    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
+        """Fit one regression for each label; a label that all training texts have needs none."""
+        # Not scikit-learn's OneVsRestClassifier: its threshold is wrong for all labels where the first is constant.
+        rows = list(map(names_of, targets))
+        counts = Counter(name for row in rows for name in row)
+        always = tuple(sorted(name for name in counts if counts[name] == len(rows)))
+        names = sorted(counts.keys() - set(always))
+        models = [fit_logistic(features, [name in row for row in rows], strength, seed) for name in names]
+
+        def answers(scores: npt.NDArray[np.float32]) -> list[Target]:
+            return [(*always, *(names[index] for index in np.flatnonzero(row))) for row in scores > 0]
+
+        return LinearModel(models, answers)

@@ -1,0 +1,243 @@
+"""Words -> IOB tags: slots, entities, any labelled spans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.dataset import Dataset
+from mixling.data.examples import (
+    SKIP,
+    Example,
+    RowReader,
+    Target,
+    is_blank,
+    row_error,
+    slots_fault,
+    split,
+    string_of,
+    words_of,
+)
+from mixling.data.readers.rows import Row
+from mixling.errors import DataError, printable
+from mixling.metrics.base import Score, TaggingMetrics
+from mixling.metrics.gate import Gate, measure_gate
+from mixling.metrics.reports import tagging_report
+from mixling.tasks.base import NO_TARGET, Sample, Task
+from mixling.text.encoder import Encoded, Text
+from mixling.text.labels import LabelSet, iob_spans
+from mixling.text.predictions import Prediction, Span
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixling.models.model import Output
+
+_IOB_TAG = re.compile(r"O|[BI]-\S.*", re.DOTALL)
+
+
+class TagReader(RowReader):
+    """Reads tokens and slots, two lists of equal length or two strings that split at spaces; slots are IOB2.
+
+    Rows for prediction may have a column of text instead of tokens.
+    """
+
+    wanted = ("tokens", "slots")
+    of_words = True
+
+    def check_columns(self, row: Row) -> None:
+        if self.labelled or self.columns.text not in row.values:
+            super().check_columns(row)
+
+    def example(self, row: Row) -> Example:
+        columns = self.columns
+        if not self.labelled and columns.tokens not in row.values:
+            return Example(string_of(row, columns.text), None, row.path, row.line)
+        tokens = words_of(row, columns.tokens)
+        if not self.labelled and is_blank(row.values.get(columns.slots)):
+            return Example(tokens, None, row.path, row.line)
+        slots = split(row.values.get(columns.slots))
+        fault = slots_fault(tokens, slots, f"column {columns.slots!r}")
+        if fault:
+            raise row_error(row, f"{fault}, {SKIP}")
+        return Example(tokens, tuple(slots), row.path, row.line)
+
+
+class Tagging(Task):
+    """One IOB tag a word: softmax and cross-entropy, the mean over the words of the batch."""
+
+    name = "tagging"
+    kind = "iob"
+    gives = "a tag a word"
+    output: Output = "tokens"
+    metric = "word_accuracy"
+    reader = TagReader
+    own_columns = frozenset({"tokens", "slots"})
+    estimator = "TokenLabeller"
+    per_word = True
+    pipeline = "token-classification"
+    card_metrics: ClassVar[Mapping[str, str]] = {
+        "accuracy": "word_accuracy",
+        "precision": "span_precision",
+        "recall": "span_recall",
+        "f1": "span_f1",
+    }
+    purpose = "finds spans in a sentence, with {n} labels"
+    usage = "[(span.label, span.start, span.end) for span in prediction.spans]"
+    baselines = ("words",)
+    headline = "word_accuracy"
+    aside = ("span_f1", "sentence_accuracy")
+
+    @classmethod
+    def recognise(cls, sample: Sample) -> str | None:
+        if sample.is_conll:
+            return f"{sample.path} is in CoNLL's format"
+        if {"tokens", "slots"} <= sample.first.keys() and not {"text", "label"} <= sample.first.keys():
+            return f"{sample.path} has the columns tokens and slots"
+        return None
+
+    @classmethod
+    def label_set(cls, train: Dataset) -> LabelSet:
+        """Make the tags of training examples: O, and of every slot both B- and I-."""
+        return cls.tags(train.label_counts())
+
+    @classmethod
+    def tags(cls, names: Iterable[str]) -> LabelSet:
+        """Make the label set of tags: O first, and of every slot both B- and I-."""
+        slots = {prefix + name[2:] for name in names if name != "O" for prefix in ("B-", "I-")}
+        return LabelSet(("O", *sorted(slots)), cls.kind)
+
+    def check(self) -> None:
+        names = self.labels.names
+        for name in names:
+            if not _IOB_TAG.fullmatch(name):
+                raise DataError(f"tag {name!r} is not an IOB tag; allowed: O, B-type, I-type")
+        if names[0] != "O":
+            raise DataError(f"the first tag of the label set is {names[0]!r}; it must be 'O'")
+        if len(names) == 1:
+            raise DataError("every token is tagged 'O'; at least one token must be tagged B-type or I-type")
+
+    def targets(self, targets: Iterable[Any]) -> list[npt.NDArray]:
+        """Return the ids (W,) of each sentence's tags."""
+        return [self.labels.ids(names) for names in targets]
+
+    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        from torch.nn import functional as F
+
+        if targets.is_floating_point():
+            return self._soft_loss(logits, targets, weights)
+        smoothing = self.loss_config.label_smoothing
+        losses = F.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=smoothing, ignore_index=NO_TARGET
+        ).view_as(targets)
+        shares = (targets != NO_TARGET).to(losses.dtype)
+        if weights is not None:
+            shares = shares * weights[:, None]
+        if self.class_weights is not None:
+            shares = shares * self._weights_like(logits)[targets.clamp_min(0)]
+        return (losses * shares).sum(), shares.sum()
+
+    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+        import torch
+
+        cut = [items[:width] for items in targets]
+        hard = cut[0].ndim == 1
+        shape = (len(cut), width) if hard else (len(cut), width, len(self.labels))
+        out = torch.full(shape, NO_TARGET) if hard else torch.zeros(shape)
+        for row, items in zip(out, cut, strict=True):
+            row[: len(items)] = torch.from_numpy(items)
+        return out
+
+    def _soft_loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Padding, and words that no teacher read, have probabilities of sum 0."""
+        targets = targets.to(logits.dtype)
+        losses = -(targets * logits.log_softmax(-1)).sum(-1)
+        shares = targets.sum(-1)
+        if weights is not None:
+            shares = shares * weights[:, None]
+        if self.class_weights is not None:
+            shares = shares * (targets @ self._weights_like(logits))
+        return (losses * shares).sum(), shares.sum()
+
+    def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        # The raw ratio would weigh a rare tag a thousand times as much as O; its root is what taggers can bear.
+        return np.sqrt(super()._balance(counts))
+
+    def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
+        return (texts, tokens, len(self.labels))
+
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+        if isinstance(text, tuple):
+            raise DataError("the model labels the tokens of one text; got a pair of texts")
+        assert encoded.offsets is not None
+        offsets = np.array(encoded.offsets, np.int64).reshape(-1, 2)
+        tokens = [text[a:b] for a, b in encoded.offsets] if isinstance(text, str) else text[: len(offsets)]
+        logits = logits[: len(tokens)]  # an empty text is read as one special word, which is no token of it
+        assert len(logits) == len(tokens), f"{len(logits)} rows of logits for {len(tokens)} tokens"
+        probabilities = self.probabilities(logits)
+        tag_ids = np.argmax(logits, axis=-1)
+        return Prediction(
+            spans=self.decode_spans(tag_ids, offsets, probabilities.max(-1)),
+            tokens=tuple(tokens),
+            tags=tuple(self.labels.names[tag_id] for tag_id in tag_ids.tolist()),
+            truncated=encoded.truncated,
+            empty=encoded.is_empty,
+        )
+
+    def decode_spans(
+        self, tag_ids: npt.NDArray, offsets: npt.NDArray, probabilities: npt.NDArray | None = None
+    ) -> tuple[Span, ...]:
+        """Return the character spans of tags; every sequence of them can be decoded, as by `iob_spans`.
+
+        Args:
+            tag_ids: (W,).
+            offsets: (W, 2) start and end characters of the words.
+            probabilities: (W,) of the chosen tags; None: 1 each.
+        """
+        assert len(tag_ids) == len(offsets), f"{len(tag_ids)} tags for {len(offsets)} offsets"
+        characters = offsets.tolist()
+        scores = [1.0] * len(tag_ids) if probabilities is None else probabilities.tolist()
+        return tuple(
+            Span(label, characters[start][0], characters[end - 1][1], sum(scores[start:end]) / (end - start))
+            for label, start, end in iob_spans([self.labels.names[tag_id] for tag_id in tag_ids.tolist()])
+        )
+
+    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> TaggingMetrics:
+        """Return the metrics; words beyond the model's length count as tagged O, since that is what a user gets."""
+        outside = self.labels.id("O")
+        predictions = []
+        for scores, gold in zip(outputs, targets, strict=True):
+            tags = np.full(len(gold), outside, np.int64)
+            tags[: len(scores)] = np.asarray(scores)[: len(gold)].argmax(-1)
+            predictions.append(tags)
+        return tagging_report(self.labels, list(targets), predictions, tables=tables)
+
+    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+        """Return how decisions compare, over all words that have logits."""
+        gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
+        first, second = (np.concatenate(part).argmax(-1) for part in (before, after))
+        return measure_gate(first, second, gold, lengths=[len(row) for row in before])
+
+    @classmethod
+    def lines(cls, prediction: Prediction) -> list[str]:
+        words, tags = prediction.tokens or (), prediction.tags or ()
+        width = max((len(word) for word in words), default=0)
+        return [f"{printable(word):<{width}}  {printable(tag)}" for word, tag in zip(words, tags, strict=True)]
+
+    def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
+        task = self.with_unknown(targets, answers)
+        truth, given = task.targets(targets), task.targets(answers)
+        found = tagging_report(task.labels, list(truth), list(given), tables=False).numbers()
+        hits = np.array([float((a == b).sum()) for a, b in zip(truth, given, strict=True)])
+        sizes = np.array([float(len(tags)) for tags in truth])
+        return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, sizes)
+
+    @classmethod
+    def answer(cls, prediction: Prediction, text: Text) -> Target:
+        """Return the tags; words beyond the model's length are tagged O."""
+        tags = prediction.tags or ()
+        return (*tags, *("O" for _ in range(len(text) - len(tags))))
