@@ -12,7 +12,7 @@ from mixling.version import __version__
 
 if TYPE_CHECKING:
     from mixling.errors import UserError
-    from mixling.estimators import TextClassifier, TokenLabeller
+    from mixling.estimators import TextClassifier, TextRegressor, TokenLabeller
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
     from mixling.runtime.predictor import Predictor
@@ -26,6 +26,7 @@ _HOMES = {
     "Answer": "text.predictions",
     "UserError": "errors",
     "TextClassifier": "estimators",
+    "TextRegressor": "estimators",
     "TokenLabeller": "estimators",
     "ModelConfig": "models.model",
     "build_model": "models.model",
@@ -56,6 +57,7 @@ __all__ = [
     "TextConfig",
     "TextEncoder",
     "TextGenerator",
+    "TextRegressor",
     "TokenLabeller",
     "UserError",
     "__version__",

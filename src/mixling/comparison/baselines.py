@@ -135,9 +135,11 @@ class Linear:
     """
 
     def __init__(self, models: Sequence[Any], num_features: int) -> None:
-        coefficients = np.concatenate([np.zeros((0, num_features)), *(model.coef_ for model in models)])
+        coefficients = np.concatenate([np.zeros((0, num_features)), *(np.atleast_2d(model.coef_) for model in models)])
         self._weights = np.ascontiguousarray(coefficients.T, np.float32)  # (F, C); of two classes (F, 1)
-        self._bias = np.concatenate([np.zeros(0), *(model.intercept_ for model in models)]).astype(np.float32)
+        self._bias = np.concatenate([np.zeros(0), *(np.atleast_1d(model.intercept_) for model in models)]).astype(
+            np.float32
+        )
         self.parameters = coefficients.size + len(self._bias)
         self.bytes = weight_bytes(self._weights) + 4 * len(self._bias)
 

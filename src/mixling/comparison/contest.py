@@ -259,7 +259,7 @@ def standings(contestants: Sequence[Contestant], task: Task, rows: Rows) -> dict
         ahead = hits[name] - hits[reference]
         out[name] = Standing(
             mean=mean,
-            interval=rate_interval(hits[name], sizes),
+            interval=(resampled if task.resamples else rate_interval)(hits[name], sizes),
             by_seed=by_seed,
             difference=None if name == reference else float(ahead.sum() / sizes.sum()),
             difference_interval=None if name == reference else resampled(ahead, sizes),

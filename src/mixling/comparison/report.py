@@ -145,11 +145,12 @@ def _notes(found: Comparison) -> list[str]:
         chose = "dev chose epochs and options, so its numbers are too good; test was read once, after all choices"
     else:
         chose = "dev chose epochs and options, so its numbers are too good for everyone; --test FILE tells more"
-    if found.task.per_word:
-        interval = f"of {RESAMPLES:,} resamples of the sentences, since the words of a sentence are not independent"
-    else:
-        interval = "Wilson's score interval"
+    interval = (
+        f"of {RESAMPLES:,} resamples of {found.task.resamples}" if found.task.resamples else "Wilson's score interval"
+    )
     notes = [f"rows: {rows}. {chose}.", f"In brackets 95% intervals: {interval}; {_PAIRED}"]
+    if found.task.less_is_better:
+        notes.append(f"Lower is better for {found.task.headline.replace('_', ' ')}.")
     if len(found.seeds) > 1:
         notes.append(f"Seeds {', '.join(map(str, found.seeds))}: {_SEEDS}")
     notes += [_SIZE, _SPEED]

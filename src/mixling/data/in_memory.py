@@ -5,6 +5,7 @@ In messages a name in angle brackets stands for the file, and rows count from 0,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -46,6 +47,23 @@ def labelled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool
         if fault:
             raise DataError(fault, path=where, line=number)
     return texts, names
+
+
+def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> Rows:
+    """Return texts, and their numbers as floats.
+
+    Raises:
+        DataError: a text or a number that cannot be used, or another number of these than of those.
+    """
+    texts, targets = _beside(X, y, where)
+    numbers = list(map(plain, targets))
+    for row, (text, number) in enumerate(zip(texts, numbers, strict=True)):
+        fault = _fault(text)
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            fault = f"got {str(number)[:80]!r} where a finite number is needed"
+        if fault:
+            raise DataError(fault, path=where, line=row)
+    return texts, list(map(float, numbers))
 
 
 def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> Rows:
@@ -173,4 +191,5 @@ def label_name(label: Any) -> str:
         return "true" if label else "false"
     if isinstance(label, int | str):
         return str(label)
-    raise DataError(f"label {label!r} is of type {type(label).__name__}; a string, an integer or a boolean is allowed")
+    got = f"label {label!r} is of type {type(label).__name__}; a string, an integer or a boolean is allowed"
+    raise DataError(f"{got}, and TextRegressor predicts numbers" if isinstance(label, float) else got)

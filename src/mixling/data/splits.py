@@ -156,8 +156,8 @@ def _check_classes(store: Dataset, *, repeated: bool) -> None:
     # The number of a class has no fraction; whole numbers, such as years, may be classes as long as they repeat.
     if all(map(_NUMBER.fullmatch, labels)) and (unique or not all(map(_is_whole, labels))):
         message = (
-            f"{got}, all of them numbers ({', '.join(labels[:3])}): predicting a number is regression, and classes are "
-            "what is learned here; make a few classes of the numbers, such as low, medium and high"
+            f"{got}, all of them numbers ({', '.join(labels[:3])}): to predict a number use --task regression "
+            "(in Python TextRegressor); else make a few classes of the numbers, such as low, medium and high"
         )
     elif unique:
         message = f"{got} are too many; choose the column of the label with --label, or give more rows of each label"

@@ -40,7 +40,7 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
         return Choice("mixling-base", changes, "there is more text to begin with")
     labels = len(train.label_counts())
     name = "mixling-base" if len(train) >= _MANY_ROWS or labels >= _MANY_LABELS else "mixling-small"
-    return Choice(name, changes, f"{len(train):,} rows, {labels} labels")
+    return Choice(name, changes, f"{len(train):,} rows" + (f", {labels} labels" if task.has_labels else ""))
 
 
 def _length(text: Text) -> int:

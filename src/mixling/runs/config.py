@@ -74,7 +74,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _teacher_has_a_task(self) -> RunConfig:
-        if self.distill is not None and not task_type(self.task).teachable:
+        if self.distill is not None and not task_type(self.task).has_labels:
             raise ValueError(f"{self.task} cannot be learnt from a teacher; use `mixling train`, or another task")
         return self
 

@@ -51,7 +51,7 @@ def _describe(model: str) -> dict[str, Any]:
         "precision": metadata.precision,
         "parameters": metadata.parameters,
         "written_by": f"mixling {metadata.library}",
-        "labels": list(opened.task.labels.names),
+        "labels": list(opened.task.labels.names) if opened.task.has_labels else None,
         "vocabulary_units": len(opened.vocabulary),
         "reading": None if metadata.reading is None else metadata.reading.to_dict(),
         "text": metadata.text.to_dict(),

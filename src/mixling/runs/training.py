@@ -166,7 +166,7 @@ def _fit(
         model.frontend.load_embeddings(config.model.frontend.embeddings)
     if config.start.pretrained is not None:
         load_pretrained(model, config.model, config.start.pretrained, resize=config.start.resize)
-    counted = "" if task.windows else f"{len(labels)} labels, "
+    counted = f"{len(labels)} labels, " if task.has_labels else ""
     say(f"{counted}{len(vocabulary):,} subword units, {count_parameters(model):,} parameters")
     if vectors is not None:
         started = start_bottleneck(model.frontend, encoder, vectors)
@@ -180,7 +180,7 @@ def _fit(
         if not resume and config.distill is None:
             begin_run(folder, given)
         write_setup(folder, config, labels, vocabulary, pairs=pairs)
-    smoothing = config.train.loss.label_smoothing
+    smoothing = config.train.loss.label_smoothing if task.smooths else 0
     if smoothing and config.distill is None:
         say(f"losses while training include label smoothing of {smoothing:g}; the log-loss at the end does not")
     trainer = Trainer(
@@ -289,6 +289,8 @@ def _fingerprint(
         if store.schema.targets == "answers":
             for answers in store.answers:
                 out.update(repr(answers).encode("utf-8", "surrogatepass"))
+        if store.schema.targets == "number":
+            out.update(np.array(list(store.targets), np.float64).tobytes())
     out.update(b"" if weights is None else weights.tobytes())
     if config.distill is not None:
         for target in targets:

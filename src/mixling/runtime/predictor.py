@@ -104,8 +104,9 @@ class Predictor:
     def __repr__(self) -> str:
         metadata, names = self.metadata, self.labels.names
         shown = ", ".join(map(repr, names[:_SHOWN_LABELS])) + (", ..." if len(names) > _SHOWN_LABELS else "")
+        labels = f"{len(names)} labels ({shown}), " if self.task.has_labels else ""
         return (
-            f"<{type(self).__name__} of {self._model.name}: {metadata.task}, {len(names)} labels ({shown}), "
+            f"<{type(self).__name__} of {self._model.name}: {metadata.task}, {labels}"
             f"{metadata.parameters:,} parameters, {metadata.precision}>"
         )
 

@@ -19,7 +19,7 @@ from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, RowReader, Target, names_of
 from mixling.data.readers import format_of_name
-from mixling.errors import printable
+from mixling.errors import ConfigError, printable
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.gate import Gate
 from mixling.text.encoder import Encoded, Text
@@ -149,6 +149,10 @@ class Task(Objective):
         loss: how errors are counted in training.
         counts: (C,) training examples of each label, for balanced weights; None: all are alike.
 
+    Raises:
+        ConfigError: classes are to be weighted, and the task has none.
+        DataError: as `check`.
+
     Attributes:
         name: the name of the file, as configurations and model files have it.
         kind: of its label sets, as model files have it.
@@ -159,7 +163,8 @@ class Task(Objective):
         per_word: answers are for words, the logits (W, C) those of their first tokens.
         exclusive: a text, or a word, has exactly one of the labels, with probabilities of sum 1.
         windows: examples are questions with contexts of any length, read in windows (`mixling.text.windows`).
-        teachable: a teacher's probabilities can be learnt.
+        has_labels: the outputs are labels with the user's names, which a teacher can have probabilities of, and which
+            the loss can weigh.
         has_probabilities: a text has a probability for each label.
         has_classes: texts are of classes, so that the rows of each decide how long is trained.
         pipeline: the hub's name of the task.
@@ -170,7 +175,9 @@ class Task(Objective):
         may_be_cut: what the model reads only the beginning of.
         csv_columns: of answers in a CSV; empty where a CSV cannot hold them.
         baselines: names of `mixling.comparison.baselines` that fit; the first is the one that others are compared with.
+        smooths: label smoothing is part of the loss.
         headline, aside: metrics of a comparison.
+        resamples: of what the intervals of a comparison are; "" where each answer is right or wrong.
         linear: short and long name of what `fit_linear` fits.
     """
 
@@ -183,7 +190,7 @@ class Task(Objective):
     per_word: ClassVar[bool] = False
     exclusive: ClassVar[bool] = True
     windows: ClassVar[bool] = False
-    teachable: ClassVar[bool] = True
+    has_labels: ClassVar[bool] = True
     has_probabilities: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
     pipeline: ClassVar[str] = "text-classification"
@@ -194,8 +201,10 @@ class Task(Objective):
     may_be_cut: ClassVar[str] = "text"
     csv_columns: ClassVar[tuple[str, ...]] = ()
     baselines: ClassVar[tuple[str, ...]] = ()
+    smooths: ClassVar[bool] = True
     headline: ClassVar[str]
     aside: ClassVar[tuple[str, ...]]
+    resamples: ClassVar[str] = ""
     linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
 
     def __init__(
@@ -204,6 +213,8 @@ class Task(Objective):
         assert labels.kind == self.kind, f"labels of kind {labels.kind!r} for {self.name}"
         self.labels, self.loss_config = labels, loss or LossConfig()
         self.check()
+        if not self.has_labels and (got := self.loss_config.class_weights) != "none":
+            raise ConfigError(f"train.loss.class_weights: got {got!r}; {self.name} has no classes: none is allowed")
         self.class_weights: npt.NDArray[np.float32] | None = None
         if self.loss_config.class_weights == "balanced" and counts is not None:
             self.class_weights = self._balance(counts).astype(np.float32)
@@ -343,8 +354,7 @@ class Task(Objective):
         """Return an example of inputs for the card, on the command line and in Python."""
         return ("pairs.csv", '("a text", "another")') if pairs else ('"a text"', '"a text"')
 
-    @classmethod
-    def card_outputs(cls, config: Mapping[str, Any]) -> tuple[str, str] | None:
+    def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return the heading and the text of the card's section on what is predicted; None: a list of the labels."""
         return None
 

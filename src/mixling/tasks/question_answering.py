@@ -12,10 +12,10 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import SKIP, Example, RowReader, row_error, shown_value, string_of
 from mixling.data.readers.rows import Row
 from mixling.data.readers.squad import read_answers
-from mixling.errors import ConfigError, DataError, printable
+from mixling.errors import DataError, printable
 from mixling.metrics.gate import Gate, gate_of
 from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
-from mixling.tasks.base import Choice, LossConfig, Sample, Task
+from mixling.tasks.base import Choice, Sample, Task
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
@@ -74,9 +74,6 @@ class QuestionAnswering(Task):
 
     The softmax is over the separator and the context after it; the separator stands for "no answer here", as BERT's
     [CLS] does on SQuAD 2.0. Targets are those of `Passage.targets`. Label smoothing is over the same tokens.
-
-    Raises:
-        ConfigError: classes are to be weighted; there are none.
     """
 
     name = "question_answering"
@@ -87,7 +84,7 @@ class QuestionAnswering(Task):
     reader = QuestionReader
     own_columns = frozenset({"question", "context", "answers"})
     windows = True
-    teachable = False
+    has_labels = False
     pipeline = "question-answering"
     card_metrics: ClassVar[Mapping[str, str]] = {"exact_match": "exact_match", "f1": "f1"}
     purpose = "finds the answer to a question in a text"
@@ -95,14 +92,6 @@ class QuestionAnswering(Task):
     test_file = "test.json"
     may_be_cut = "question"
     csv_columns = ("id", "answer", "start", "end", "score", "no_answer")
-
-    def __init__(
-        self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
-    ) -> None:
-        super().__init__(labels, loss)
-        if self.loss_config.class_weights != "none":
-            got = self.loss_config.class_weights
-            raise ConfigError(f"train.loss.class_weights: got {got!r}; questions have no classes: none")
 
     @classmethod
     def recognise(cls, sample: Sample) -> str | None:
@@ -187,8 +176,7 @@ class QuestionAnswering(Task):
     def card_inputs(cls, *, pairs: bool) -> tuple[str, str]:
         return '--question "..." --context "..."', '("a question", "the text that may answer it")'
 
-    @classmethod
-    def card_outputs(cls, config: Mapping[str, Any]) -> tuple[str, str]:
+    def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str]:
         reading = config["reading"]
         threshold = reading["threshold"]
         none = (

@@ -91,6 +91,7 @@ class Tagging(Task):
     baselines = ("words",)
     headline = "word_accuracy"
     aside = ("span_f1", "sentence_accuracy")
+    resamples = "the sentences, since the words of a sentence are not independent"
 
     @classmethod
     def recognise(cls, sample: Sample) -> str | None:

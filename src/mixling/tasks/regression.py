@@ -1,0 +1,260 @@
+"""Texts or pairs of texts -> a number."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.dataset import Dataset
+from mixling.data.examples import SKIP, Target, TextReader, row_error, shown_value
+from mixling.data.readers.rows import Row
+from mixling.errors import DataError
+from mixling.metrics.base import Metrics, Score
+from mixling.metrics.gate import Gate, gate_of
+from mixling.tasks.base import LinearModel, Sample, Task
+from mixling.text.encoder import Encoded, Text
+from mixling.text.labels import LabelSet, not_finite
+from mixling.text.predictions import Prediction
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixling.models.model import Output
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MANY = 20  # so few different numbers may be classes, as ratings are
+_EQUAL = 0.1  # of the training numbers' deviation: predictions that are nearer agree, for the check of 8-bit weights
+
+
+class NumberReader(TextReader):
+    """Reads a finite number, in JSON also as a string such as "2.5" or "1e-3"."""
+
+    def target(self, row: Row, column: str, value: Any) -> float:
+        number = as_number(value)
+        if number is None:
+            got = "empty" if value is None or value == "" else shown_value(value)
+            allowed = "a finite number with a decimal point, such as 2.5, is allowed"
+            raise row_error(row, f"column {column!r} is {got}; {allowed}; correct it {SKIP}")
+        return number
+
+
+def as_number(value: object) -> float | None:
+    """Return a number, or the number that a string spells, as a float; None where it is none or not finite."""
+    if isinstance(value, str):
+        value = float(value) if _NUMBER.fullmatch(value := value.strip()) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+    return number if math.isfinite(number) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionMetrics(Metrics):
+    """Scores of predicted numbers.
+
+    Attributes:
+        mse, mae: the mean squared and the mean absolute error, in the (squared) unit of the targets.
+        r2: 1 - mse / variance of the targets; None where they are all equal.
+        pearson, spearman: correlation of predictions and targets, of their values and of their ranks (ties have their
+            mean rank); None where either are all equal.
+    """
+
+    mse: float
+    mae: float
+    r2: float | None
+    pearson: float | None
+    spearman: float | None
+
+    def summary(self) -> str:
+        pearson, spearman = ("-" if value is None else f"{value:.4f}" for value in (self.pearson, self.spearman))
+        return (
+            f"mean squared error {self.mse:.4g}, mean absolute error {self.mae:.4g}, Pearson {pearson}, "
+            f"Spearman {spearman}, {self.n} texts"
+        )
+
+
+class Regression(Task):
+    """A number: squared error.
+
+    The model learns (number - mean) / deviation with the mean and the standard deviation of the training numbers, which
+    are the `numbers` of the label set; predictions and metrics are in the unit of the training numbers.
+    """
+
+    name = "regression"
+    kind = "number"
+    gives = "a number a text"
+    output: Output = "text"
+    metric = "mse"
+    less_is_better = True
+    reader = NumberReader
+    estimator = "TextRegressor"
+    has_labels = False
+    smooths = False
+    card_metrics: ClassVar[Mapping[str, str]] = {
+        "mse": "mse",
+        "mae": "mae",
+        "pearsonr": "pearson",
+        "spearmanr": "spearman",
+    }
+    purpose = "predicts a number for a text"
+    usage = "prediction.value"
+    csv_columns = ("value",)
+    baselines = ("tf-idf",)
+    headline = "mae"
+    aside = ("pearson", "spearman", "mse")
+    resamples = "the rows"
+    linear = ("ridge", "ridge regression")
+
+    @classmethod
+    def recognise(cls, sample: Sample) -> str | None:
+        """Take many different numbers for targets, if one has a fraction; whole numbers may be classes."""
+        numbers = [as_number(row.get(sample.columns.label)) for row in sample.rows]
+        different = {number for number in numbers if number is not None}
+        if None in numbers or len(different) <= _MANY or all(number.is_integer() for number in different):
+            return None
+        return f"{sample.path} has {len(different)} different numbers in the first rows of {sample.columns.label}"
+
+    @classmethod
+    def label_set(cls, train: Dataset) -> LabelSet:
+        """Return the one output, with mean and deviation of the training numbers."""
+        values = np.array(list(train.targets), np.float64)
+        mean, deviation = float(values.mean()), float(values.std())
+        if len(values) and values.min() == values.max():
+            raise DataError(f"every text has the same number, {values[0]:g}; there is nothing to learn")
+        return LabelSet(("value",), cls.kind, {"mean": mean, "deviation": deviation})
+
+    def check(self) -> None:
+        numbers = self.labels.numbers
+        if len(self.labels) != 1 or set(numbers) != {"mean", "deviation"} or numbers["deviation"] <= 0:
+            got = f"{len(self.labels)} outputs with {dict(numbers)}"
+            raise DataError(f"got {got}; one with a mean and a deviation above 0 is needed")
+        self.mean, self.deviation = float(numbers["mean"]), float(numbers["deviation"])
+
+    def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.float64]:
+        """Return the numbers (B,) as they are."""
+        return np.array(list(targets), np.float64)
+
+    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+        """Return standardised targets (B, 1), which the loss reads."""
+        import torch
+
+        return torch.tensor((np.asarray(targets) - self.mean) / self.deviation, dtype=torch.float32)[:, None]
+
+    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        import torch
+
+        losses = (logits - targets.to(logits.dtype))[:, 0].square()
+        scale = torch.ones_like(losses) if weights is None else weights
+        return (losses * scale).sum(), scale.sum()
+
+    def values(self, outputs: Sequence[npt.NDArray]) -> npt.NDArray[np.float64]:
+        """Return the numbers (B,) that logits (1,) stand for.
+
+        Raises:
+            ModelFileError: a logit is not finite.
+        """
+        logits = np.asarray(outputs, np.float64).reshape(len(outputs), 1)[:, 0]
+        if not np.isfinite(logits).all():
+            raise not_finite()
+        return self.mean + self.deviation * logits
+
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+        value = float(self.values([logits])[0])
+        return Prediction(value=value, truncated=encoded.truncated, empty=encoded.is_empty)
+
+    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> RegressionMetrics:
+        return regression_report(np.asarray(targets, np.float64), self.values(outputs))
+
+    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+        """Return how predictions compare; a difference of a tenth of the training numbers' deviation is a change.
+
+        A text is worse where its error grew; the accuracy's points are hundredths of the deviation.
+        """
+        first, second = self.values(before), self.values(after)
+        grown = (np.abs(second - targets) - np.abs(first - targets)) / self.deviation
+        changed = int((np.abs(second - first) > _EQUAL * self.deviation).sum())
+        gate = gate_of(np.sign(grown).astype(np.int64), changed=changed, decisions=len(first))
+        return replace(gate, accuracy_drop=100 * float(grown.mean()))
+
+    def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str]:
+        text = (
+            f"A prediction is a number in the unit of the training rows, whose mean was {self.mean:.4g} and whose "
+            f"standard\ndeviation was {self.deviation:.4g}. It is not limited to the range of the training rows."
+        )
+        return "Predictions", text
+
+    @classmethod
+    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
+        return [f"{prediction.value:.6g}"]
+
+    @classmethod
+    def lines(cls, prediction: Prediction) -> list[str]:
+        return [f"{prediction.value:.6g}"]
+
+    @classmethod
+    def comparison_line(cls, metrics: Metrics, labels: LabelSet) -> str:
+        assert isinstance(metrics, RegressionMetrics)
+        if metrics.r2 is None or metrics.r2 == 1:
+            return ""
+        return f"for comparison: always the mean has mean squared error {metrics.mse / (1 - metrics.r2):.4g}"
+
+    def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
+        truth, given = self.targets(targets), self.targets(answers)
+        found = regression_report(truth, given).numbers()
+        numbers = {name: found.get(name, math.nan) for name in (self.headline, *self.aside)}
+        return Score(numbers, np.abs(given - truth), np.ones(len(truth)))
+
+    @classmethod
+    def answer(cls, prediction: Prediction, text: Text) -> Target:
+        return prediction.value
+
+    @classmethod
+    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
+        from sklearn.linear_model import Ridge
+
+        model = Ridge(alpha=1 / strength).fit(features, np.array(targets, np.float64))
+        return LinearModel([model], lambda scores: scores[:, 0].tolist())
+
+
+def regression_report(targets: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> RegressionMetrics:
+    """Score predicted numbers (B,) against the true ones (B,).
+
+    Raises:
+        DataError: there is no text.
+    """
+    if not len(targets):
+        raise DataError("there is nothing to evaluate: got no rows; give at least one labelled row")
+    errors = values - targets
+    mse, variance = float(np.mean(errors**2)), float(targets.var())
+    return RegressionMetrics(
+        n=len(targets),
+        per_class=(),
+        mse=mse,
+        mae=float(np.abs(errors).mean()),
+        r2=1 - mse / variance if targets.min() < targets.max() else None,
+        pearson=_correlation(targets, values),
+        spearman=_correlation(_ranks(targets), _ranks(values)),
+    )
+
+
+def _correlation(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float | None:
+    if first.min() == first.max() or second.min() == second.max():
+        return None
+    a, b = first - first.mean(), second - second.mean()
+    return float(np.clip((a @ b) / math.sqrt((a @ a) * (b @ b)), -1, 1))
+
+
+def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return ranks from 1; equal values have the mean of their ranks."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[places]

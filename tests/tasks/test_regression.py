@@ -1,0 +1,270 @@
+"""Regression from a file of rows to the comparison with ridge regression, and its metrics against SciPy's."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sklearn.base import clone
+from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+
+from mixling import Predictor, TextClassifier, TextRegressor
+from mixling.data.dataset import Dataset
+from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.readers import OnBadRow
+from mixling.errors import ConfigError, DataError, ModelFileError
+from mixling.tasks import infer_task
+from mixling.tasks.base import LossConfig
+from mixling.tasks.regression import NumberReader, Regression, regression_report
+from mixling.text.encoder import Encoded
+from mixling.text.labels import LabelSet
+
+TASK = Regression(LabelSet(("value",), "number", {"mean": 10.0, "deviation": 4.0}))
+TINY = {
+    "model": {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}},
+    "train": {"batch_size": 8, "word_dropout": 0, "device": "cpu"},
+}
+WORDS = {"awful": -7.25, "poor": -3.5, "fair": 0.125, "fine": 2.5, "great": 8.75}
+Mixling = Callable[..., tuple[int, str, str]]
+
+
+def rows(count: int, seed: int = 0) -> tuple[list[str], list[float]]:
+    """Texts whose number is the sum of two words' numbers, and a little noise."""
+    chance = np.random.default_rng(seed)
+    drawn = [chance.choice(list(WORDS), 2).tolist() for _ in range(count)]
+    numbers = [100 + WORDS[a] + WORDS[b] + round(float(chance.normal(0, 0.1)), 2) for a, b in drawn]
+    return [f"a {a} film with {b} music" for a, b in drawn], numbers
+
+
+@pytest.fixture
+def mixling(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Mixling:
+    from mixling.cli.main import run
+
+    def call(*args: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["mixling", *map(str, args)])
+        with pytest.raises(SystemExit) as end:
+            run()
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.csv and test.csv, and in model/ a model that was trained on train.csv."""
+    folder = tmp_path_factory.mktemp("numbers")
+    for name, texts, numbers in (("train", *rows(160)), ("test", *rows(40, seed=1))):
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([("text", "label"), *zip(texts, numbers, strict=True)])
+    TextRegressor(epochs=10, lr=0.02, config=TINY).fit(*rows(160)).save(folder / "model")
+    return folder
+
+
+# Rows and labels
+
+
+def read(folder: Path, *values: Any) -> list[Any]:
+    path = folder / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": "t", "label": value}) + "\n" for value in values))
+    return [
+        example.target
+        for example in read_examples([path], reader=NumberReader, columns=ColumnsConfig(), on_bad_row=OnBadRow())
+    ]
+
+
+def test_numbers_and_strings_that_spell_them_are_read(tmp_path: Path) -> None:
+    found = read(tmp_path, 3, -2.5, "4", " +.5 ", "1e-3", "7.")
+    assert found == [3, -2.5, 4, 0.5, 0.001, 7]
+    assert {type(number) for number in found} == {float}
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", "x", "2,5", "1_000", "nan", "inf", True, [1.0], {"a": 1}, "1e999", 10**400]
+)
+def test_what_is_no_finite_number_is_refused_with_its_line(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(DataError, match=r"a\.jsonl:2: column 'label' is .*; a finite number with a decimal point"):
+        read(tmp_path, 1.5, value)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "task"),
+    [
+        ([i / 4 for i in range(40)], "regression"),
+        ([str(i / 4) for i in range(40)], "regression"),
+        (list(range(40)), "classification"),  # may be years
+        ([i % 9 / 2 for i in range(40)], "classification"),  # ratings
+        ([*(i / 4 for i in range(40)), "other"], "classification"),
+    ],
+)
+def test_many_numbers_with_fractions_are_recognised(tmp_path: Path, numbers: list[Any], task: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": "t", "label": number}) + "\n" for number in numbers))
+    assert infer_task({"train": [str(path)]})[0] == task
+
+
+def test_the_label_set_has_mean_and_deviation() -> None:
+    data = Dataset.from_examples(Example("t", number, "a", 1) for number in (1.0, 2.0, 6.0))
+    labels = Regression.label_set(data)
+    assert labels.numbers == pytest.approx({"mean": 3, "deviation": math.sqrt(14 / 3)})
+    assert LabelSet.from_dict(json.loads(json.dumps(labels.to_dict()))) == labels
+    with pytest.raises(DataError, match="every text has the same number, 2"):
+        Regression.label_set(Dataset.from_examples(Example("t", 2.0, "a", 1) for _ in range(3)))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        LabelSet(("value",), "number"),
+        LabelSet(("value",), "number", {"mean": 1.0, "deviation": 0.0}),
+        LabelSet(("value", "other"), "number", {"mean": 1.0, "deviation": 1.0}),
+    ],
+)
+def test_a_label_set_that_cannot_be_decoded_is_refused(labels: LabelSet) -> None:
+    with pytest.raises(DataError, match="one with a mean and a deviation above 0 is needed"):
+        Regression(labels)
+
+
+def test_classes_that_do_not_exist_are_not_weighted() -> None:
+    with pytest.raises(ConfigError, match="class_weights: got 'balanced'; regression has no classes"):
+        Regression(TASK.labels, LossConfig(class_weights="balanced"))
+
+
+# Loss, predictions and metrics
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 0.0, 2.5]], ids=["plain", "weighted"])
+def test_the_loss_is_the_squared_error_of_standardised_numbers(weights: list[float] | None) -> None:
+    numbers, logits = [10.0, 2.0, 16.0], [0.5, -1.0, 2.0]
+    given = None if weights is None else torch.tensor(weights, dtype=torch.float64)
+    loss, weight = TASK.loss(
+        torch.tensor(logits)[:, None].double(), TASK.stack([np.float64(n) for n in numbers], 1), given
+    )
+    each = [(logit - (number - 10) / 4) ** 2 for logit, number in zip(logits, numbers, strict=True)]
+    assert float(loss) == pytest.approx(sum(w * e for w, e in zip(weights or [1.0] * 3, each, strict=True)))
+    assert float(weight) == sum(weights or [1.0] * 3)
+
+
+def test_a_prediction_is_in_the_users_unit() -> None:
+    read = Encoded(np.arange(3, dtype=np.int32), None, True, 0)
+    prediction = TASK.decode(np.float32([0.5]), read, "a text")
+    assert prediction.value == 12
+    assert prediction.to_dict() == {"value": 12.0, "truncated": True}
+    with pytest.raises(ModelFileError, match="not finite"):
+        TASK.decode(np.float32([np.nan]), read, "a text")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_metrics_are_those_of_scipy_and_scikit_learn(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    targets = np.round(chance.normal(3, 2, 50), 0 if seed % 2 else 6)  # rounded ones have ties
+    values = np.round(targets + chance.normal(0, 1, 50), 1)
+    found = regression_report(targets, values)
+    assert found.mse == pytest.approx(mean_squared_error(targets, values))
+    assert found.mae == pytest.approx(mean_absolute_error(targets, values))
+    assert found.r2 == pytest.approx(r2_score(targets, values))
+    assert found.pearson == pytest.approx(stats.pearsonr(targets, values).statistic)
+    assert found.spearman == pytest.approx(stats.spearmanr(targets, values).statistic)
+
+
+def test_there_is_no_correlation_with_a_constant() -> None:
+    found = regression_report(np.array([1.0, 2.0]), np.array([3.0, 3.0]))
+    assert (found.pearson, found.spearman, found.mae) == (None, None, 1.5)
+    assert regression_report(np.array([2.0, 2.0]), np.array([1.0, 3.0])).r2 is None
+    with pytest.raises(DataError, match="nothing to evaluate"):
+        regression_report(np.zeros(0), np.zeros(0))
+
+
+def test_8_bit_weights_are_judged_by_what_they_move() -> None:
+    targets = np.full(1000, 10.0)
+    before = [np.float32([0.0])] * 1000
+    gate = TASK.gate(before, [*before[:990], *[np.float32([0.25])] * 10], targets)  # by 1 in the user's unit
+    assert (gate.decisions, gate.changed, gate.worse, gate.better) == (1000, 10, 10, 0)
+    assert (gate.agreement, gate.accuracy_drop) == pytest.approx((0.99, 0.25))
+    gate = TASK.gate([np.float32([0.25])] * 1000, [np.float32([0.2])] * 1000, targets)
+    assert (gate.changed, gate.worse, gate.better) == (0, 0, 1000)
+
+
+# Python, command line, card, comparison
+
+
+@pytest.mark.slow
+def test_the_estimator_is_one_of_scikit_learns(files: Path) -> None:
+    texts, numbers = rows(40, seed=1)
+    made = TextRegressor.load(files / "model")
+    found = made.predict(texts)
+    assert (found.dtype, found.shape) == (np.float64, (40,))
+    assert stats.pearsonr(found, numbers).statistic > 0.9
+    assert abs(found.mean() - np.mean(numbers)) < 2, "in the unit of the targets"
+    assert made.score(texts, np.float32(numbers)) == pytest.approx(r2_score(np.float32(numbers), found))
+    assert made.predictor_.predict_one(texts[0]).value == pytest.approx(found[0])
+    assert clone(TextRegressor(epochs=3)).epochs == 3
+    with pytest.raises(DataError, match="and texts have no probabilities"):
+        made.predictor_.predict_proba(texts)
+    with pytest.raises(ModelFileError, match=r"its model gives a number a text; read it with TextRegressor\.load"):
+        TextClassifier.load(files / "model")
+
+
+def test_wrong_numbers_are_named() -> None:
+    for wrong in (math.nan, "x", True, None):
+        with pytest.raises(DataError, match=r"<fit>:1: got .* where a finite number is needed"):
+            TextRegressor().fit(["a", "b"], [1.0, wrong])  # type: ignore[list-item]
+    with pytest.raises(DataError, match=r"0\.5 is of type float; .*TextRegressor"):
+        TextClassifier().fit(["a", "b"], [0.5, 1.5])
+
+
+@pytest.mark.slow
+def test_from_the_command_line(mixling: Mixling, files: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    sets = ["--set", "model.dim=8", "--set", "model.num_layers=1", "--set", "train.batch_size=16"]
+    code, out, err = mixling("train", files / "train.csv", "-o", model, "--epochs", 4, *sets)
+    assert code == 0, err
+    assert "task: regression (" in err
+    assert "always the mean has mean squared error" in err
+    assert "label" not in err.partition("loading PyTorch")[2].replace("first rows of label", "")
+    assert "mean absolute error" in out
+    card = (model / "README.md").read_text()
+    assert "predicts a number for a text" in card
+    assert "type: pearsonr" in card
+    assert "a number in the unit of the training rows, whose mean was" in card
+    predictor, texts = Predictor(model), rows(40, seed=1)[0]
+    values = [item.value for item in predictor.predict_stream(texts)]
+    for name, expected in (
+        ("jsonl", [json.dumps({"value": value, "truncated": False}) for value in values]),
+        ("csv", ["value", *(f"{value:.6g}" for value in values)]),
+        ("text", [f"{value:.6g}" for value in values]),
+    ):
+        code, out, err = mixling("predict", model, files / "test.csv", "--format", name)
+        assert (code, out.splitlines()) == (0, expected), err
+    code, out, err = mixling("evaluate", model, files / "test.csv", "-o", tmp_path / "metrics.json")
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["pearson"] == pytest.approx(stats.pearsonr(values, rows(40, seed=1)[1]).statistic)
+    assert "labels" not in mixling("show", model)[1]
+    code, _, err = mixling("distill", files / "train.csv", "--teacher", "self", "-o", tmp_path / "d")
+    assert (code, "regression cannot be learnt from a teacher" in err) == (2, True)
+
+
+@pytest.mark.slow
+def test_it_is_compared_with_ridge_regression(mixling: Mixling, files: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    code, out, err = mixling("compare", files / "train.csv", "--test", files / "test.csv", "--epochs", 1, "-o", report)
+    assert code == 0, err
+    saved = json.loads(report.read_text())
+    by_name = {row["name"]: row for row in saved["results"]}
+    assert (saved["measure"], saved["reference"]) == ("mae", "tf-idf + ridge")
+    ridge = by_name["tf-idf + ridge"]
+    assert ridge["test"]["mean"] < 1, "the numbers are sums of words' numbers"
+    assert ridge["dev"]["by_seed"][0]["mse"] == min(tried["dev"] for tried in ridge["tried"])
+    assert ridge["test"]["interval"]["low"] <= ridge["test"]["mean"] <= ridge["test"]["interval"]["high"]
+    assert by_name["mixling"]["test"]["difference"] == pytest.approx(
+        by_name["mixling"]["test"]["mean"] - ridge["test"]["mean"]
+    )
+    assert "Lower is better for mae" in out
+    assert "fasttext does not give a number a text" in out
