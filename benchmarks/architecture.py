@@ -120,20 +120,16 @@ def readers_of_a_run_folder(source: Path) -> list[str]:
 
 
 def resolvers(source: Path) -> list[str]:
-    """Return the functions outside `config.py` that lay options over defaults and parse a run's configuration."""
+    """Return the modules that lay options over defaults and parse the configuration of a run from them."""
     out = []
     for path, tree in trees(source):
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
-            if any(
-                _name(call.func) == "parse"
-                and call.args
-                and re.search(r"(Run|Pretrain)\w*Config", ast.unparse(call.args[0]))
-                for call in calls
-            ) and any(_name(call.func) in ("merge", "layered", "with_changes") for call in calls):
-                out.append(f"{path}:{node.name}")
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        parsed = [call for call in calls if _name(call.func) == "parse" and call.args]
+        named = re.compile(r"(Run|Pretrain)\w*Config|schema")
+        if any(named.search(ast.unparse(call.args[0])) for call in parsed) and any(
+            _name(call.func) in ("merge", "layered", "with_changes") for call in calls
+        ):
+            out.append(str(path))
     return out
 
 
@@ -145,21 +141,16 @@ def lookups(source: Path) -> int:
 
 def commands_that_import_commands(source: Path) -> list[str]:
     """Return the imports from one command of another."""
-    commands = {
-        path.stem
-        for path in (source / "cli").glob("*.py")
-        if re.search(r"^    context: typer\.Context|^app\.|^def \w+\($", path.read_text(), re.MULTILINE)
-    } & {
-        path.stem.replace("text_to_text", "train") for path in (source / "cli").glob("*.py")
-    } - {"options", "output", "folders", "rows", "answers", "main"}  # fmt: skip
-    out = []
+    shared = {"__init__", "main", "options", "output", "folders", "rows", "answers", "command", "completion", "inputs"}
+    shared |= {"training"}
+    out = set()
     for path, tree in trees(source / "cli"):
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mixling.cli."):
                 other = node.module.split(".")[2]  # type: ignore[union-attr]
-                if other in commands and path.stem in commands:
-                    out.append(f"{path.stem} -> {other}")
-    return sorted(set(out))
+                if other not in shared and path.stem not in shared:
+                    out.add(f"{path.stem} -> {other}")
+    return sorted(out)
 
 
 def deep_imports(*folders: Path) -> int:
