@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import gc
 import hashlib
 import os
@@ -154,6 +155,10 @@ def test_another_schema_is_refused(second: Example, message: str) -> None:
             Dataset.from_examples([Example("a", "x", "f", 1), *unlabelled, second])
     with pytest.raises(DataError, match="f:1: got one text, but the first is a pair"):
         Dataset.from_examples([Example("a", "x", "f", 1)], pairs=True)
+
+
+def test_the_documented_example() -> None:
+    assert doctest.testmod(dataset_module) == (0, 3)
 
 
 def test_sampled_texts() -> None:

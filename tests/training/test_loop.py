@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixling.data.batches import training_batches
+from mixling.data.batches import collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers.base import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
-from mixling.training import data, loop
+from mixling.training import dataset_adapter, loop
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer
@@ -262,7 +262,7 @@ def test_a_step_is_that_of_the_textbook(trainer: MakeTrainer) -> None:
     textbook = torch.optim.AdamW(groups, lr=0.01, weight_decay=0.01, eps=1e-3)
     losses: list[Tensor] = []
     for i in range(50):
-        batch = data.collate(other.data.train.words(np.array([i])), other.data.train.encoder)
+        batch = collate(other.data.train.words(np.array([i])), other.data.train.encoder)
         logits = other.model(batch.positions, batch.weights, batch.index, batch.mask)
         losses.append(-logits[0].log_softmax(0)[int(other.data.train_targets[i])])
     torch.stack(losses).mean().backward()
@@ -359,7 +359,7 @@ class Clock:
     ) -> None:
         self.now = 0.0
         monkeypatch.setattr(loop.time, "monotonic", lambda: self.now)
-        backward, predict, evaluate = Trainer._backward, data.predict_logits, data.evaluate
+        backward, predict, evaluate = Trainer._backward, dataset_adapter.predict_logits, dataset_adapter.evaluate
 
         def slow_backward(*arguments: Any, **options: Any) -> Tensor:
             self.now += step
@@ -373,9 +373,9 @@ class Clock:
             self.now += metrics
             return evaluate(*arguments, **options)
 
-        monkeypatch.setattr(data, "evaluate", slow_evaluate)
+        monkeypatch.setattr(dataset_adapter, "evaluate", slow_evaluate)
         monkeypatch.setattr(Trainer, "_backward", slow_backward)
-        monkeypatch.setattr(data, "predict_logits", slow_predict)
+        monkeypatch.setattr(dataset_adapter, "predict_logits", slow_predict)
 
 
 class StartOfSteps(Observer):
@@ -413,13 +413,13 @@ def test_the_plan_fits_the_time_budget(
 
 def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of classes they would take longer than the steps; metrics.jsonl holds single numbers only."""
-    evaluate, asked = data.evaluate, []
+    evaluate, asked = dataset_adapter.evaluate, []
 
     def noted(*arguments: Any, **options: Any) -> Any:
         asked.append(options)
         return evaluate(*arguments, **options)
 
-    monkeypatch.setattr(data, "evaluate", noted)
+    monkeypatch.setattr(dataset_adapter, "evaluate", noted)
     history = trainer(TrainConfig(**QUICK)).fit()
     assert asked == [{"tables": False}] * len(history)
     measures = {"accuracy", "macro_f1", "log_loss", "roc_auc", "calibration_error", "loss"}
