@@ -157,8 +157,8 @@ class Dataset(Sequence[Example]):
         return {name: int(count) for name, count in zip(columns.names, counts, strict=True) if count}
 
     def class_ids(self) -> npt.NDArray[np.int32] | None:
-        """(len,) numbers of the labels, -1 without one; None where the targets are no single labels."""
-        if self.schema.targets not in ("none", "label"):
+        """(len,) numbers of the labels, -1 without one; None where the targets are tuples or numbers."""
+        if self.schema.targets in ("labels", "number"):
             return None
         return np.asarray(self._columns.ids)[self.indices()]
 
