@@ -43,7 +43,7 @@ SETS: dict[str, dict[str, Any]] = {
 # Beside the defaults; CLINC150 has 100 rows a class, and gained on validation from stronger regularisation.
 RECIPES: dict[str, dict[str, Any]] = {
     "snips": {},
-    "clinc150": {"model": {"head": {"dropout": 0.3}}, "train": {"epochs": 24, "word_dropout": 0.3}},
+    "clinc150": {"model": {"head": {"dropout": 0.3}}, "train": {"epochs": 24, "token_dropout": 0.3}},
     "sst2_glue": {},
     "mtop_en": {},
 }

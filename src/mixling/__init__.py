@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
     from mixling.text.predictions import Answer, Prediction, Span
-    from mixling.training.observers import Observer, Observers, Step
+    from mixling.training.callbacks import Callback, CallbackList, Step
 
 _HOMES = {
     "Answer": "text.predictions",
@@ -37,17 +37,17 @@ _HOMES = {
     "TextEncoder": "text.encoder",
     "Prediction": "text.predictions",
     "Span": "text.predictions",
-    "Observer": "training.observers",
-    "Observers": "training.observers",
-    "Step": "training.observers",
+    "Callback": "training.callbacks",
+    "CallbackList": "training.callbacks",
+    "Step": "training.callbacks",
 }
 
 __all__ = [
     "PRESETS",
     "Answer",
+    "Callback",
+    "CallbackList",
     "ModelConfig",
-    "Observer",
-    "Observers",
     "Prediction",
     "Predictor",
     "Span",

@@ -23,7 +23,7 @@ OPTIONS = [
     "--set",
     "train.batch_size=4",
     "--set",
-    "train.word_dropout=0",
+    "train.token_dropout=0",
     "--set",
     "train.loss.label_smoothing=0",
 ]

@@ -22,7 +22,7 @@ from mixling.runs.spec import LABELS, Resolved, resolve
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
-from mixling.training.observers import Observer
+from mixling.training.callbacks import Callback
 
 TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}
 
@@ -60,7 +60,7 @@ def config_of(folder: Path, **changes: Any) -> Resolved[RunConfig]:
 
 def hold(folder: Path, test: list[str], out: Path) -> Comparison:
     said: list[str] = []
-    return compare(config_of(folder), test=test, models=(), seeds=(0,), folder=out, say=said.append, observer=Observer)
+    return compare(config_of(folder), test=test, models=(), seeds=(0,), folder=out, say=said.append, callback=Callback)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(contest, "entrants", lambda *args: [two])
     store = Dataset.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
     found = train_all(
-        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, observer=Observer
+        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, callback=Callback
     )[0]
     assert asked == [(4, 0.1), (4, pytest.approx(0.03)), (5, pytest.approx(0.03))]
     assert found.options["lr"] == pytest.approx(0.03)

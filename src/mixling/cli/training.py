@@ -55,11 +55,11 @@ def session(
     from mixling.runs.config import read_record
     from mixling.runs.record import conclude, held
     from mixling.runs.spec import resolve
-    from mixling.training.distributed import processes
+    from mixling.training.distributed import distributed_context
     from mixling.training.progress import TrainingProgress
 
     out = options.out
-    with processes() as ranks, held(out, is_main=ranks.is_main):
+    with distributed_context() as ranks, held(out, is_main=ranks.is_main):
         terminal = TrainingProgress(silent=not ranks.is_main)
         resolved = None
         if options.resume:
@@ -83,8 +83,8 @@ def session(
         arguments = {
             "folder": out,
             "resume": options.resume,
-            "processes": ranks,
-            "observer": terminal,
+            "distributed": ranks,
+            "callback": terminal,
             "say": terminal.say,
         }
         yield Session(config=config, resolved=resolved, terminal=terminal, arguments=arguments)

@@ -27,7 +27,7 @@ from mixling.runtime.predictor import Predictor
 from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
-from mixling.training.observers import Observer
+from mixling.training.callbacks import Callback
 
 TFIDF, WORD_TAGS, FASTTEXT = "tf-idf + lr", "words + lr", "fasttext"
 Say = Callable[[str], None]
@@ -131,7 +131,7 @@ def train_all(
     seeds: Sequence[int],
     folder: Path,
     say: Say,
-    observer: Callable[[], Observer],
+    callback: Callable[[], Callback],
 ) -> list[Contestant]:
     """Train the models, the reference baseline and the others, in the order of the table.
 
@@ -147,7 +147,7 @@ def train_all(
     ours = []
     for place, entrant in enumerate(field):
         spent = choosing if place == 0 else 0.0
-        ours.append(_train(entrant, train, dev, seeds, folder, spent=spent, say=say, observer=observer))
+        ours.append(_train(entrant, train, dev, seeds, folder, spent=spent, say=say, callback=callback))
     return [*ours, *rivals]
 
 
@@ -195,7 +195,7 @@ def _train(
     *,
     spent: float,
     say: Say,
-    observer: Callable[[], Observer],
+    callback: Callable[[], Callback],
 ) -> Contestant:
     """Train one of our models with every seed; of several rates dev chooses one with the first seed."""
     metric = TASKS[entrant.config.task][0].metric
@@ -212,7 +212,7 @@ def _train(
             place = folder / entrant.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
             say(f"== {entrant.name}, seed {seed}" + (f", rate {lr:g}" if len(entrant.rates) > 1 else ""))
             run_begin = time.perf_counter()
-            run = fit(config, train, dev, folder=place, observer=observer(), say=say)
+            run = fit(config, train, dev, folder=place, callback=callback(), say=say)
             assert run is not None, "one process"
             made[rate] = run
             if len(rates) > 1:

@@ -101,7 +101,7 @@ class Estimator(BaseEstimator, ABC):
             run = fit(
                 config, train, dev,
                 folder=Path(folder), weights=weights, teacher=teacher, unlabelled=more,
-                observer=progress, say=progress.say if self.verbose > 1 else lambda message: None,
+                callback=progress, say=progress.say if self.verbose > 1 else lambda message: None,
             )  # fmt: skip
             assert run is not None
             self.files_ = run_files(Path(folder))

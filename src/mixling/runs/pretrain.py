@@ -43,11 +43,11 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.callbacks import Callback, CallbackList
 from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, unit_targets, word_targets
-from mixling.training.distributed import Processes
+from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Observers
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig, UnitTraining
 
@@ -55,8 +55,8 @@ SPECIALS = ("[SEP]", MASK_WORD)
 DEFAULT_MODEL = "gmlp-tiny"
 # AdamW's eps and weight decay and the linear decay follow BERT's kind of recipe; the rate is for the small models.
 RECIPE = TrainConfig(
-    optim=OptimConfig(lr=1e-3, table_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
-    word_dropout=0.0,
+    optim=OptimConfig(lr=1e-3, embedding_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
+    token_dropout=0.0,
     loss=UNSMOOTHED,
     checkpoint_seconds=60.0,
 )
@@ -86,8 +86,8 @@ def pretrain(
     *,
     folder: Path,
     resume: bool = False,
-    processes: Processes | None = None,
-    observer: Observer | None = None,
+    distributed: DistributedContext | None = None,
+    callback: Callback | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> Pretrained | None:
     """Train a masked language model and write its folder.
@@ -101,11 +101,11 @@ def pretrain(
     Raises:
         UserError: of the kind that fits; see `prepare` and `Trainer.fit`.
     """
-    processes = processes or Processes()
+    distributed = distributed or DistributedContext()
     config = config if resume else with_commits(config)
     command = command_line("mixling", "pretrain", "--resume", "-o", folder)
-    with open_run(folder, resume=resume, processes=processes, command=command) as place:
-        done = _pretrain(config, place, resume, command, processes, observer, say)
+    with open_run(folder, resume=resume, distributed=distributed, command=command) as place:
+        done = _pretrain(config, place, resume, command, distributed, callback, say)
     return None if done is None else replace(done, folder=folder)
 
 
@@ -114,17 +114,17 @@ def _pretrain(
     folder: Path,
     resume: bool,
     command: str,
-    processes: Processes,
-    observer: Observer | None,
+    distributed: DistributedContext,
+    callback: Callback | None,
     say: Callable[[str], None],
 ) -> Pretrained | None:
-    with beginning(folder, resume=resume, is_main=processes.is_main) as place:
-        if processes.is_main:
+    with beginning(folder, resume=resume, is_main=distributed.is_main) as place:
+        if distributed.is_main:
             text, encoder = _encoder(config, place)
             prepared = run_corpus(config.corpus, WordReader(encoder), place, say)
-            processes.barrier()
+            distributed.barrier()
         else:
-            processes.barrier()
+            distributed.barrier()
             text, encoder = _encoder(config, place)
             prepared = run_corpus(config.corpus, WordReader(encoder), place, say)
         check_length(config.corpus, prepared, text.max_len)
@@ -147,8 +147,8 @@ def _pretrain(
         model = build_model(config.model, num_outputs=num_outputs, output="units", seed=config.train.seed)
         if model.frontend.embeddings is not None:
             model.frontend.load_embeddings(config.model.frontend.embeddings)
-        processes.barrier()  # the others have read what is moved now
-    if processes.is_main and not resume:
+        distributed.barrier()  # the others have read what is moved now
+    if distributed.is_main and not resume:
         begin_run(folder, given, kind=PRETRAINING, place=place)
     kept = count_parameters(model.frontend) + count_parameters(model.encoder)
     say(f"{len(encoder.vocabulary):,} units, {kept:,} parameters, {count_parameters(model.head):,} for the time being")
@@ -157,11 +157,11 @@ def _pretrain(
         folder=folder,
         command=command,
         fingerprint=_fingerprint(config, prepared, encoder.vocabulary),
-        processes=processes,
-        observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,
+        distributed=distributed,
+        callback=CallbackList(callback or Callback(), Curves(folder, say)) if distributed.is_main else callback,
     )  # fmt: skip
     history = trainer.fit(resume=resume and (folder / CHECKPOINT).exists())
-    if not processes.is_main:
+    if not distributed.is_main:
         return None
     model.cpu()
     done = _write_folder(config, model, data, history, folder, say)

@@ -25,8 +25,8 @@ from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, mea
 # Of a run that begins with a pretrained model. The rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for
 # gMLP of width 128 (experiments/pretraining.py); wide models want a lower one.
 FINE_TUNING: dict[str, Any] = {
-    "optim": {"lr": 2e-3, "table_lr": 1.0, "weight_decay": 0.01, "warmup": 0.1, "schedule": "linear"},
-    "word_dropout": 0.1,
+    "optim": {"lr": 2e-3, "embedding_lr": 1.0, "weight_decay": 0.01, "warmup": 0.1, "schedule": "linear"},
+    "token_dropout": 0.1,
 }
 _PARTS = ("frontend.", "encoder.")
 

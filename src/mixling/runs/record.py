@@ -16,7 +16,7 @@ from mixling.runs.artifact import CORPUS_FOLDER, NEXT, RUN_FILE, SETUP_FILE, WRI
 from mixling.runs.config import provenance
 from mixling.runs.replacement import commit, complete, holds_model
 from mixling.storage import locked, remove, remove_leftovers, write_sealed
-from mixling.training.distributed import Processes
+from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
 from mixling.training.tracking import remove_curves
 
@@ -49,7 +49,7 @@ def conclude(folder: Path, corpus: CorpusConfig | None = None, *, is_main: bool)
 
 
 @contextlib.contextmanager
-def open_run(folder: Path, *, resume: bool, processes: Processes, command: str) -> Iterator[Path]:
+def open_run(folder: Path, *, resume: bool, distributed: DistributedContext, command: str) -> Iterator[Path]:
     """Yield where the files of a run go: the folder, or one inside it while the folder holds a model to replace.
 
     The main process holds the folder's lock. A run that fails leaves the model as it was, which its error states.
@@ -62,21 +62,21 @@ def open_run(folder: Path, *, resume: bool, processes: Processes, command: str) 
         TrainingError: the run to resume is finished.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(held(folder, is_main=processes.is_main))
+        stack.enter_context(held(folder, is_main=distributed.is_main))
         replaces = False
-        if processes.is_main:
+        if distributed.is_main:
             replaces = folder_to_resume(folder) != folder if resume else holds_model(folder)
             if resume and not replaces and holds_model(folder) and not (folder / CHECKPOINT).exists():
                 raise TrainingError(f"{folder / CHECKPOINT}: there is no checkpoint to resume from")
             if not replaces:
                 shutil.rmtree(folder / NEXT, ignore_errors=True)  # of a model that was deleted meanwhile
-        place = folder / NEXT if processes.share([replaces])[0] else folder
-        if processes.is_main:
+        place = folder / NEXT if distributed.broadcast([replaces])[0] else folder
+        if distributed.is_main:
             remove_leftovers(folder)
             remove_leftovers(place)
         try:
             yield place
-            if processes.is_main and replaces:
+            if distributed.is_main and replaces:
                 commit(folder)
         except (UserError, Interrupted) as error:
             if replaces and (kept := _kept(folder, command, interrupted=isinstance(error, Interrupted))):

@@ -35,11 +35,11 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import LabelSet, Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.callbacks import Callback, CallbackList
 from mixling.training.dataset_adapter import LabelledData
-from mixling.training.distributed import Processes
+from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Observers
 from mixling.training.questions import QuestionData, question_data
 from mixling.training.start import start_bottleneck
 
@@ -57,8 +57,8 @@ def fit(
     unlabelled: Iterable[Text] = (),
     vectors: WordVectors | None = None,
     resume: bool = False,
-    processes: Processes | None = None,
-    observer: Observer | None = None,
+    distributed: DistributedContext | None = None,
+    callback: Callback | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> Run | None:
     """Train, choose the best epoch on dev, export, measure what was exported, and write the run folder.
@@ -77,16 +77,16 @@ def fit(
     Raises:
         UserError: of the kind that fits; see `open_run` and `Trainer.fit`.
     """
-    processes = processes or Processes()
+    distributed = distributed or DistributedContext()
     command = command_line("mixling", "train", "--resume", "-o", folder)
-    with open_run(folder, resume=resume, processes=processes, command=command) as place:
-        if config.distill is not None and processes.is_main and place != folder:
+    with open_run(folder, resume=resume, distributed=distributed, command=command) as place:
+        if config.distill is not None and distributed.is_main and place != folder:
             share_folder(folder / TEACHER_FOLDER, place / TEACHER_FOLDER)
         run = _fit(
             config, train, dev,
             folder=place, weights=weights, teacher=teacher, unlabelled=unlabelled, vectors=vectors,
             resume=resume and (place / CHECKPOINT).exists(),  # killed before the first: the run begins anew
-            command=command, processes=processes, observer=observer, say=say,
+            command=command, distributed=distributed, callback=callback, say=say,
         )  # fmt: skip
     return None if run is None else replace(run, folder=folder)
 
@@ -103,8 +103,8 @@ def _fit(
     vectors: WordVectors | None,
     resume: bool,
     command: str,
-    processes: Processes,
-    observer: Observer | None,
+    distributed: DistributedContext,
+    callback: Callback | None,
     say: Callable[[str], None],
 ) -> Run | None:
     config = config.model_copy(update={"start": start_of(config)})
@@ -117,13 +117,13 @@ def _fit(
     texts, targets = train, [] if asked else labels.targets(train.targets)
     if config.distill is not None:
         if teacher is None:
-            check_distill(config.distill, task=config.task, data=config.data, world=processes.world)
-        if processes.is_main and not resume:
+            check_distill(config.distill, task=config.task, data=config.data, world=distributed.world)
+        if distributed.is_main and not resume:
             begin_run(folder, config)  # what takes long begins: an interruption finds a run to go on with
     if vectors is None and (not resume or (config.distill is not None and config.distill.teacher == SELF)):
         vectors = make_vectors(config, train, say)
     if config.distill is not None:
-        lessons = _lessons(config, train, dev, labels, folder, teacher, unlabelled, vectors, processes, say)
+        lessons = _lessons(config, train, dev, labels, folder, teacher, unlabelled, vectors, distributed, say)
         texts, targets = lessons.texts, lessons.targets
         if weights is not None:
             weights = np.where(lessons.rows < 0, 1, weights[lessons.rows]).astype(np.float32)
@@ -148,7 +148,7 @@ def _fit(
     dev_set: Dev
     if isinstance(task, QuestionAnswering):
         assert weights is None, "questions have no weights"
-        data = question_data(task, train, dev, encoder, config.reading, word_dropout=training.word_dropout, say=say)
+        data = question_data(task, train, dev, encoder, config.reading, token_dropout=training.token_dropout, say=say)
         dev_set = QuestionDev(data)
     else:
         data = LabelledData(
@@ -157,7 +157,7 @@ def _fit(
             train_targets=targets,
             dev=TextSet(dev, encoder, keep=not dev.spooled),
             dev_targets=labels.targets(dev.targets),
-            word_dropout=training.word_dropout,
+            token_dropout=training.token_dropout,
             weights=weights,
         )
         dev_set = LabelledDev(data, dev)
@@ -176,8 +176,8 @@ def _fit(
             "variance of their vectors"
         )
     pairs = train.schema.pairs
-    if processes.is_main:
-        observer = Observers(observer or Observer(), Curves(folder, say))
+    if distributed.is_main:
+        callback = CallbackList(callback or Callback(), Curves(folder, say))
         if not resume and config.distill is None:
             begin_run(folder, given)
         write_setup(folder, config, labels, vocabulary, pairs=pairs)
@@ -189,11 +189,11 @@ def _fit(
         folder=folder,
         command=command,
         fingerprint=_fingerprint(config, texts, targets, dev, vocabulary, weights),
-        processes=processes,
-        observer=observer,
+        distributed=distributed,
+        callback=callback,
     )  # fmt: skip
     history = trainer.fit(resume=resume)
-    if not processes.is_main:
+    if not distributed.is_main:
         return None
     model.cpu()
     run = write_folder(config, model, encoder, labels, dev_set, history, folder, say, pairs=pairs)
@@ -212,13 +212,13 @@ def _lessons(
     teacher: Teacher | None,
     unlabelled: Iterable[Text],
     vectors: WordVectors | None,
-    processes: Processes,
+    distributed: DistributedContext,
     say: Callable[[str], None],
 ) -> Lessons:
     """What the student learns from; of several processes the first asks the teacher, the others read its answers."""
     assert config.distill is not None
-    if not processes.is_main:
-        processes.barrier()
+    if not distributed.is_main:
+        distributed.barrier()
     lessons = make_lessons(
         config.distill,
         train,
@@ -232,10 +232,10 @@ def _lessons(
         teacher=teacher,
         unlabelled=unlabelled,
         train_member=_Member(config, train, dev, vectors, say),
-        say=say if processes.is_main else lambda message: None,
+        say=say if distributed.is_main else lambda message: None,
     )
-    if processes.is_main:
-        processes.barrier()
+    if distributed.is_main:
+        distributed.barrier()
     return lessons
 
 

@@ -27,7 +27,7 @@ SPANS = "spans"  # the name of span corruption among tasks
 
 RECIPE = TrainConfig(
     optim=OptimConfig(lr=2e-3, weight_decay=0.01, warmup=0.05, schedule="linear"),
-    word_dropout=0.0,
+    token_dropout=0.0,
     loss=UNSMOOTHED,
     checkpoint_seconds=60.0,
 )

@@ -39,10 +39,10 @@ from mixling.seq2seq.training import PairData, PairPart, Part
 from mixling.storage import write_atomic, write_sealed
 from mixling.text.pieces import FILE as PIECES_FILE
 from mixling.text.pieces import PieceCoder
-from mixling.training.distributed import Processes
+from mixling.training.callbacks import Callback, CallbackList
+from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Observers
 
 _ASCII = tuple(map(chr, range(33, 127)))
 
@@ -68,8 +68,8 @@ def fit_pairs(
     folder: Path,
     resume: bool = False,
     command: str = "mixling train",
-    processes: Processes | None = None,
-    observer: Observer | None = None,
+    distributed: DistributedContext | None = None,
+    callback: Callback | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> PairRun | None:
     """Train an encoder-decoder and write its folder; a model in it stays until the new one is finished.
@@ -84,13 +84,13 @@ def fit_pairs(
     Raises:
         UserError: of the kind that fits; see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
-    processes = processes or Processes()
+    distributed = distributed or DistributedContext()
     config = config if resume else with_commits(config)
     if config.start is not None and not resume and Path(config.start).resolve() == folder.resolve():
         raise ConfigError(f"{config.start}: a run cannot replace the one that it begins with; give another folder")
     command = command_line(*command.split(), "--resume", "-o", folder)
-    with open_run(folder, resume=resume, processes=processes, command=command) as place:
-        run = _fit_pairs(config, place, resume, command, processes, observer, say)
+    with open_run(folder, resume=resume, distributed=distributed, command=command) as place:
+        run = _fit_pairs(config, place, resume, command, distributed, callback, say)
     return None if run is None else replace(run, folder=folder)
 
 
@@ -99,23 +99,23 @@ def _fit_pairs(
     folder: Path,
     resume: bool,
     command: str,
-    processes: Processes,
-    observer: Observer | None,
+    distributed: DistributedContext,
+    callback: Callback | None,
     say: Callable[[str], None],
 ) -> PairRun | None:
     begun = resume and (folder / CHECKPOINT).exists()
     rows = [read_task(task, seed=config.train.seed, say=say) for task in config.tasks]
     prepared: Prepared | None = None
-    with beginning(folder, resume=resume, is_main=processes.is_main) as place:
-        if processes.is_main:
+    with beginning(folder, resume=resume, is_main=distributed.is_main) as place:
+        if distributed.is_main:
             coder = _coder(config, rows, folder if resume else None)
             parts, rows = _pair_parts(config, rows, coder, say)
             write_atomic(place / PIECES_FILE, coder.serialise()[1])
             if config.corpus is not None:
                 prepared = run_corpus(config.corpus, PieceReader(coder), place, say)
-            processes.barrier()
+            distributed.barrier()
         else:
-            processes.barrier()
+            distributed.barrier()
             coder = PieceCoder.load(str(place / PIECES_FILE))
             parts, rows = _pair_parts(config, rows, coder, say)
             if config.corpus is not None:
@@ -127,8 +127,8 @@ def _fit_pairs(
         model = build_encoder_decoder(config.model, num_units=len(coder), seed=config.train.seed)
         if config.start is not None and not begun:
             load_weights(model, Path(config.start))
-        processes.barrier()  # the others have read what is moved now
-    if processes.is_main and not resume:
+        distributed.barrier()  # the others have read what is moved now
+    if distributed.is_main and not resume:
         begin_run(folder, config, kind=TEXT_TO_TEXT, place=place)
     say(f"{len(coder):,} pieces, {count_parameters(model):,} parameters")
     only_spans = not config.tasks
@@ -144,11 +144,11 @@ def _fit_pairs(
         folder=folder,
         command=command,
         fingerprint=_fingerprint(config, parts, coder, prepared),
-        processes=processes,
-        observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,
+        distributed=distributed,
+        callback=CallbackList(callback or Callback(), Curves(folder, say)) if distributed.is_main else callback,
     )  # fmt: skip
     history = trainer.fit(resume=begun)
-    if not processes.is_main:
+    if not distributed.is_main:
         return None
     model.cpu()
     run = _write_folder(config, model, coder, rows, history, folder, say)
