@@ -11,6 +11,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator
 
 from mixling.config import merge
+from mixling.data.dataset import Dataset
 from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabelled_texts
 from mixling.data.splits import check_labels, split_dev
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
