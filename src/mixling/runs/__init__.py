@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from mixling.runs.choice import Choice, choose_model
     from mixling.runs.config import TASKS, RunConfig, resumed_config
     from mixling.runs.data import read_data
-    from mixling.runs.folder import Run, load_model
+    from mixling.runs.folder import load_model
+    from mixling.runs.run import Run
     from mixling.runs.training import fit
 
 _HOMES = {
@@ -22,7 +23,7 @@ _HOMES = {
     "TASKS": "runs.config",
     "Choice": "runs.choice",
     "DataConfig": "data.examples",
-    "Run": "runs.folder",
+    "Run": "runs.run",
     "RunConfig": "runs.config",
     "choose_model": "runs.choice",
     "fit": "runs.training",

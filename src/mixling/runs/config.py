@@ -76,6 +76,14 @@ class RunConfig(Config):
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 
+    @property
+    def initialisation(self) -> StartConfig:
+        """What the model begins with: as given, or the text that a teacher labels where no other text is named."""
+        given = self.start
+        if self.distill is None or not self.distill.unlabelled or given.kind in ("text", "model"):
+            return given
+        return StartConfig(texts=self.distill.unlabelled) if self.model.text.projection.hashed else given
+
     @model_validator(mode="after")
     def _no_teacher_of_answers(self) -> RunConfig:
         if self.task == "question_answering" and self.distill is not None:

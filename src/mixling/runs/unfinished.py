@@ -23,14 +23,17 @@ from mixling.training.files import CHECKPOINT
 Precision = Literal["int8", "float32"]
 
 
-def write_setup(folder: Path, config: RunConfig, labels: LabelSet, vocabulary: Vocabulary, *, pairs: bool) -> None:
+def write_setup(
+    folder: Path, config: RunConfig, model: ModelConfig, labels: LabelSet, vocabulary: Vocabulary, *, pairs: bool
+) -> None:
     """Write what a checkpoint's weights are of, from which a model can be made without the data.
 
     Args:
+        model: its configuration, with what the vocabulary decides.
         pairs: whether the training texts are pairs.
     """
-    model, precision, reading = config.model.to_dict(), config.precision, config.reading.to_dict()
-    own = {"task": config.task, "model": model, "precision": precision, "reading": reading, "pairs": pairs}
+    own = {"task": config.task, "model": model.to_dict(), "precision": config.precision, "pairs": pairs}
+    own["reading"] = config.reading.to_dict()
     write_sealed(folder / SETUP_FILE, {**own, "labels": labels.to_dict(), "vocabulary": vocabulary.serialise()})
 
 
