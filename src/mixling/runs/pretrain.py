@@ -22,8 +22,8 @@ from mixling.models.presets import PRESETS
 from mixling.runs.artifact import (
     CONFIG_FILE,
     PRETRAINING,
+    Artifact,
     read_config,
-    vocabulary_file,
 )
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Parts, Run, Stage, execute
@@ -163,7 +163,7 @@ def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
     source = folder if config.corpus.prepared is None else Path(config.corpus.prepared)
     kept = next((source / name for name in VOCABULARY_FILES if (source / name).is_file()), None)
     if config.corpus.prepared is not None and (source / CONFIG_FILE).is_file():
-        kept = vocabulary_file(source, read_config(source))
+        kept = Artifact(source, read_config(source)).vocabulary()
     if kept is not None:
         vocabulary = Vocabulary.load(str(kept))
     elif config.corpus.prepared is not None:

@@ -11,9 +11,9 @@ from mixling.config import parse
 from mixling.errors import ModelFileError, TrainingError, UserError
 from mixling.export.onnx import export_onnx
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import SETUP_FILE, Unfinished
+from mixling.runs.artifact import SETUP_FILE, Unfinished, read_file
 from mixling.runs.config import TASKS, RunConfig
-from mixling.storage import read_json, write_sealed
+from mixling.storage import write_sealed
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig
@@ -51,7 +51,7 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
         raise TrainingError(f"{run.folder}: the run there has no evaluation yet; resume it with: {run.command}")
     path = run.folder / SETUP_FILE
     try:
-        saved = read_json(path)
+        saved = read_file(path)
     except FileNotFoundError:
         raise TrainingError(
             f"{path}: is missing: the run is not of labelled rows, or of another version; resume it with: {run.command}"

@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from mixling.data.documents import PieceReader
 from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
 from mixling.runs.artifact import (
     TEXT_TO_TEXT,
-    read_folder,
+    Artifact,
+    read_artifact,
 )
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Parts, Run, Stage, execute
-from mixling.runs.weights import read_weights
+from mixling.runs.weights import load_weights, read_weights
 from mixling.seq2seq.config import SPANS, PairRunConfig
 from mixling.seq2seq.evaluation import measure_task
-from mixling.seq2seq.generator import TextGenerator, read_pieces, read_saved
+from mixling.seq2seq.generator import HINT, TextGenerator, read_coder
 from mixling.seq2seq.metrics import TextMetrics
 from mixling.seq2seq.mixture import draws
 from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
@@ -34,6 +37,7 @@ from mixling.text.pieces import PieceCoder
 from mixling.training.distributed import Processes
 from mixling.training.observers import Observer
 
+_REMEDY = "; leave out what changes model.* or pieces.*"
 _ASCII = tuple(map(chr, range(33, 127)))
 
 
@@ -101,7 +105,8 @@ class _Pairs(Parts[dict[str, TextMetrics]]):
         draws(config.mixing, {part.name: len(part) for part in parts})
         self.model = build_encoder_decoder(config.model, num_units=len(self.coder), seed=config.train.seed)
         if config.start is not None and not stage.begun:
-            load_weights(self.model, Path(config.start))
+            weights = read_artifact(config.start, _weights, hint=HINT, kinds=(TEXT_TO_TEXT,))
+            load_weights(self.model, weights, folder=config.start, remedy=_REMEDY)
         self.data = PairData(
             objective=TextToText("exact_match" if config.tasks else "perplexity", config.train.loss),
             parts=parts,
@@ -146,24 +151,8 @@ class _Pairs(Parts[dict[str, TextMetrics]]):
         return text_to_text_card(self.config.to_dict(), report)
 
 
-def load_weights(model: EncoderDecoder, folder: Path) -> None:
-    """Give a model the weights of the one in a run folder.
-
-    Raises:
-        ConfigError: the folder is of no such run, or its model has other shapes.
-        ModelFileError: the weights are missing or damaged.
-    """
-    weights = read_folder(Path(folder), lambda place: read_weights(place, read_saved(place)))
-    own = model.state_dict()
-    faults = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
-    if faults:
-        name = faults[0]
-        shapes = [tuple(part[name].shape) if name in part else None for part in (weights, own)]
-        raise ConfigError(
-            f"{folder}: {name} has the shape {shapes[0]}, the model needs {shapes[1]}; leave out what changes "
-            "model.* or pieces.*"
-        )
-    model.load_state_dict(weights)
+def _weights(artifact: Artifact) -> dict[str, Tensor]:
+    return read_weights(artifact.folder, artifact.saved)
 
 
 def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -> PieceCoder:
@@ -175,7 +164,7 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
     if config.start is not None:
         if source is not None:
             raise ConfigError(f"{config.start} has the pieces that it was trained with; leave out pieces.vocabulary")
-        return read_folder(config.start, read_pieces)
+        return read_artifact(config.start, read_coder, hint=HINT, kinds=(TEXT_TO_TEXT,))
     if config.corpus is not None and config.corpus.prepared is not None:
         source = str(Path(config.corpus.prepared) / PIECES_FILE)
     if source is not None:
