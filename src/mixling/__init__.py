@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mixling.estimators import TextClassifier, TokenLabeller
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
+    from mixling.runs.artifact import load
     from mixling.runtime.predictor import Predictor
     from mixling.seq2seq.generator import TextGenerator
     from mixling.text.config import TextConfig
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Answer": "text.predictions",
     "UserError": "errors",
+    "load": "runs.artifact",
     "TextClassifier": "estimators",
     "TokenLabeller": "estimators",
     "ModelConfig": "models.model",
@@ -60,6 +62,7 @@ __all__ = [
     "UserError",
     "__version__",
     "build_model",
+    "load",
     "model_config",
 ]
 

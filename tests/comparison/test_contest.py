@@ -17,7 +17,7 @@ from mixling.comparison.speed import measure_speed
 from mixling.config import merge
 from mixling.data.dataset import Column, Dataset
 from mixling.data.examples import Example, Target
-from mixling.runs import RunConfig
+from mixling.runs import Run, RunConfig
 from mixling.runs.spec import LABELS, Resolved, resolve
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
@@ -198,7 +198,7 @@ def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: p
         (folder / "model.onnx").write_bytes(b"12345")
         metrics = SimpleNamespace(numbers=lambda: {"accuracy": 1 - train_config.optim.lr})
         history = [{"best": True, "epoch": 1.0}, {"best": False, "epoch": 2.0}]
-        return SimpleNamespace(folder=folder, metrics=metrics, history=history, precision="int8", parameters=7)
+        return Run(folder=folder, metrics=metrics, history=history, report={"precision": "int8", "parameters": 7})
 
     monkeypatch.setattr(contest, "fit", stub)
     monkeypatch.setattr(contest, "ExportedModel", lambda folder: Always("a"))

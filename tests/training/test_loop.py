@@ -166,9 +166,7 @@ def test_patience_stops_after_that_many_evaluations_without_a_better_one(trainer
     config = {**QUICK, "epochs": 30, "optim": OptimConfig(lr=0.1)}
     whole = trainer(TrainConfig(**config)).fit()
     history = trainer(TrainConfig(**config, patience=3)).fit()
-    stale = list(
-        itertools.accumulate(whole, lambda n, record: 0 if record["best"] else n + 1, initial=0)
-    )[1:]
+    stale = list(itertools.accumulate(whole, lambda n, record: 0 if record["best"] else n + 1, initial=0))[1:]
     assert history == whole[: stale.index(3) + 1]
     assert len(history) < len(whole)
 

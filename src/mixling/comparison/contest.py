@@ -224,8 +224,8 @@ def _train(
     seconds[0] += spent
     options = {
         "lr": entrant.config.train.optim.lr * best_rate,
-        "best_epochs": [next(r["epoch"] for r in reversed(run.history) if r["best"]) for run in finished],
-        "precision": [run.precision for run in finished],
+        "best_epochs": [run.best["epoch"] for run in finished],
+        "precision": [run.report["precision"] for run in finished],
     }
     return Contestant(
         name=entrant.name,

@@ -38,12 +38,12 @@ def held(folder: Path, *, is_main: bool) -> Iterator[None]:
         yield
 
 
-def conclude(folder: Path, corpus: CorpusConfig | None = None, *, is_main: bool) -> None:
+def conclude(folder: Path, config: Config, *, is_main: bool) -> None:
     """Do the last acts of a finished run that was cut off between them."""
     if not is_main:
         return
     place = folder_to_resume(folder)
-    tidy(place, corpus)
+    tidy(place, config)
     if place != folder:
         commit(folder)
 
@@ -120,37 +120,37 @@ def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
         raise
 
 
-def begin_run(folder: Path, config: Config, *, kind: str | None = None, place: Path | None = None) -> None:
-    """Record a run as it is given, and remove what an older one left.
+def begin_run(folder: Path, config: Config, *, kind: str, first: Path) -> None:
+    """Record a run that begins, and remove what an older one left.
 
     Args:
-        kind: None of what `mixling train` makes of labelled rows.
-        place: that of `beginning`, whose files become the folder's.
+        first: that of `beginning`, whose files become the folder's.
     """
-    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
+    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json is of
     _record(folder, config, kind, finished=False)
     for name in WRITTEN:
         remove(folder / name)
     shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove_curves(folder / TENSORBOARD_FOLDER)
-    if place is None or place == folder:
+    if first == folder or not first.exists():
         return
     try:
-        for path in place.iterdir():
+        for path in first.iterdir():
             os.replace(path, folder / path.name)
-        place.rmdir()
+        first.rmdir()
     except OSError as error:
         raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
 
 
-def finish_run(folder: Path, config: Config, *, kind: str | None = None, corpus: CorpusConfig | None = None) -> None:
+def finish_run(folder: Path, config: Config, *, kind: str) -> None:
     """Record that a run is finished, when all its files are there, and tidy its folder."""
     _record(folder, config, kind, finished=True)
-    tidy(folder, corpus)
+    tidy(folder, config)
 
 
-def tidy(folder: Path, corpus: CorpusConfig | None = None) -> None:
+def tidy(folder: Path, config: Config) -> None:
     """Remove what a finished run needs no more, also where one was cut off between its last acts."""
+    corpus: CorpusConfig | None = getattr(config, "corpus", None)
     if corpus is not None and not corpus.keep:
         shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove(folder / SETUP_FILE)
@@ -169,6 +169,5 @@ def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, say: 
     return prepare(config, reader, place, say)
 
 
-def _record(folder: Path, config: Config, kind: str | None, *, finished: bool) -> None:
-    own = {} if kind is None else {"kind": kind}
-    write_sealed(folder / RUN_FILE, {**provenance(), **own, "config": config.to_dict(), "finished": finished})
+def _record(folder: Path, config: Config, kind: str, *, finished: bool) -> None:
+    write_sealed(folder / RUN_FILE, {**provenance(), "kind": kind, "config": config.to_dict(), "finished": finished})
