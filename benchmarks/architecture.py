@@ -108,15 +108,18 @@ def function_lines(source: Path, names: set[str], files: re.Pattern[str]) -> int
 
 
 def readers_of_a_run_folder(source: Path) -> list[str]:
-    """Return the files that parse config.json or run.json by themselves."""
+    """Return the functions that read config.json or run.json by themselves: they name the file and call a reader."""
     out = []
+    readers = {"read_json", "read_file", "read_sealed", "read_text", "read_bytes", "loads", "_read"}
     for path, tree in trees(source):
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and _name(node.func) in ("read_json", "loads", "load_json", "read_sealed"):
-                text = ast.unparse(node)
-                if re.search(r"CONFIG_FILE|RUN_FILE|config\.json|run\.json", text):
-                    out.append(str(path))
-    return sorted(set(out))
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            named = re.search(r"/ ?(CONFIG_FILE|RUN_FILE|'config\.json'|'run\.json')", ast.unparse(node))
+            calls = {_name(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
+            if named and calls & readers:
+                out.append(f"{path}:{node.name}")
+    return sorted(out)
 
 
 def resolvers(source: Path) -> list[str]:
