@@ -13,7 +13,6 @@ import argparse
 import json
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ SETS: dict[str, dict[str, Any]] = {
 # Beside the defaults; CLINC150 has 100 rows a class, and gained on validation from stronger regularisation.
 RECIPES: dict[str, dict[str, Any]] = {
     "snips": {},
-    "clinc150": {"model": {"head": {"dropout": 0.3}}, "train": {"epochs": 24, "word_dropout": 0.3}},
+    "clinc150": {"model": {"head": {"dropout": 0.3}}, "train": {"epochs": 24, "token_dropout": 0.3}},
     "sst2_glue": {},
     "mtop_en": {},
 }
@@ -99,11 +98,11 @@ def run(name: str, data: Path, seed: int) -> dict[str, Any]:
             "seed": seed,
             "config": config.model_dump(mode="json", include={"model", "train"}),
             "parameters": result.parameters,
-            "precision": result.precision,
-            "gate": None if result.gate is None else asdict(result.gate),
+            "precision": result.report["precision"],
+            "gate": result.report["gate"],
             "onnx_bytes": (Path(out) / "model.onnx").stat().st_size,
             "seconds": round(seconds, 1),
-            "best_epoch": next(r["epoch"] for r in reversed(result.history) if r["best"]),
+            "best_epoch": result.best["epoch"],
             "dev": scores(result.metrics),
             "test": scores(measure(Path(out), test)),
         }

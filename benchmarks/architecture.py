@@ -108,32 +108,31 @@ def function_lines(source: Path, names: set[str], files: re.Pattern[str]) -> int
 
 
 def readers_of_a_run_folder(source: Path) -> list[str]:
-    """Return the files that parse config.json or run.json by themselves."""
+    """Return the functions that read config.json or run.json by themselves: they name the file and call a reader."""
     out = []
-    for path, tree in trees(source):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and _name(node.func) in ("read_json", "loads", "load_json", "read_sealed"):
-                text = ast.unparse(node)
-                if re.search(r"CONFIG_FILE|RUN_FILE|config\.json|run\.json", text):
-                    out.append(str(path))
-    return sorted(set(out))
-
-
-def resolvers(source: Path) -> list[str]:
-    """Return the functions outside `config.py` that lay options over defaults and parse a run's configuration."""
-    out = []
+    readers = {"read_json", "read_file", "read_sealed", "read_text", "read_bytes", "loads", "_read"}
     for path, tree in trees(source):
         for node in ast.walk(tree):
             if not isinstance(node, ast.FunctionDef):
                 continue
-            calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
-            if any(
-                _name(call.func) == "parse"
-                and call.args
-                and re.search(r"(Run|Pretrain)\w*Config", ast.unparse(call.args[0]))
-                for call in calls
-            ) and any(_name(call.func) in ("merge", "layered", "with_changes") for call in calls):
+            named = re.search(r"/ ?(CONFIG_FILE|RUN_FILE|'config\.json'|'run\.json')", ast.unparse(node))
+            calls = {_name(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
+            if named and calls & readers:
                 out.append(f"{path}:{node.name}")
+    return sorted(out)
+
+
+def resolvers(source: Path) -> list[str]:
+    """Return the modules that lay options over defaults and parse the configuration of a run from them."""
+    out = []
+    for path, tree in trees(source):
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        parsed = [call for call in calls if _name(call.func) == "parse" and call.args]
+        named = re.compile(r"(Run|Pretrain)\w*Config|schema")
+        if any(named.search(ast.unparse(call.args[0])) for call in parsed) and any(
+            _name(call.func) in ("merge", "layered", "with_changes") for call in calls
+        ):
+            out.append(str(path))
     return out
 
 
@@ -145,21 +144,16 @@ def lookups(source: Path) -> int:
 
 def commands_that_import_commands(source: Path) -> list[str]:
     """Return the imports from one command of another."""
-    commands = {
-        path.stem
-        for path in (source / "cli").glob("*.py")
-        if re.search(r"^    context: typer\.Context|^app\.|^def \w+\($", path.read_text(), re.MULTILINE)
-    } & {
-        path.stem.replace("text_to_text", "train") for path in (source / "cli").glob("*.py")
-    } - {"options", "output", "folders", "rows", "answers", "main"}  # fmt: skip
-    out = []
+    shared = {"__init__", "main", "options", "output", "folders", "rows", "answers", "command", "completion", "inputs"}
+    shared |= {"training"}
+    out = set()
     for path, tree in trees(source / "cli"):
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mixling.cli."):
                 other = node.module.split(".")[2]  # type: ignore[union-attr]
-                if other in commands and path.stem in commands:
-                    out.append(f"{path.stem} -> {other}")
-    return sorted(set(out))
+                if other not in shared and path.stem not in shared:
+                    out.add(f"{path.stem} -> {other}")
+    return sorted(out)
 
 
 def deep_imports(*folders: Path) -> int:

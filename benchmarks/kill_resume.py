@@ -67,7 +67,7 @@ BEGUN, TRAINED = "metrics.jsonl", "config.json"  # written when training begins,
 # For the made-up rows: a model that is soon trained.
 MADE_UP = (
     *("--text", "text", "--label", "label"),
-    *("--set", "train.word_dropout=0.1", "--set", "model.head.dropout=0.1", "--set", "model.dim=16"),
+    *("--set", "train.token_dropout=0.1", "--set", "model.head.dropout=0.1", "--set", "model.dim=16"),
     *("--set", "model.text.projection.num_features=256", "--set", "data.dev_fraction=0.4"),
 )
 AIMS = ("any moment", "training", "save", "export")

@@ -56,7 +56,7 @@ def our_step(
         length=length, targets=unit_targets(encoder),
     )  # fmt: skip
     model = build_model(config.model_copy(update={"text": text}), num_outputs=len(vocabulary), output="units", seed=0)
-    optimizer = build_optimizer(model, OptimConfig(table_lr=1.0))
+    optimizer = build_optimizer(model, OptimConfig(embedding_lr=1.0))
 
     def step(number: int) -> None:
         indices = np.arange(batch)

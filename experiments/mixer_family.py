@@ -112,8 +112,7 @@ def is_done(folder: Path, config: RunConfig) -> bool:
     if not (folder / RUN_FILE).exists():
         return False
     saved, finished = resumed_config(folder)
-    training = config.train.settled(0, rows_per_label=None, start="random", taught=False)
-    return finished and saved.train == training and saved.model.blocks == config.model.blocks
+    return finished and saved.train == config.train and saved.model.blocks == config.model.blocks
 
 
 def run(name: str, options: argparse.Namespace) -> dict[str, Any]:

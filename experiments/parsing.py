@@ -67,13 +67,13 @@ class Data(NamedTuple):
     pieces: int
     whole_words: int | None = None
     recombination: float = 0.0
-    table_lr: float = 0.0
+    embedding_lr: float = 0.0
 
 
 DATA = {
     "cogs": Data("cogs", ("test", "gen"), 64, 256, 900, whole_words=1, recombination=0.3),
     "held-out": Data("cogs", ("dev",), 64, 256, 900, whole_words=1, recombination=0.3),
-    "mtop": Data("mtop_en_seq2seq", ("test",), 96, 128, 1000, table_lr=1.0),
+    "mtop": Data("mtop_en_seq2seq", ("test",), 96, 128, 1000, embedding_lr=1.0),
 }
 SHAPE = Shape(
     dim=192,
@@ -105,9 +105,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "Adafactor, constant 1e-3": {"train": {"optim": {"name": "adafactor", "lr": 1e-3, "schedule": "constant"}}},
     "cosine": {"train": {"optim": {"schedule": "cosine"}}},
     "a table for the output": {"model": {"tied": False}},
-    "the table does not learn": {"train": {"optim": {"table_lr": 0.0}}},
-    "the table learns": {"train": {"optim": {"table_lr": 1.0}}},
-    "two tables that learn": {"model": {"tied": False}, "train": {"optim": {"table_lr": 1.0}}},
+    "the table does not learn": {"train": {"optim": {"embedding_lr": 0.0}}},
+    "the table learns": {"train": {"optim": {"embedding_lr": 1.0}}},
+    "two tables that learn": {"model": {"tied": False}, "train": {"optim": {"embedding_lr": 1.0}}},
     "pieces of words": {"pieces": {"whole_words": None}},
 }
 # Table 5 of the paper: what the block's parts are worth.
@@ -183,7 +183,12 @@ def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, c
             "generation": {"max_len": data.max_target_len},
             "train": merge(
                 RECIPE.to_dict(),
-                {"keep": "last", "batch_size": 32, "precision": "bfloat16", "optim": {"table_lr": data.table_lr}},
+                {
+                    "load_best_at_end": False,
+                    "batch_size": 32,
+                    "precision": "bfloat16",
+                    "optim": {"embedding_lr": data.embedding_lr},
+                },
             ),
         }
         config = parse(

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from mixling.config import Config, merge, parse, read_overrides, read_toml
 from mixling.errors import ConfigError, near_miss
+from mixling.runs import RunConfig
 
 
 class Circle(Config):
@@ -206,3 +207,17 @@ def test_a_table_of_another_type_replaces_the_old_one_and_one_of_the_same_type_d
     assert merge(base, {"shape": {"type": "square"}})["shape"] == {"type": "square"}
     assert merge(base, {"shape": {"type": "circle"}})["shape"] == {"type": "circle", "radius": 5.0}
     assert merge(base, {"shape": {"radius": 2.0}})["shape"] == {"type": "circle", "radius": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("override", "name"),
+    [
+        ("train.accumulate=4", "train.gradient_accumulation_steps"),
+        ("train.keep=last", "train.load_best_at_end"),
+        ("train.word_dropout=0", "train.token_dropout"),
+        ("train.optim.table_lr=1", "train.optim.embedding_lr"),
+    ],
+)
+def test_a_key_that_was_renamed_is_refused_with_its_new_name(override: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown key '{override.split('=')[0]}'; its name is '{name}' now"):
+        parse(RunConfig, read_overrides([override]), where="options")

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from mixling.estimators import TextClassifier, TextRegressor, TokenLabeller
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
+    from mixling.runs.artifact import load
     from mixling.runtime.predictor import Predictor
     from mixling.seq2seq.generator import TextGenerator
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
     from mixling.text.predictions import Answer, Prediction, Span
-    from mixling.training.observers import Observer, Observers, Step
+    from mixling.training.callbacks import Callback, CallbackList, Step
 
 _HOMES = {
     "Answer": "text.predictions",
     "UserError": "errors",
+    "load": "runs.artifact",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
     "TokenLabeller": "estimators",
@@ -38,17 +40,17 @@ _HOMES = {
     "TextEncoder": "text.encoder",
     "Prediction": "text.predictions",
     "Span": "text.predictions",
-    "Observer": "training.observers",
-    "Observers": "training.observers",
-    "Step": "training.observers",
+    "Callback": "training.callbacks",
+    "CallbackList": "training.callbacks",
+    "Step": "training.callbacks",
 }
 
 __all__ = [
     "PRESETS",
     "Answer",
+    "Callback",
+    "CallbackList",
     "ModelConfig",
-    "Observer",
-    "Observers",
     "Prediction",
     "Predictor",
     "Span",
@@ -62,6 +64,7 @@ __all__ = [
     "UserError",
     "__version__",
     "build_model",
+    "load",
     "model_config",
 ]
 

@@ -131,7 +131,16 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
     return out
 
 
-# What pydantic tells in the names of Python's types.
+# Keys that had another name before 0.1.0: the message about one names the new one.
+_RENAMED = {
+    "accumulate": "gradient_accumulation_steps",
+    "keep": "load_best_at_end",
+    "survival": "drop_path",
+    "table_lr": "embedding_lr",
+    "word_dropout": "token_dropout",
+}
+
+# What pydantic reports in the names of Python's types.
 _PYTHON_WORDS = {
     "tuple_type": "a list is allowed",
     "list_type": "a list is allowed",
@@ -153,6 +162,8 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
             if close and close[0] not in allowed:
                 places = dict.fromkeys(repr(".".join([*keys, *place])) for place in deeper if place[-1] == close[0])
                 hint = f"did you mean {' or '.join(places)}?"
+            if _RENAMED.get(str(key)) in allowed:
+                hint = f"its name is {'.'.join([*keys, _RENAMED[str(key)]])!r} now"
             lines.append(f"unknown key {shown('.'.join([*keys, str(key)]))}; {hint}")
             continue
         dotted = ".".join(_follow(kind, item["loc"])[0])

@@ -79,6 +79,7 @@ def test_every_command_explains_itself(command: str, call: Call) -> None:
         ["inspect", "run", "--filters", "-o", "out.png"],
         ["export", "run", "--precision", "float32", "-o", "out.onnx"],
         ["models"],
+        ["config"],
         ["cost", "gmlp-tiny"],
         ["demo"],
     ],

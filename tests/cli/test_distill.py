@@ -104,16 +104,16 @@ def test_a_resumed_student_asks_for_nothing_again(call: Any, tmp_path: Path, mon
 
     whole = call(*command("whole"))
     assert whole.code == 0, whole.err
-    module = sys.modules["mixling.runs.training"]
-    write_folder, begun = module.write_folder, []
+    module = sys.modules["mixling.runs.run"]
+    write_model, begun = module.write_model, []
 
     def cut_off(*args: Any, **options: Any) -> Any:
         begun.append(args)
         if len(begun) == 2:  # of the member, then of the student
             raise KeyboardInterrupt
-        return write_folder(*args, **options)
+        return write_model(*args, **options)
 
-    monkeypatch.setattr(module, "write_folder", cut_off)
+    monkeypatch.setattr(module, "write_model", cut_off)
     done = call(*command("cut"))
     assert done.code == 130
     assert f"interrupted; resume with: mixling train --resume -o {tmp_path / 'cut'}" in done.err

@@ -44,6 +44,7 @@ FLAGS = {
     "export": {"model", "--out", "-o", "--precision"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
     "models": {"--json"},
+    "config": {"name"},
     "cost": {
         "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",
         "--plot",

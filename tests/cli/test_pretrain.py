@@ -72,7 +72,7 @@ def test_its_measure_is_that_of_the_same_text(call: Call, text: Path, tmp_path: 
         (["pretrain", "gone.txt", "-o", "{run}"], "gone.txt: no such file"),
         (["pretrain", "{text}", "--model", "gmpl-tiny", "-o", "{run}"], "did you mean 'gmlp-tiny'"),
         (["pretrain", "{text}", "--set", "objective.shear=0.2", "-o", "{run}"], "did you mean"),
-        (["pretrain", "{text}", "--set", "train.word_dropout=0.2", "-o", "{run}"], "is of tasks with labels"),
+        (["pretrain", "{text}", "--set", "train.token_dropout=0.2", "-o", "{run}"], "is of tasks with labels"),
         (["pretrain", "--resume", "-o", "{run}"], "there is no run to resume"),
         (["train", "{rows}", "--from", "{run}", "-o", "{other}"], "is no folder of a finished run"),
     ],

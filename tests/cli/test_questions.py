@@ -23,7 +23,7 @@ OPTIONS = [
     "--set",
     "train.batch_size=4",
     "--set",
-    "train.word_dropout=0",
+    "train.token_dropout=0",
     "--set",
     "train.loss.label_smoothing=0",
 ]
@@ -164,7 +164,7 @@ def test_show_card_and_export(call: Call, asked: Path, tmp_path: Path) -> None:
     threshold = facts["reading"]["threshold"]
     assert threshold is not None
     assert f"none where its score is higher by more than {threshold:.3g}" in call("show", asked / "two").out
-    assert json.loads((asked / "two" / "run.json").read_text())["config"]["reading"]["threshold"] == threshold
+    assert json.loads((asked / "two" / "metrics.json").read_text())["reading"]["threshold"] == threshold
     card = (asked / "two" / "README.md").read_text()
     assert "pipeline_tag: question-answering" in card
     assert "type: exact_match" in card

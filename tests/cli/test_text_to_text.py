@@ -232,7 +232,7 @@ MUCH = {"source": "un", "target": "one " * 30}
         ({}, ("--from", "gone"), "gone: is no folder of a finished run"),
         ({}, ("--model", "t5-2n"), "did you mean 't5-2m'"),
         ({}, ("--task", "text2txt"), "task: got 'text2txt'; did you mean 'text2text'"),
-        ({}, ("--set", "train.word_dropout=0.2"), "train: word_dropout = 0.2 is of tasks with labels"),
+        ({}, ("--set", "train.token_dropout=0.2"), "train: token_dropout = 0.2 is of tasks with labels"),
         ({}, ("--set", "train.loss.class_weights=balanced"), "train: loss.class_weights = 'balanced' is of tasks"),
         ({}, ("--set", "generation.max_len=99"), "generation.max_len = 99, but model.max_target_len = 12"),
     ],

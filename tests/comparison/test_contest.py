@@ -17,12 +17,12 @@ from mixling.comparison.speed import measure_speed
 from mixling.config import merge
 from mixling.data.dataset import Column, Dataset
 from mixling.data.examples import Example, Target
-from mixling.runs import RunConfig
+from mixling.runs import Run, RunConfig
 from mixling.runs.spec import LABELS, Resolved, resolve
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
-from mixling.training.observers import Observer
+from mixling.training.callbacks import Callback
 
 TFIDF = "tf-idf + lr"
 TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}
@@ -61,7 +61,7 @@ def config_of(folder: Path, **changes: Any) -> Resolved[RunConfig]:
 
 def hold(folder: Path, test: list[str], out: Path) -> Comparison:
     said: list[str] = []
-    return compare(config_of(folder), test=test, models=(), seeds=(0,), folder=out, say=said.append, observer=Observer)
+    return compare(config_of(folder), test=test, models=(), seeds=(0,), folder=out, say=said.append, callback=Callback)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: p
         (folder / "model.onnx").write_bytes(b"12345")
         metrics = SimpleNamespace(numbers=lambda: {"accuracy": 1 - train_config.optim.lr})
         history = [{"best": True, "epoch": 1.0}, {"best": False, "epoch": 2.0}]
-        return SimpleNamespace(folder=folder, metrics=metrics, history=history, precision="int8", parameters=7)
+        return Run(folder=folder, metrics=metrics, history=history, report={"precision": "int8", "parameters": 7})
 
     monkeypatch.setattr(contest, "fit", stub)
     monkeypatch.setattr(contest, "ExportedModel", lambda folder: Always("a"))
@@ -208,7 +208,7 @@ def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(contest, "entrants", lambda *args: [two])
     store = Dataset.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
     found = train_all(
-        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, observer=Observer
+        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, callback=Callback
     )[0]
     assert asked == [(4, 0.1), (4, pytest.approx(0.03)), (5, pytest.approx(0.03))]
     assert found.options["lr"] == pytest.approx(0.03)

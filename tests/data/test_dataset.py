@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import gc
 import hashlib
 import os
@@ -15,8 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixling.data import columns
 from mixling.data import dataset as dataset_module
-from mixling.data.dataset import Dataset, Schema
+from mixling.data.columns import Schema
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
 from mixling.errors import DataError, StorageError
 from mixling.text.answers import Answers
@@ -156,6 +159,10 @@ def test_another_schema_is_refused(second: Example, message: str) -> None:
         Dataset.from_examples([Example("a", "x", "f", 1)], pairs=True)
 
 
+def test_the_documented_example() -> None:
+    assert doctest.testmod(dataset_module) == (0, 3)
+
+
 def test_sampled_texts() -> None:
     examples = [Example(f"text {i:03d}", "x", "f", i) for i in range(100)]
     store = Dataset.from_examples([*examples, Example(TOKENS, "x", "f", 1)])
@@ -207,7 +214,7 @@ def test_the_file_has_no_name_and_goes_with_the_last_view(tmp_path: Path) -> Non
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("count", [3, 3000], ids=["found when finishing", "found on the way"])
 def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(dataset_module.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "w+b"))  # noqa: SIM115
+    monkeypatch.setattr(columns.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "w+b"))  # noqa: SIM115
     with pytest.raises(StorageError) as caught:
         Dataset.from_examples(many(count), spool_dir=tmp_path, memory_limit=0)
     assert str(caught.value).startswith(f"{tmp_path}: the texts cannot be spooled: No space left on device; free space")

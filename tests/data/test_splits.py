@@ -279,3 +279,14 @@ def test_slots_know_both_their_forms() -> None:
     with pytest.raises(DataError, match="only the label 'O'"):
         check_labels(store_of((["a"], ("O",))), None)
     check_labels(store_of(("a", ("toxic",)), ("b", ())), None)  # one label of a set is a question with two answers
+
+
+def test_numbers_are_no_classes() -> None:
+    """They are set aside at random, and nothing about them has to occur twice."""
+    examples = (Example(f"text {i}", i / 7, "a.csv", i) for i in range(40))
+    store = Dataset.from_examples(examples)
+    train, dev = split_dev(store, fraction=0.25, seed=0)
+    check_labels(train, dev)
+    assert len(dev) == 10
+    assert sorted([*train.targets, *dev.targets]) == list(store.targets)  # type: ignore[type-var]
+    assert store.class_ids() is None

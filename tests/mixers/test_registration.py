@@ -22,8 +22,7 @@ from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer
 from mixling.models.block import BlockConfig
 from mixling.models.model import ModelConfig, build_model
 from mixling.models.presets import model_config
-from mixling.runs.folder import load_model
-from mixling.runs.weights import write_model
+from mixling.runs.weights import load_model, write_model
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
@@ -203,7 +202,7 @@ def test_an_installed_package_s_mixer_is_trained_and_predicts(tmp_path: Path) ->
         "try: run()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "assert Predictor('run').predict(['a good film'])[0].label in ('0', '1')\n"
-        "from mixling.runs.folder import load_model\n"
+        "from mixling.runs.weights import load_model\n"
         "print(type(load_model('run')[0].encoder.layers[0].mixers[0]).__module__)\n"
     )
     path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -161,8 +161,8 @@ def test_the_norm_after_a_stack_is_of_its_last_blocks_kind(norm_type: NormType) 
     assert isinstance(Encoder([], dim=DIM, max_len=9, final_norm=True).norm, nn.LayerNorm)
 
 
-def test_survival_in_training_is_of_whole_texts_in_steps_too() -> None:
-    block = block_of({"mixers": [SELF], "cross": None, "survival": 0.5, "norm_type": "rms"}, causal=True).train()
+def test_drop_path_in_training_is_of_whole_texts_in_steps_too() -> None:
+    block = block_of({"mixers": [SELF], "cross": None, "drop_path": 0.5, "norm_type": "rms"}, causal=True).train()
     x = torch.randn(64, DIM, dtype=torch.float64)
     y, _ = block.step(x, block.start(x))
     kept = (y != x).any(1)

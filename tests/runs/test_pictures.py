@@ -13,8 +13,8 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit, pictures
+from mixling.training.callbacks import Callback, Step
 from mixling.training.files import CHECKPOINT
-from mixling.training.observers import Observer, Step
 
 PICTURES = {"curves.png", "confusion.png"}
 
@@ -35,7 +35,7 @@ class Cut(Exception):
     """Stands for kill -9."""
 
 
-class CutAt(Observer):
+class CutAt(Callback):
     def stepped(self, step: Step) -> None:
         if step.number == 7:
             raise Cut
@@ -55,7 +55,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_killed_run_has_its_picture_and_a_resumed_one_goes_on_with_it(tmp_path: Path, at_once: list[int]) -> None:
     with pytest.raises(Cut):
-        fit(config(), rows(24), rows(8), folder=tmp_path, observer=CutAt())
+        fit(config(), rows(24), rows(8), folder=tmp_path, callback=CutAt())
     assert at_once == [1, 2, 3, 4, 5, 6]
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     fit(config(), rows(24), rows(8), folder=tmp_path, resume=True)
@@ -92,7 +92,7 @@ def test_a_resumed_run_may_be_tracked_otherwise_and_a_new_one_has_no_old_curves(
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     fit(config(), rows(24), rows(8), folder=whole)
     with pytest.raises(Cut):
-        fit(config(), rows(24), rows(8), folder=cut, observer=CutAt())
+        fit(config(), rows(24), rows(8), folder=cut, callback=CutAt())
     fit(config(track="tensorboard"), rows(24), rows(8), folder=cut, resume=True)
     assert list((cut / "tensorboard").iterdir())
     assert (cut / "model.onnx").read_bytes() == (whole / "model.onnx").read_bytes()

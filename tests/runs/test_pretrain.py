@@ -21,8 +21,8 @@ from mixling.runs import RunConfig, fit, load_model
 from mixling.runs.artifact import PRETRAINING, is_finished
 from mixling.runs.pretrain import PretrainConfig, pretrain
 from mixling.runs.pretrained import FINE_TUNING, load_pretrained, pretrained_config
+from mixling.training.callbacks import Callback
 from mixling.training.files import CHECKPOINT
-from mixling.training.observers import Observer
 
 SHAPES: dict[str, dict[str, Any]] = {
     "gmlp": {"preset": "gmlp-tiny", "layers": [{"mixers": [{"type": "spatial_gating", "ffn_dim": 32}]}]},
@@ -113,7 +113,7 @@ def test_text_that_was_kept_serves_other_models(text: Path, tmp_path: Path) -> N
         pretrain(words.model_copy(update={"corpus": corpus}), folder=tmp_path / "four")
 
 
-class Stop(Observer):
+class Stop(Callback):
     """Interrupts at a step."""
 
     def __init__(self, at: int) -> None:
@@ -129,7 +129,7 @@ def test_an_interrupted_run_goes_on_without_its_files(text: Path, tmp_path: Path
     settings = config("gmlp", text, checkpoint_seconds=1e-9)
     pretrain(settings, folder=tmp_path / "whole")
     with pytest.raises((KeyboardInterrupt, Interrupted)):
-        pretrain(settings, folder=tmp_path / "cut", observer=Stop(3))
+        pretrain(settings, folder=tmp_path / "cut", callback=Stop(3))
     assert not is_finished(tmp_path / "cut")
     text.unlink()
     pretrain(settings, folder=tmp_path / "cut", resume=True)
@@ -259,7 +259,7 @@ def test_an_estimator_begins_with_it(text: Path, tmp_path: Path) -> None:
 
 
 def test_a_pretraining_is_replaced_when_the_new_one_is_finished(text: Path, tmp_path: Path) -> None:
-    class Stop(Observer):
+    class Stop(Callback):
         def stepped(self, step: Any) -> None:
             if step.number == 4:
                 raise Interrupted("stopped", signum=15)
@@ -270,7 +270,7 @@ def test_a_pretraining_is_replaced_when_the_new_one_is_finished(text: Path, tmp_
     shutil.copytree(tmp_path / "old", tmp_path / "run")
     settings = config("gmlp", text, seed=2, checkpoint_seconds=1e-9)
     with pytest.raises(Interrupted, match="its model is unchanged"):
-        pretrain(settings, folder=tmp_path / "run", observer=Stop())
+        pretrain(settings, folder=tmp_path / "run", callback=Stop())
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == files["old"]
     assert (tmp_path / "run" / ".next" / "corpus").is_dir()
     text.unlink()

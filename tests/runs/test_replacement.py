@@ -31,8 +31,8 @@ from mixling.runs.artifact import (
 )
 from mixling.runs.record import held
 from mixling.runs.replacement import commit, complete, share_folder
+from mixling.training.callbacks import Callback, Step
 from mixling.training.files import CHECKPOINT
-from mixling.training.observers import Observer, Step
 
 # Of the old run and of the new one: some in both, some in one, one in a folder.
 OLD = (RUN_FILE, CONFIG_FILE, WEIGHTS_FILE, ONNX_FILE, "vocab.txt", "confusion.png", "corpus/train.rows")
@@ -187,7 +187,7 @@ def test_a_full_disk_at_the_end_names_the_way_out(tmp_path: Path, monkeypatch: p
 # ---- real runs
 
 
-class Stop(Observer):
+class Stop(Callback):
     """Raises at a step."""
 
     def __init__(self, error: BaseException, step: int = 5) -> None:
@@ -237,7 +237,7 @@ def test_a_run_that_fails_leaves_the_old_model_and_can_be_resumed(
     shutil.copytree(finished["seed 1"], folder)
     message = str(error)
     with pytest.raises(type(error)) as caught:
-        fit(seeded(2), rows(24), rows(8), folder=folder, observer=Stop(error))
+        fit(seeded(2), rows(24), rows(8), folder=folder, callback=Stop(error))
     assert files(folder) == files(finished["seed 1"])
     assert load_model(folder)[1].vocabulary.serialise() == load_model(finished["seed 1"])[1].vocabulary.serialise()
     run = unfinished_run(folder)
@@ -264,7 +264,7 @@ def test_a_second_replacement_begins_anew(finished: dict[str, Path], tmp_path: P
     folder = tmp_path / "run"
     shutil.copytree(finished["seed 1"], folder)
     with pytest.raises(TrainingError):
-        fit(seeded(3), rows(24), rows(8), folder=folder, observer=Stop(TrainingError("stopped")))
+        fit(seeded(3), rows(24), rows(8), folder=folder, callback=Stop(TrainingError("stopped")))
     fit(seeded(2), rows(24), rows(8), folder=folder)
     assert files(folder) == files(finished["seed 2"])
     assert not (folder / NEXT).exists()

@@ -11,9 +11,8 @@ from mixling.data.documents import WordReader
 from mixling.data.prepared import CorpusConfig, open_prepared, prepare
 from mixling.errors import DataError, ModelFileError, UserError
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.folder import load_model
 from mixling.runs.pretrained import pretrained_config
-from mixling.runs.weights import read_weights, write_model
+from mixling.runs.weights import load_model, read_weights, write_model
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import FunctionTeacher

@@ -34,7 +34,7 @@ from mixling.seq2seq.presets import (
 )
 from mixling.seq2seq.run import fit_pairs
 from mixling.seq2seq.tasks import read_task
-from mixling.training.observers import Observer
+from mixling.training.callbacks import Callback
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("red", "green", "blue", "black", "white")
@@ -218,7 +218,7 @@ def test_a_tuned_run_goes_on_without_the_one_that_it_began_with(data: Path) -> N
     )
     fit_pairs(settings, folder=data / "whole")
     with pytest.raises((KeyboardInterrupt, Interrupted)):
-        fit_pairs(settings, folder=data / "cut", observer=Stop(4))
+        fit_pairs(settings, folder=data / "cut", callback=Stop(4))
     (data / "old").rename(data / "moved")
     fit_pairs(settings, folder=data / "cut", resume=True)
     whole, cut = ((data / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
@@ -241,7 +241,7 @@ def test_characters_without_pieces_are_told(data: Path) -> None:
     assert any("14 of 20 sources have characters" in line and "'~'" in line for line in said)
 
 
-class Stop(Observer):
+class Stop(Callback):
     """Interrupts at a step."""
 
     def __init__(self, at: int) -> None:
@@ -261,7 +261,7 @@ def test_an_interrupted_mixture_goes_on_to_the_same_bytes(optimizer: str, data: 
     )
     fit_pairs(settings, folder=data / "whole")
     with pytest.raises((KeyboardInterrupt, Interrupted)):
-        fit_pairs(settings, folder=data / "cut", observer=Stop(4))
+        fit_pairs(settings, folder=data / "cut", callback=Stop(4))
     assert not is_finished(data / "cut")
     (data / "text.txt").unlink()  # it was read
     fit_pairs(settings, folder=data / "cut", resume=True)
@@ -283,7 +283,7 @@ def test_recombined_pairs_are_the_same_after_an_interruption(data: Path) -> None
     for name, share in (("never", 0.0), ("whole", 0.5)):
         fit_pairs(settings(share), folder=data / name)
     with pytest.raises((KeyboardInterrupt, Interrupted)):
-        fit_pairs(settings(0.5), folder=data / "cut", observer=Stop(3))
+        fit_pairs(settings(0.5), folder=data / "cut", callback=Stop(3))
     with pytest.raises(TrainingError, match="belongs to other"):
         fit_pairs(settings(0.25), folder=data / "cut", resume=True)
     fit_pairs(settings(0.5), folder=data / "cut", resume=True)
@@ -295,7 +295,7 @@ def test_recombined_pairs_are_the_same_after_an_interruption(data: Path) -> None
 def test_rows_that_changed_are_not_gone_on_with(data: Path) -> None:
     settings = config(data, train={"checkpoint_seconds": 1e-9})
     with pytest.raises((KeyboardInterrupt, Interrupted)):
-        fit_pairs(settings, folder=data / "run", observer=Stop(3))
+        fit_pairs(settings, folder=data / "run", callback=Stop(3))
     rows = (data / "rows.jsonl").read_text().splitlines()
     (data / "rows.jsonl").write_text("\n".join([*rows[1:], rows[0]]))
     with pytest.raises(TrainingError, match="belongs to other data"):
@@ -367,16 +367,16 @@ def test_two_processes_give_what_one_gives(parallel: str, data: Path) -> None:
     (data / "work.py").write_text(
         "import torch\nfrom pathlib import Path\n"
         "from mixling.seq2seq.config import PairRunConfig\nfrom mixling.seq2seq.run import fit_pairs\n"
-        "from mixling.training.distributed import processes\n"
-        "from mixling.training.observers import Observer\n"
+        "from mixling.training.distributed import distributed_context\n"
+        "from mixling.training.callbacks import Callback\n"
         "errors = []\n"
-        "class Keeping(Observer):\n"  # errors as caches of matplotlib do, and with them the frames of the training
+        "class Keeping(Callback):\n"  # errors as caches of matplotlib do, and with them the frames of the training
         "    def stepped(self, *arguments):\n"
         "        try:\n            raise ValueError\n"
         "        except ValueError as error:\n            errors.append(error)\n"
         "torch.set_num_threads(1)\nconfig = PairRunConfig.model_validate_json(Path('config.json').read_text())\n"
-        "with processes() as ranks:\n"
-        "    fit_pairs(config, folder=Path('together'), processes=ranks, observer=Keeping())\n"
+        "with distributed_context() as ranks:\n"
+        "    fit_pairs(config, folder=Path('together'), distributed=ranks, callback=Keeping())\n"
         "names = [(task / 'comm').read_text() for task in Path('/proc/self/task').glob('*')]\n"
         "assert not [name for name in names if 'gloo' in name], 'they may abort at the end'\n"
     )
@@ -396,12 +396,12 @@ def test_a_model_that_writes_takes_the_place_of_one_that_labels(data: Path) -> N
         (data / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (data / "run" / name).write_text(content)
 
-    class Stop(Observer):
+    class Stop(Callback):
         def stepped(self, step: Any) -> None:
             raise Interrupted("stopped", signum=15)
 
     with pytest.raises(Interrupted, match="its model is unchanged"):
-        fit_pairs(config(data), folder=data / "run", observer=Stop())
+        fit_pairs(config(data), folder=data / "run", callback=Stop())
     assert {name: (data / "run" / name).read_text() for name in old} == old
     fit_pairs(config(data), folder=data / "whole")
     fit_pairs(config(data), folder=data / "run", resume=True)

@@ -99,7 +99,7 @@ def trainer(
     encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
     data = LabelledData(
         objective=task,
-        word_dropout=config.word_dropout,
+        token_dropout=config.token_dropout,
         train=TextSet(train, encoder, keep=keep),
         train_targets=task.targets(train.targets),
         dev=TextSet(dev, encoder, keep=keep),

@@ -176,8 +176,8 @@ def test_tied_logits_are_products_with_the_rows_of_units() -> None:
 def test_it_learns_and_its_perplexity_is_that_of_the_loss(units: bool) -> None:
     made, config = data(units)
     model = build_model(config, num_outputs=outputs(made, units), output="units", seed=0)
-    optim = OptimConfig(lr=1e-2, table_lr=1.0, weight_decay=0.0)
-    train = TrainConfig(steps=150, batch_size=32, precision="float32", optim=optim, word_dropout=0.0, evaluations=3)
+    optim = OptimConfig(lr=1e-2, embedding_lr=1.0, weight_decay=0.0)
+    train = TrainConfig(steps=150, batch_size=32, precision="float32", optim=optim, token_dropout=0.0, evaluations=3)
     history = Trainer(model, made, train).fit()
     best = min(record["dev_perplexity"] for record in history)
     assert best < 0.5 * outputs(made, units), "chance is the number of words"

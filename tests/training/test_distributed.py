@@ -25,11 +25,11 @@ from mixling.layers.positions import RelativePositions
 from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.mixers.attention import AttentionConfig
 from mixling.tasks.base import LossConfig
+from mixling.training.callbacks import Callback, Step
 from mixling.training.checkpoint import load_checkpoint
-from mixling.training.distributed import Processes, is_launched, processes
+from mixling.training.distributed import DistributedContext, distributed_context, is_launched
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig
 
@@ -41,7 +41,7 @@ NUM_TRAIN = 49
 CONFIG = TrainConfig(
     epochs=2,
     batch_size=8,
-    word_dropout=0.2,
+    token_dropout=0.2,
     precision="float32",
     device="cpu",
     optim=OptimConfig(lr=0.02, eps=1e-4),
@@ -51,9 +51,9 @@ CONFIG = TrainConfig(
 ROWS: dict[str, dict[str, Any]] = {"plain": {}, "weighted": {"weighted": True}, "tagged": {"tagged": True}}
 SHARING: dict[str, dict[str, Any]] = {
     "ddp": {},
-    "ddp-parts": {"accumulate": 3},
+    "ddp-parts": {"gradient_accumulation_steps": 3},
     "fsdp": {"parallel": "fsdp"},
-    "fsdp-parts": {"parallel": "fsdp", "accumulate": 3},
+    "fsdp-parts": {"parallel": "fsdp", "gradient_accumulation_steps": 3},
     "ddp-adafactor": {"optim": OptimConfig(name="adafactor", lr=0.1)},  # which has no fsdp
 }
 CUT = ("fsdp", "ddp-adafactor")
@@ -74,15 +74,15 @@ class Cut(Exception):
     """Stands for kill -9."""
 
 
-class CutAt(Observer):
+class CutAt(Callback):
     def stepped(self, step: Step) -> None:
         if step.number == 9:
             raise Cut
 
 
 def make(trainer: Callable[..., Trainer], rows: str = "plain", **options: Any) -> Trainer:
-    values = {key: options.pop(key) for key in ("accumulate", "parallel", "checkpoint_seconds", "epochs", "optim")
-              if key in options}  # fmt: skip
+    keys = ("gradient_accumulation_steps", "parallel", "checkpoint_seconds", "epochs", "optim")
+    values = {key: options.pop(key) for key in keys if key in options}
     given = ROWS[rows]
     weights = np.linspace(0.1, 2, NUM_TRAIN, dtype=np.float32) if given.get("weighted") else None
     # Dropout draws other numbers in each process; the words to drop are those of the global batch.
@@ -103,25 +103,25 @@ def train_and_save(trainer: Callable[..., Trainer], out: Path) -> None:
     """What each of the processes runs."""
     torch.set_num_threads(1)
     assert is_launched()
-    with processes() as ranks:
+    with distributed_context() as ranks:
         assert ranks.world == 2
-        assert ranks.share([7 + ranks.rank, 0.1 + ranks.rank]) == [7, 0.1]
+        assert ranks.broadcast([7 + ranks.rank, 0.1 + ranks.rank]) == [7, 0.1]
         name = f"rank{ranks.rank}.safetensors"
         for sharing, options in SHARING.items():
             for rows in ROWS:
                 folder = out / sharing / rows
-                made = make(trainer, rows, folder=folder, processes=ranks, **options)
+                made = make(trainer, rows, folder=folder, distributed=ranks, **options)
                 made.fit()
                 save_weights(made, folder / name)
         for mixer in MIXERS:
-            made = mixed(trainer, mixer, processes=ranks, parallel="fsdp")
+            made = mixed(trainer, mixer, distributed=ranks, parallel="fsdp")
             made.fit()
             save_weights(made, out / "mixers" / mixer / name)
         for sharing, rows in itertools.product(CUT, ROWS):
             folder = out / f"{sharing}-cut" / rows
-            options = {**SHARING[sharing], "folder": folder, "processes": ranks, "checkpoint_seconds": 1e-9}
+            options = {**SHARING[sharing], "folder": folder, "distributed": ranks, "checkpoint_seconds": 1e-9}
             try:
-                make(trainer, rows, observer=CutAt(), **options).fit()
+                make(trainer, rows, callback=CutAt(), **options).fit()
             except Cut:
                 ranks.barrier()
                 if ranks.is_main:
@@ -224,10 +224,12 @@ def test_an_interrupted_run_of_two_processes_ends_with_the_same_bytes(together: 
 
 @pytest.mark.slow
 @CASES
-@pytest.mark.parametrize("accumulate", [3, 11])
-def test_parts_of_a_step_give_what_the_whole_gives(trainer: Callable[..., Trainer], rows: str, accumulate: int) -> None:
+@pytest.mark.parametrize("gradient_accumulation_steps", [3, 11])
+def test_parts_of_a_step_give_what_the_whole_gives(
+    trainer: Callable[..., Trainer], rows: str, gradient_accumulation_steps: int
+) -> None:
     """Eleven parts are more than a batch of eight has examples."""
-    whole, parts = make(trainer, rows), make(trainer, rows, accumulate=accumulate)
+    whole, parts = make(trainer, rows), make(trainer, rows, gradient_accumulation_steps=gradient_accumulation_steps)
     sizes: list[int] = []
     batch = type(parts.data).batch
 
@@ -240,8 +242,8 @@ def test_parts_of_a_step_give_what_the_whole_gives(trainer: Callable[..., Traine
     check_history(*histories)
     for mine, wanted in zip(parts.model.parameters(), whole.model.parameters(), strict=True):
         torch.testing.assert_close(mine, wanted, rtol=1e-3, atol=1e-4)
-    assert len(sizes) == 14 * accumulate
-    assert max(sizes) == -(-8 // accumulate), "no part may be as large as the whole"
+    assert len(sizes) == 14 * gradient_accumulation_steps
+    assert max(sizes) == -(-8 // gradient_accumulation_steps), "no part may be as large as the whole"
 
 
 def test_shards_are_the_batch() -> None:
@@ -254,8 +256,8 @@ def test_shards_are_the_batch() -> None:
 
 def test_one_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
-    with processes() as ranks:
-        assert ranks == Processes(0, 1)
+    with distributed_context() as ranks:
+        assert ranks == DistributedContext(0, 1)
         assert ranks.is_main
-        assert ranks.share([3, 0.1]) == [3, 0.1]
+        assert ranks.broadcast([3, 0.1]) == [3, 0.1]
         ranks.barrier()

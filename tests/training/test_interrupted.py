@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from mixling.errors import Interrupted, ModelFileError, TrainingError
+from mixling.training.callbacks import Callback, Step
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig
 
 MakeTrainer = Callable[..., Trainer]
 CONFIG = TrainConfig(
-    epochs=2, batch_size=8, word_dropout=0.2, checkpoint_seconds=1e-9, patience=6, optim=OptimConfig(lr=0.05)
+    epochs=2, batch_size=8, token_dropout=0.2, checkpoint_seconds=1e-9, patience=6, optim=OptimConfig(lr=0.05)
 )
 STEPS = 14
 ADAFACTOR = OptimConfig(name="adafactor", lr=0.1, schedule="inverse_sqrt")
@@ -39,7 +39,7 @@ class Cut(Exception):
     """Stands for kill -9: nothing of the loop runs after it but `finally`."""
 
 
-class CutAt(Observer):
+class CutAt(Callback):
     """Cuts at a step, before or after what the loop does at its end."""
 
     def __init__(self, step: int, *, at_evaluation: bool = False) -> None:
@@ -91,7 +91,7 @@ def test_cut_at_any_step(
     trainer: MakeTrainer, run_folder: Path, whole: dict[Any, Any], step: int, at_evaluation: bool
 ) -> None:
     with pytest.raises(Cut):
-        trainer(CONFIG, folder=run_folder, observer=CutAt(step, at_evaluation=at_evaluation)).fit()
+        trainer(CONFIG, folder=run_folder, callback=CutAt(step, at_evaluation=at_evaluation)).fit()
     assert finish(trainer(CONFIG, folder=run_folder), resume=True) == uninterrupted(whole, trainer)
 
 
@@ -101,10 +101,10 @@ def test_cut_at_every_step_in_turn(trainer: MakeTrainer, run_folder: Path, whole
     """Each attempt makes one step, which it may save, and is cut in the next."""
     options = {"config": CONFIG, "folder": run_folder, **KINDS[kind]}
     with pytest.raises(Cut):
-        trainer(observer=CutAt(2), **options).fit()
+        trainer(callback=CutAt(2), **options).fit()
     for step in range(3, STEPS + 1):
         with pytest.raises(Cut):
-            trainer(observer=CutAt(step), **options).fit(resume=True)
+            trainer(callback=CutAt(step), **options).fit(resume=True)
     ended = finish(trainer(**options), resume=True)
     assert ended == uninterrupted(whole, trainer, **KINDS[kind])
 
@@ -114,7 +114,7 @@ def test_rare_checkpoints_repeat_the_steps_since_the_last_and_leave_no_stale_lin
 ) -> None:
     rare = CONFIG.model_copy(update={"checkpoint_seconds": 1e9})
     with pytest.raises(Cut):
-        trainer(rare, folder=run_folder, observer=CutAt(11)).fit()
+        trainer(rare, folder=run_folder, callback=CutAt(11)).fit()
     assert (run_folder / HISTORY).read_text("utf-8").count("\n") == 5
     assert load_checkpoint(run_folder / CHECKPOINT)[1]["step"] == 0
     with (run_folder / HISTORY).open("a") as file:
@@ -140,14 +140,14 @@ def test_patience_counts_over_an_interruption(trainer: MakeTrainer, tmp_path: Pa
     last = expected[2][-1]["step"]
     assert last < 20 * 7, "the case must stop early"
     with pytest.raises(Cut):
-        trainer(config, folder=tmp_path / "cut", observer=CutAt(last - 1)).fit()
+        trainer(config, folder=tmp_path / "cut", callback=CutAt(last - 1)).fit()
     assert finish(trainer(config, folder=tmp_path / "cut"), resume=True) == expected
 
 
 def test_the_plan_of_a_time_budget_is_kept(trainer: MakeTrainer, run_folder: Path) -> None:
     config = CONFIG.model_copy(update={"epochs": 1000, "time_budget": 0.5, "patience": None})
     with pytest.raises(Cut):
-        trainer(config, folder=run_folder, observer=CutAt(2)).fit()
+        trainer(config, folder=run_folder, callback=CutAt(2)).fit()
     planned = load_checkpoint(run_folder / CHECKPOINT)[1]["total_steps"]
     trainer(config, folder=run_folder).fit(resume=True)
     assert load_checkpoint(run_folder / CHECKPOINT)[1]["step"] == planned
@@ -155,7 +155,7 @@ def test_the_plan_of_a_time_budget_is_kept(trainer: MakeTrainer, run_folder: Pat
 
 def test_a_checkpoint_of_other_data_or_configuration_is_refused(trainer: MakeTrainer, run_folder: Path) -> None:
     with pytest.raises(Cut):
-        trainer(CONFIG, folder=run_folder, fingerprint="one", observer=CutAt(3)).fit()
+        trainer(CONFIG, folder=run_folder, fingerprint="one", callback=CutAt(3)).fit()
     before = files(run_folder)
     with pytest.raises(TrainingError, match="other data or another configuration") as error:
         trainer(CONFIG, folder=run_folder, fingerprint="two").fit(resume=True)
@@ -165,7 +165,7 @@ def test_a_checkpoint_of_other_data_or_configuration_is_refused(trainer: MakeTra
 
 def test_a_damaged_checkpoint_is_refused_and_kept(trainer: MakeTrainer, run_folder: Path) -> None:
     with pytest.raises(Cut):
-        trainer(CONFIG, folder=run_folder, observer=CutAt(3)).fit()
+        trainer(CONFIG, folder=run_folder, callback=CutAt(3)).fit()
     content = bytearray((run_folder / CHECKPOINT).read_bytes())
     content[-9] ^= 1
     (run_folder / CHECKPOINT).write_bytes(content)
@@ -175,7 +175,7 @@ def test_a_damaged_checkpoint_is_refused_and_kept(trainer: MakeTrainer, run_fold
     assert files(run_folder) == before
 
 
-class SignalAt(Observer):
+class SignalAt(Callback):
     """Sends this process a signal at a step, as a terminal or a scheduler would."""
 
     def __init__(self, signum: int, step: int, *, at_evaluation: bool = False) -> None:
@@ -203,9 +203,9 @@ def test_a_signal_saves_and_leaves(
 ) -> None:
     before = signal.getsignal(signum)
     rare = CONFIG.model_copy(update={"checkpoint_seconds": 1e9})
-    observer = SignalAt(signum, step, at_evaluation=at_evaluation)
+    callback = SignalAt(signum, step, at_evaluation=at_evaluation)
     with pytest.raises(Interrupted) as error:
-        trainer(rare, folder=run_folder, observer=observer).fit()
+        trainer(rare, folder=run_folder, callback=callback).fit()
     assert error.value.exit_code == code
     assert f"mixling train --resume -o {run_folder}" in str(error.value)
     assert load_checkpoint(run_folder / CHECKPOINT)[1]["step"] == min(step + 1, STEPS)

@@ -21,10 +21,10 @@ from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
 from mixling.training import dataset_adapter, loop
+from mixling.training.callbacks import Callback, Step
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig, learning_rate
 from mixling.training.recipe import Start, TrainConfig
 
@@ -34,7 +34,7 @@ QUICK: dict[str, Any] = {
     "batch_size": 8,
     "precision": "float32",
     "optim": OptimConfig(lr=0.02),
-    "word_dropout": 0.0,
+    "token_dropout": 0.0,
     "loss": LossConfig(label_smoothing=0.0),
 }
 
@@ -43,7 +43,7 @@ def weights_of(trainer: Trainer) -> dict[str, bytes]:
     return {name: value.numpy().tobytes() for name, value in trainer.model.state_dict().items()}
 
 
-class Recorder(Observer):
+class Recorder(Callback):
     """Keeps what it was told, and the weights at every evaluation."""
 
     def __init__(self) -> None:
@@ -65,9 +65,9 @@ class Recorder(Observer):
 
 
 def recorded(trainer: Trainer) -> Recorder:
-    assert isinstance(trainer.observer, Recorder)
-    trainer.observer.trainer = trainer
-    return trainer.observer
+    assert isinstance(trainer.callback, Recorder)
+    trainer.callback.trainer = trainer
+    return trainer.callback
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_one_seed_gives_the_same_bits_and_another_seed_others(
 ) -> None:
     def train(seed: int) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
         torch.rand(seed + 3)  # what was drawn before must not matter
-        made = trainer(TrainConfig(**{**QUICK, "precision": precision, "word_dropout": 0.2}, seed=seed), tagged=tagged)
+        made = trainer(TrainConfig(**{**QUICK, "precision": precision, "token_dropout": 0.2}, seed=seed), tagged=tagged)
         history = made.fit()
         return weights_of(made), history
 
@@ -122,36 +122,36 @@ def test_bfloat16_learns_too(trainer: MakeTrainer) -> None:
 
 def test_the_best_evaluation_is_chosen_on_dev_and_restored(trainer: MakeTrainer, run_folder: Path) -> None:
     config = TrainConfig(**{**QUICK, "epochs": 12, "optim": OptimConfig(lr=0.1)})
-    made = trainer(config, observer=Recorder(), folder=run_folder)
-    observer = recorded(made)
+    made = trainer(config, callback=Recorder(), folder=run_folder)
+    callback = recorded(made)
     history = made.fit()
     ranks = [(record["dev_accuracy"], -record["dev_loss"]) for record in history]
     best = history[ranks.index(max(ranks))]
     assert best is not history[-1], "the case must have a best evaluation that is not the last"
-    assert weights_of(made) == observer.at_evaluation[best["step"]]
+    assert weights_of(made) == callback.at_evaluation[best["step"]]
     # `best` marks each record that was the best so far, so that the last marked one is the best of all.
     assert [record["best"] for record in history] == [
         rank > max(ranks[:i], default=(-1,)) for i, rank in enumerate(ranks)
     ]
     assert [json.loads(line) for line in (run_folder / HISTORY).read_text("utf-8").splitlines()] == history
-    assert observer.ended == 1
-    assert len(observer.losses) == 12 * math.ceil(50 / 8)
+    assert callback.ended == 1
+    assert len(callback.losses) == 12 * math.ceil(50 / 8)
 
 
 def test_the_last_evaluation_is_kept_where_that_is_asked_for(trainer: MakeTrainer) -> None:
-    config = TrainConfig(**{**QUICK, "epochs": 12, "optim": OptimConfig(lr=0.1)}, keep="last")
-    made = trainer(config, observer=Recorder())
-    observer = recorded(made)
+    config = TrainConfig(**{**QUICK, "epochs": 12, "optim": OptimConfig(lr=0.1)}, load_best_at_end=False)
+    made = trainer(config, callback=Recorder())
+    callback = recorded(made)
     history = made.fit()
     accuracies = [record["dev_accuracy"] for record in history]
     assert accuracies[-1] < max(accuracies), "the case must have a best evaluation that is not the last"
-    assert weights_of(made) == observer.at_evaluation[history[-1]["step"]]
+    assert weights_of(made) == callback.at_evaluation[history[-1]["step"]]
     with pytest.raises(ValueError, match="patience waits for a better evaluation"):
-        TrainConfig(keep="last", patience=2)
+        TrainConfig(load_best_at_end=False, patience=2)
 
 
 def test_the_training_loss_is_the_mean_since_the_last_evaluation(trainer: MakeTrainer) -> None:
-    made = trainer(TrainConfig(**QUICK), observer=Recorder())
+    made = trainer(TrainConfig(**QUICK), callback=Recorder())
     losses = recorded(made).losses
     sizes = [
         len(batch) for epoch in range(4) for batch in training_batches(made.data.train.lengths, 8, seed=0, epoch=epoch)
@@ -197,7 +197,7 @@ def test_a_number_of_steps_and_of_evaluations(
     trainer: MakeTrainer, values: dict[str, Any], evaluated: list[int]
 ) -> None:
     config = TrainConfig(**{**QUICK, "epochs": 1000, **values})
-    made = trainer(config, observer=Recorder())
+    made = trainer(config, callback=Recorder())
     recorded(made)
     history = made.fit()
     assert [record["step"] for record in history] == evaluated
@@ -223,7 +223,7 @@ def test_planned_epochs(num_examples: int, epochs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("examples", "rows_per_label", "start", "taught", "epochs", "table_lr"),
+    ("examples", "rows_per_label", "start", "taught", "epochs", "embedding_lr"),
     [
         (6_000, 3_000.0, "random", False, 40, 1.0),  # as planned from scratch
         (6_000, 3_000.0, "rows", False, 10, 1.0),
@@ -236,11 +236,11 @@ def test_planned_epochs(num_examples: int, epochs: int) -> None:
     ],
 )
 def test_what_is_left_open_is_settled_by_the_data(
-    examples: int, rows_per_label: float | None, start: Start, taught: bool, epochs: int, table_lr: float
+    examples: int, rows_per_label: float | None, start: Start, taught: bool, epochs: int, embedding_lr: float
 ) -> None:
     done = TrainConfig().settled(examples, rows_per_label=rows_per_label, start=start, taught=taught)
-    assert (done.epochs, done.optim.table_lr) == (epochs, table_lr)
-    given = TrainConfig(epochs=2, optim=OptimConfig(table_lr=0.5))
+    assert (done.epochs, done.optim.embedding_lr) == (epochs, embedding_lr)
+    given = TrainConfig(epochs=2, optim=OptimConfig(embedding_lr=0.5))
     assert given.settled(examples, rows_per_label=rows_per_label, start=start, taught=taught) == given
     assert done.settled(examples, rows_per_label=rows_per_label, start=start, taught=taught) == done
 
@@ -308,7 +308,7 @@ def test_a_loss_that_is_not_finite_names_step_batch_and_rows(
     trainer: MakeTrainer, run_folder: Path, monkeypatch: pytest.MonkeyPatch, bad: float
 ) -> None:
     config = TrainConfig(**QUICK, checkpoint_seconds=1e-9)
-    made = trainer(config, folder=run_folder, observer=Recorder())
+    made = trainer(config, folder=run_folder, callback=Recorder())
     recorded(made)
     kept: list[bytes] = []
     loss = made.data.objective.loss
@@ -383,7 +383,7 @@ class Clock:
         monkeypatch.setattr(dataset_adapter, "predict_logits", slow_predict)
 
 
-class StartOfSteps(Observer):
+class StartOfSteps(Callback):
     """When the first step began."""
 
     def __init__(self, clock: Clock) -> None:
@@ -408,7 +408,7 @@ def test_the_plan_fits_the_time_budget(
     budget = 20.0
     clock = Clock(monkeypatch, step=step, evaluation=evaluation, metrics=metrics)
     start = StartOfSteps(clock)
-    made = trainer(TrainConfig(**{**QUICK, "epochs": 1000}, time_budget=budget), num_train=300, observer=start)
+    made = trainer(TrainConfig(**{**QUICK, "epochs": 1000}, time_budget=budget), num_train=300, callback=start)
     history = made.fit()
     spent = clock.now - start.at
     if evaluation < budget:
@@ -434,7 +434,7 @@ def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytes
 
 @pytest.mark.parametrize("spoil", ["a folder in its place", "removed"])
 def test_a_history_that_cannot_be_written_is_told(trainer: MakeTrainer, run_folder: Path, spoil: str) -> None:
-    class Spoiler(Observer):
+    class Spoiler(Callback):
         def started(self, step: int, total_steps: int) -> None:
             (run_folder / HISTORY).unlink()
             if spoil == "removed":
@@ -442,7 +442,7 @@ def test_a_history_that_cannot_be_written_is_told(trainer: MakeTrainer, run_fold
             else:
                 (run_folder / HISTORY).mkdir()
 
-    made = trainer(TrainConfig(**QUICK), folder=run_folder, observer=Spoiler())
+    made = trainer(TrainConfig(**QUICK), folder=run_folder, callback=Spoiler())
     with pytest.raises(StorageError, match=rf"{HISTORY}: could not be written: (Is a directory|No such file)"):
         made.fit()
 
@@ -467,7 +467,7 @@ def test_class_weights_and_smoothing_reach_the_loss(trainer: MakeTrainer) -> Non
 @pytest.mark.parametrize(("share", "moved"), [(None, 0.1), (1.0, 0.1), (0.3, 0.03), (0.0, 0.0)])
 def test_the_table_has_a_rate_of_its_own(share: float | None, moved: float, trainer: Callable[..., Trainer]) -> None:
     """AdamW's first step moves every weight that has a gradient by the rate."""
-    optim = OptimConfig(lr=0.1, table_lr=share, weight_decay=0, warmup=0, clip_norm=None)
+    optim = OptimConfig(lr=0.1, embedding_lr=share, weight_decay=0, warmup=0, clip_norm=None)
     made = trainer(TrainConfig(optim=optim, epochs=1), dropout=0.0)
     before = {name: value.detach().clone() for name, value in made.model.named_parameters()}
     made._step(made._plan(), Interrupts(enabled=False))

@@ -183,7 +183,7 @@ def test_parameters_that_are_not_trained_are_left_out() -> None:
 
 def test_the_table_of_an_encoder_decoder_has_a_rate_of_its_own() -> None:
     model = build_encoder_decoder(seq2seq_config("t5-2m"), num_units=7)
-    groups = build_optimizer(model, OptimConfig(table_lr=0.0)).param_groups
+    groups = build_optimizer(model, OptimConfig(embedding_lr=0.0)).param_groups
     assert [parameter is model.table.weight for parameter in groups[0]["params"]] == [True]
     assert [group["share"] for group in groups] == [0.0, 1.0, 1.0]
     assert not any(parameter is model.table.weight for group in groups[1:] for parameter in group["params"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mixling.training import progress
-from mixling.training.observers import Step
+from mixling.training.callbacks import Step
 from mixling.training.progress import TrainingProgress
 
 

@@ -40,17 +40,17 @@ def questions(*, unanswerable: bool = False) -> Dataset:
     return Dataset.from_examples(map(example, range(16 if unanswerable else 8)))
 
 
-def data_of(store: Dataset, *, reading: ReadingConfig | None = None, word_dropout: float = 0.0) -> QuestionData:
+def data_of(store: Dataset, *, reading: ReadingConfig | None = None, token_dropout: float = 0.0) -> QuestionData:
     config = model_config().text
     encoder = TextEncoder(config, train_vocabulary(store.sample_texts(1 << 16, 0), config))
     task = QuestionAnswering(ANSWER_ENDS, LossConfig(label_smoothing=0))
     return question_data(
-        task, store, store, encoder, reading or ReadingConfig(), word_dropout=word_dropout, say=lambda message: None
+        task, store, store, encoder, reading or ReadingConfig(), token_dropout=token_dropout, say=lambda message: None
     )
 
 
 def test_word_dropout_spares_the_separator() -> None:
-    data = data_of(questions(), word_dropout=0.9)
+    data = data_of(questions(), token_dropout=0.9)
     indices = np.arange(len(data))
     batch, targets, weights = data.batch(indices, indices, seed=0, step=1)
     assert weights is None
@@ -61,7 +61,7 @@ def test_word_dropout_spares_the_separator() -> None:
 
 
 def test_a_process_works_on_its_part_of_the_batch() -> None:
-    data = data_of(questions(), word_dropout=0.5)
+    data = data_of(questions(), token_dropout=0.5)
     indices = np.array([3, 1, 2, 0])
     whole, targets, _ = data.batch(indices, np.arange(4), seed=0, step=1)
     part, of_part, _ = data.batch(indices, np.array([1, 3]), seed=0, step=1)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from mixling.errors import StorageError, UserError
+from mixling.training.callbacks import Callback, Step
 from mixling.training.checkpoint import load_checkpoint
-from mixling.training.distributed import Processes
+from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Step
 from mixling.training.optim import OptimConfig, learning_rate
 from mixling.training.recipe import TrainConfig
 
@@ -27,7 +27,7 @@ class Cut(Exception):
     """Stands for kill -9."""
 
 
-class CutAt(Observer):
+class CutAt(Callback):
     def __init__(self, number: int) -> None:
         self.number = number
 
@@ -63,7 +63,7 @@ def test_a_resumed_run_repeats_no_point(trainer: Callable[..., Trainer], run_fol
     config = CONFIG.model_copy(update={"checkpoint_seconds": 1e-9})
     for number in (22, 33):
         with pytest.raises(Cut):
-            trainer(config, folder=run_folder, observer=CutAt(number)).fit(resume=number > 22)
+            trainer(config, folder=run_folder, callback=CutAt(number)).fit(resume=number > 22)
         config = CONFIG.model_copy(update={"checkpoint_seconds": 1e9})
     assert load_checkpoint(run_folder / CHECKPOINT)[1]["step"] == 21
     assert [curves(run_folder)[tag][-1][0] for tag in ("train/loss", "dev/loss")] == [30, 28]
@@ -81,7 +81,7 @@ def test_a_new_run_removes_the_curves_of_an_old_one(trainer: Callable[..., Train
 def test_only_the_main_process_writes_and_only_into_a_run_folder(
     trainer: Callable[..., Trainer], run_folder: Path
 ) -> None:
-    trainer(CONFIG, folder=run_folder, processes=Processes(1, 1)).fit()
+    trainer(CONFIG, folder=run_folder, distributed=DistributedContext(1, 1)).fit()
     trainer(CONFIG).fit()
     trainer(CONFIG.model_copy(update={"track": "none"}), folder=run_folder).fit()
     assert not (run_folder / "tensorboard").exists()

@@ -101,11 +101,11 @@ def test_flops_of_the_mixer() -> None:
     assert flops("mixer-b16") == 2 * (196 * 768 * 768 + 12 * block + 768 * 1000)
 
 
-@pytest.mark.parametrize(("name", "survival"), [("gmlp-ti", 1.0), ("gmlp-s", 0.95), ("gmlp-b", 0.8)])
-def test_survival_is_that_of_table_1(name: str, survival: float) -> None:
+@pytest.mark.parametrize(("name", "drop_path"), [("gmlp-ti", 0.0), ("gmlp-s", 0.05), ("gmlp-b", 0.2)])
+def test_drop_path_is_that_of_table_1(name: str, drop_path: float) -> None:
     blocks = IMAGE_PRESETS[name].config.blocks
     assert len(blocks) == 30
-    assert {block.survival for block in blocks} == {survival}
+    assert {block.drop_path for block in blocks} == {drop_path}
 
 
 @pytest.mark.parametrize("name", IMAGE_PRESETS)
@@ -232,7 +232,7 @@ def test_images_of_a_batch_are_apart() -> None:
 
 
 def test_stochastic_depth_is_per_image_and_in_training_only() -> None:
-    made = config(layers=(GATING.model_copy(update={"survival": 0.5}),), num_layers=1)
+    made = config(layers=(GATING.model_copy(update={"drop_path": 0.5}),), num_layers=1)
     model, whole = built(made), built(config(num_layers=1))
     images = pictures(1, made).expand(64, -1, -1, -1)
     torch.testing.assert_close(model(images), whole(images), **EXACT)
@@ -245,7 +245,7 @@ def test_stochastic_depth_is_per_image_and_in_training_only() -> None:
     assert 16 < int(dropped.sum()) < 48
     kept = answers[~dropped]
     torch.testing.assert_close(kept, kept[:1].expand_as(kept), **EXACT)
-    assert not torch.allclose(kept[0], whole(images[:1])[0])  # scaled by 1 / survival
+    assert not torch.allclose(kept[0], whole(images[:1])[0])  # scaled by 1 / (1 - drop_path)
 
 
 def test_seeded_weights_do_not_depend_on_what_was_drawn_before() -> None:

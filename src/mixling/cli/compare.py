@@ -129,7 +129,7 @@ def compare(options: CompareOptions) -> None:
     for remark in resolved.remarks:
         terminal.say(remark)
 
-    def observer() -> TrainingProgress:
+    def callback() -> TrainingProgress:
         each = TrainingProgress()
         each.metric = task_type(config.task).metric
         return each
@@ -148,7 +148,7 @@ def compare(options: CompareOptions) -> None:
                     seeds=seeds,
                     folder=folder,
                     say=terminal.say,
-                    observer=observer,
+                    callback=callback,
                 )
         except Interrupted as error:
             kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"

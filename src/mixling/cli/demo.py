@@ -86,7 +86,7 @@ def demo_config(*, epochs: int, seed: int) -> RunConfig:
         "evaluations": 4,
         "seed": seed,
         "batch_size": 128,
-        "word_dropout": 0.2,
+        "token_dropout": 0.2,
         "loss": {"class_weights": "balanced", "label_smoothing": 0.0},
         "optim": {"lr": 0.015, "weight_decay": 0.0},
     }
@@ -159,7 +159,7 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
                 stores["train"],
                 stores["dev"],
                 folder=folder,
-                observer=terminal,
+                callback=terminal,
                 say=terminal.say,
             )
     except Interrupted as error:

@@ -27,6 +27,7 @@ COMMANDS = (
     "export",
     "demo",
     "models",
+    "config",
     "cost",
     "vectors",
     "distill",

@@ -172,7 +172,10 @@ class TrainingOptions(Duration):
 
     seed: Annotated[int | None, Option("--seed", help="Of all that is random [0].")] = None
     config: Annotated[
-        str | None, Option("--config", metavar="FILE.toml", help="A run's configuration; options go before it.")
+        str | None,
+        Option(
+            "--config", metavar="FILE.toml", help="A configuration as `mixling config` prints it; options go before it."
+        ),
     ] = None
     overrides: Annotated[
         list[str] | None,

@@ -14,11 +14,12 @@ from mixling.cli.output import Started, put, time_budget_line
 from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
+    from mixling.metrics.base import Metrics
     from mixling.runs import Run, RunConfig
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.spec import Resolved, Spec
     from mixling.seq2seq.config import PairRunConfig
-    from mixling.seq2seq.run import PairRun
+    from mixling.seq2seq.metrics import TextMetrics
     from mixling.training.progress import TrainingProgress
 
 C = TypeVar("C", "RunConfig", "PretrainConfig", "PairRunConfig")
@@ -55,18 +56,18 @@ def session(
     from mixling.runs.config import read_record
     from mixling.runs.record import conclude, held
     from mixling.runs.spec import resolve
-    from mixling.training.distributed import processes
+    from mixling.training.distributed import distributed_context
     from mixling.training.progress import TrainingProgress
 
     out = options.out
-    with processes() as ranks, held(out, is_main=ranks.is_main):
+    with distributed_context() as ranks, held(out, is_main=ranks.is_main):
         terminal = TrainingProgress(silent=not ranks.is_main)
         resolved = None
         if options.resume:
             config, finished = read_record(out, spec.schema, kind=kind)
             refuse_beside_resume(options)
             if finished:
-                conclude(out, getattr(config, "corpus", None), is_main=ranks.is_main)
+                conclude(out, config, is_main=ranks.is_main)
                 terminal.say(f"{out}: this run is finished; there is nothing to resume")
                 yield None
                 return
@@ -83,8 +84,8 @@ def session(
         arguments = {
             "folder": out,
             "resume": options.resume,
-            "processes": ranks,
-            "observer": terminal,
+            "distributed": ranks,
+            "callback": terminal,
             "say": terminal.say,
         }
         yield Session(config=config, resolved=resolved, terminal=terminal, arguments=arguments)
@@ -131,20 +132,19 @@ def train_labels(
         _report_labels(run, config, terminal)
 
 
-def _report_labels(run: Run, config: RunConfig, terminal: TrainingProgress) -> None:
+def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgress) -> None:
     """Print the result on standard output, what to do next on standard error."""
     from mixling.tasks import task_type
 
     task = task_type(config.task)
-    if line := task.comparison_line(run.metrics, run.labels):
+    if line := task.comparison_line(run.metrics):
         terminal.say(line)
     size = (run.folder / "model.onnx").stat().st_size
-    best = next(record for record in reversed(run.history) if record["best"])
     example = task.sample_inputs(pairs=config.data.columns.text_pair is not None)
     put(f"dev: {run.metrics.summary()}\n")
     terminal.say(
-        f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.precision}), {run.parameters:,} parameters, "
-        f"best epoch {best['epoch']:g}\n"
+        f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.report['precision']}), {run.parameters:,} parameters, "
+        f"best epoch {run.best['epoch']:g}\n"
         f"next:  {command_line('mixling', 'predict', run.folder, *example)}\n"
         f"       {command_line('mixling', 'evaluate', run.folder, 'TEST_FILE')}\n"
         f"       {command_line('mixling', 'show', run.folder)}"
@@ -173,13 +173,13 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sta
                 return
             terminal = found.terminal
             terminal.metric = "exact_match" if found.config.tasks else "perplexity"
-            run = fit_pairs(found.config, command=f"mixling {started.command}", **found.arguments)
+            run = fit_pairs(found.config, command=started.command, **found.arguments)
     if run is not None:
         terminal.say(started.total_time())
         _report_pairs(run, terminal)
 
 
-def _report_pairs(run: PairRun, terminal: TrainingProgress) -> None:
+def _report_pairs(run: Run[dict[str, TextMetrics]], terminal: TrainingProgress) -> None:
     for name, metrics in run.metrics.items():
         put(f"dev: {f'{name}: ' if len(run.metrics) > 1 else ''}{metrics.summary()}\n")
     following: list[tuple[str | Path, ...]] = [
@@ -187,7 +187,8 @@ def _report_pairs(run: PairRun, terminal: TrainingProgress) -> None:
         ("evaluate", run.folder, "TEST_FILE"),
     ]
     if not run.metrics:
-        put(f"held-out: perplexity {run.held_out['perplexity']:.3f}, accuracy {run.held_out['accuracy']:.4f}\n")
+        held_out = run.report["held_out"]
+        put(f"held-out: perplexity {held_out['perplexity']:.3f}, accuracy {held_out['accuracy']:.4f}\n")
         following = [("train", "PAIRS", "--task", "text2text", "--from", run.folder, "-o", "DIR")]
     commands = "\n       ".join(command_line("mixling", *words) for words in following)
     terminal.say(f"{run.folder}: {run.parameters:,} parameters\nnext:  {commands}")

@@ -26,7 +26,7 @@ from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.training.observers import Observer
+from mixling.training.callbacks import Callback
 
 Say = Callable[[str], None]
 
@@ -129,7 +129,7 @@ def train_all(
     seeds: Sequence[int],
     folder: Path,
     say: Say,
-    observer: Callable[[], Observer],
+    callback: Callable[[], Callback],
 ) -> list[Contestant]:
     """Train the models, the reference baseline and the others, in the order of the table.
 
@@ -145,7 +145,7 @@ def train_all(
     ours = []
     for place, entrant in enumerate(field):
         spent = choosing if place == 0 else 0.0
-        ours.append(_train(entrant, train, dev, seeds, folder, spent=spent, say=say, observer=observer))
+        ours.append(_train(entrant, train, dev, seeds, folder, spent=spent, say=say, callback=callback))
     return [*ours, *rivals]
 
 
@@ -193,7 +193,7 @@ def _train(
     *,
     spent: float,
     say: Say,
-    observer: Callable[[], Observer],
+    callback: Callable[[], Callback],
 ) -> Contestant:
     """Train one of our models with every seed; of several rates dev chooses one with the first seed."""
     task = task_type(entrant.config.task)
@@ -211,7 +211,7 @@ def _train(
             place = folder / entrant.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
             say(f"== {entrant.name}, seed {seed}" + (f", rate {lr:g}" if len(entrant.rates) > 1 else ""))
             run_begin = time.perf_counter()
-            run = fit(config, train, dev, folder=place, observer=observer(), say=say)
+            run = fit(config, train, dev, folder=place, callback=callback(), say=say)
             assert run is not None, "one process"
             made[rate] = run
             if len(rates) > 1:
@@ -223,8 +223,8 @@ def _train(
     seconds[0] += spent
     options = {
         "lr": entrant.config.train.optim.lr * best_rate,
-        "best_epochs": [next(r["epoch"] for r in reversed(run.history) if r["best"]) for run in finished],
-        "precision": [run.precision for run in finished],
+        "best_epochs": [run.best["epoch"] for run in finished],
+        "precision": [run.report["precision"] for run in finished],
     }
     return Contestant(
         name=entrant.name,

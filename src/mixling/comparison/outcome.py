@@ -29,7 +29,7 @@ from mixling.runs.start import start_texts
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.vectors import WordVectors
-from mixling.training.observers import Observer
+from mixling.training.callbacks import Callback
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def compare(
     seeds: Sequence[int],
     folder: Path,
     say: Say,
-    observer: Callable[[], Observer],
+    callback: Callable[[], Callback],
 ) -> Comparison:
     """Train everyone, and measure.
 
@@ -72,7 +72,7 @@ def compare(
         test: files; they are looked at first, so that a bad row is told early, and asked about last.
         models: names or TOML files, beside those that always take part.
         folder: for run folders.
-        observer: makes one for each training.
+        callback: makes one for each training.
 
     Raises:
         ConfigError: the task is question answering.
@@ -87,7 +87,7 @@ def compare(
     train_rows, dev_rows = read_data(config, spool_dir=None, say=say)
     test_rows = _read_test(config, test, say) if test else None
     contestants = train_all(
-        resolved, train_rows, dev_rows, models=models, seeds=seeds, folder=folder, say=say, observer=observer
+        resolved, train_rows, dev_rows, models=models, seeds=seeds, folder=folder, say=say, callback=callback
     )
     task = kind(kind.label_set(train_rows))
     dev = Rows.of(dev_rows)

@@ -17,7 +17,7 @@ def read_texts(sources: Sequence[str | Path], *, text: str = "text") -> Iterator
     A list of tokens is joined by spaces. Blank lines and empty cells are no documents.
 
     Args:
-        sources: files as `data.tables.read_rows` reads them, and text files; each also with `.gz`.
+        sources: files as `data.readers.read_rows` reads them, and text files; each also with `.gz`.
 
     Raises:
         ConfigError: there is no source.

@@ -121,8 +121,8 @@ def unpacked(words: Any) -> Any:
     return list(words) if isinstance(words, tuple | np.ndarray) else words
 
 
-def store_rows(rows: Rows, where: str, pairs: bool) -> Dataset:
-    """Rows as training reads them; a model reads pairs of texts or single ones, never both."""
+def store_rows(rows: Rows, where: str, *, pairs: bool | None = None) -> Dataset:
+    """Return rows as training reads them; `pairs` as of `Dataset.from_examples`."""
     texts, targets = rows
     examples = (Example(text, target, where, i) for i, (text, target) in enumerate(zip(texts, targets, strict=True)))
     return Dataset.from_examples(examples, pairs=pairs)

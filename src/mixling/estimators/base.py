@@ -83,13 +83,13 @@ class Estimator(BaseEstimator, ABC):
         unlabelled: Iterable[Any] = (),
     ) -> None:
         weights = checked_weights(sample_weight, len(rows[0]))
-        pairs = bool(rows[0]) and isinstance(rows[0][0], tuple)
-        train = store_rows(rows, FIT, pairs)
+        train = store_rows(rows, FIT)
+        pairs = train.schema.pairs
         if dev_rows is None:
             train, dev = split_dev(train, fraction=self.dev_fraction, seed=self.seed, own="dev=(X, y)")
             weights = None if weights is None else weights[train.indices()]
         else:
-            dev = store_rows(dev_rows, DEV, pairs)
+            dev = store_rows(dev_rows, DEV, pairs=pairs)
         check_labels(train, dev)
         more = unlabelled_texts(unlabelled, pairs=pairs)
         if more and teacher is None and not (self.config or {}).get("distill"):
@@ -101,7 +101,7 @@ class Estimator(BaseEstimator, ABC):
             run = fit(
                 config, train, dev,
                 folder=Path(folder), weights=weights, teacher=teacher, unlabelled=more,
-                observer=progress, say=progress.say if self.verbose > 1 else lambda message: None,
+                callback=progress, say=progress.say if self.verbose > 1 else lambda message: None,
             )  # fmt: skip
             assert run is not None
             self.files_ = run_files(Path(folder))

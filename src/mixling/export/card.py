@@ -164,7 +164,7 @@ def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
         "batch size": train["batch_size"],
         "learning rate": train["optim"]["lr"],
         "weight decay": train["optim"]["weight_decay"],
-        "word dropout": train["word_dropout"],
+        "word dropout": train["token_dropout"],
         "label smoothing": train["loss"]["label_smoothing"],
         "seed": train["seed"],
         "begins with": _start(config["start"]),

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mixling.data.batches import Batch, collate
-from mixling.errors import ConfigError
 from mixling.inspect.weights import Inspected, of_model
-from mixling.runs.artifact import kind_of, load_object, read_config, read_folder
-from mixling.runs.folder import load_model
+from mixling.runs.artifact import load_object, read_artifact
 from mixling.runs.pretrained import load_pretraining
+from mixling.runs.weights import load_model
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.table import SPECIAL
 
@@ -24,13 +23,9 @@ def load_inspected(folder: str | Path, texts: Sequence[Text] = ()) -> Inspected:
         ConfigError: there is no finished run in the folder.
         ModelFileError: it is not complete, damaged, or of a kind that this version does not know.
     """
-    try:
-        kind = kind_of(read_folder(folder, read_config))
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{folder}: is no folder of a finished run; give one that `mixling train` or `mixling pretrain` wrote"
-        ) from None
-    inspected: Inspected = load_object(kind.inspect)(Path(folder), texts)
+    hint = "give one that `mixling train` or `mixling pretrain` wrote"
+    name = read_artifact(folder, lambda artifact: artifact.kind.inspect, hint=hint)
+    inspected: Inspected = load_object(name)(Path(folder), texts)
     return inspected
 
 

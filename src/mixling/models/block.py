@@ -38,7 +38,7 @@ class BlockConfig(Config):
     norm: Literal["pre", "post"] = "pre"
     norm_type: NormType = "layer"
     dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
-    survival: float = Field(1.0, gt=0, le=1, description="stochastic depth: probability that a text keeps a sublayer")
+    drop_path: float = Field(0.0, ge=0, lt=1, description="stochastic depth: probability that a text skips a sublayer")
 
     @field_validator("mixers", mode="before")
     @classmethod
@@ -137,7 +137,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
-        self.dropout, self.survival = config.dropout, config.survival
+        self.dropout, self.drop_path = config.dropout, config.drop_path
         self.mixers = nn.ModuleList()
         for number, mixer in enumerate(config.mixers):
             try:
@@ -224,8 +224,8 @@ class Block(nn.Module):
         if not self.training:
             return x + update
         update = dropout(update, self.dropout)
-        if self.survival < 1:
+        if self.drop_path > 0:
             # For each text on its own, rescaled so that the expectation is unchanged (gMLP, Table 1).
-            kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) < self.survival
-            update = update * kept / self.survival
+            kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= self.drop_path
+            update = update * kept / (1 - self.drop_path)
         return x + update

@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from mixling.runs.choice import choose_model
     from mixling.runs.config import RunConfig, resumed_config
     from mixling.runs.data import read_data
-    from mixling.runs.folder import Run, load_model
+    from mixling.runs.run import Run
     from mixling.runs.training import fit
+    from mixling.runs.weights import load_model
     from mixling.tasks.base import Choice
 
 _HOMES = {
     "RUN_FILE": "runs.artifact",
     "Choice": "tasks.base",
     "DataConfig": "data.examples",
-    "Run": "runs.folder",
+    "Run": "runs.run",
     "RunConfig": "runs.config",
     "choose_model": "runs.choice",
     "fit": "runs.training",
-    "load_model": "runs.folder",
+    "load_model": "runs.weights",
     "read_data": "runs.data",
     "resumed_config": "runs.config",
 }

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 
-from mixling.errors import ModelFileError, command_line
+from mixling.errors import ConfigError, ModelFileError, command_line
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import MAX_JSON, check_sha256, read_json
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.training.files import CHECKPOINT, HISTORY
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mixling.config import Config
+
 __all__ = ["ONNX_FILE"]
 
+C = TypeVar("C", bound="Config")
+M = TypeVar("M", bound="nn.Module")
 T = TypeVar("T")
 
 RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
@@ -31,7 +38,7 @@ NEXT = ".next"  # of the run that will replace the one in the folder; see `mixli
 COMPLETE = "complete"  # in NEXT: its files are the folder's from now on
 SETUP_FILE = "checkpoint.json"  # of an unfinished run: the model, labels and vocabulary that its checkpoint is of
 
-# The kind of a run, as run.json and config.json have it; training on labelled rows has none there.
+# The kind of a run, as run.json and config.json have it.
 TRAINING, PRETRAINING, TEXT_TO_TEXT = "training", "pretraining", "text to text"
 
 
@@ -41,26 +48,33 @@ class Kind:
 
     Attributes:
         command: begins and resumes such runs.
+        model: what its model does, in a message.
         load: MODULE:NAME of what opens a folder of it, given the path.
         inspect: MODULE:NAME of what prepares its model, and texts, for `mixling.inspect.weights`.
     """
 
     command: str
+    model: str
     load: str
     inspect: str
 
 
 KINDS = {
     TRAINING: Kind(
-        command="train", load="mixling.runtime.predictor:Predictor", inspect="mixling.inspect.folders:of_trained"
+        command="train",
+        model="predicts labels or answers",
+        load="mixling.runtime.predictor:Predictor",
+        inspect="mixling.inspect.folders:of_trained",
     ),
     PRETRAINING: Kind(
         command="pretrain",
+        model="is pretrained, for `mixling train --from`",
         load="mixling.runs.pretrained:load_pretraining",
         inspect="mixling.inspect.folders:of_pretrained",
     ),
     TEXT_TO_TEXT: Kind(
         command="train",
+        model="writes text",
         load="mixling.seq2seq.generator:TextGenerator",
         inspect="mixling.seq2seq.inspection:of_generator",
     ),
@@ -73,6 +87,10 @@ DESCRIPTIONS = {
     RUN_FILE: "the complete configuration of the run",
     METRICS_FILE: "measures on the dev split",
     HISTORY: "measures of every evaluation",
+}
+_REQUIRED: dict[str, dict[str, type]] = {
+    RUN_FILE: {"config": dict, "finished": bool},
+    CONFIG_FILE: {"format_version": int},
 }
 # Beside run.json all that a run may write; of an older run they go before the new one begins.
 WRITTEN = (
@@ -158,8 +176,6 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
         return None
     if record["finished"]:
         return None
-    commands = {PRETRAINING: "pretrain"}
-    name = commands.get(record.get("kind", TRAINING), "train")
     state: dict[str, Any] = {}
     try:
         with safe_open(place / CHECKPOINT, framework="np") as file:
@@ -175,22 +191,27 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
         step=step,
         total_steps=total_steps,
         best=best[-1] if best else None,
-        command=command_line("mixling", name, "--resume", "-o", folder),
+        command=command_line("mixling", kind_of(record, where=place / RUN_FILE).command, "--resume", "-o", folder),
     )
 
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """Return the record of the run in a folder.
+def read_file(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file of a run folder.
 
     Raises:
         FileNotFoundError: there is none.
-        ModelFileError: it is damaged.
+        ModelFileError: it is damaged, or of another format.
     """
-    record = read_json(folder / RUN_FILE)
-    for key, kind in (("config", dict), ("finished", bool)):
-        if not isinstance(record.get(key), kind):
-            raise ModelFileError(f"{folder / RUN_FILE}: is damaged: {key!r} is missing or of the wrong type")
-    return record
+    saved = read_json(path)
+    for key, kind in _REQUIRED.get(path.name, {}).items():
+        if not isinstance(saved.get(key), kind):
+            raise ModelFileError(f"{path}: is damaged: {key!r} is missing or of the wrong type")
+    return saved
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return the record of the run in a folder; raises as `read_file`."""
+    return read_file(folder / RUN_FILE)
 
 
 def is_finished(folder: Path) -> bool:
@@ -214,27 +235,22 @@ def kind_of_run(folder: Path) -> str | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return what config.json records of the model in a folder; its `kind` is missing where it gives texts labels.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ModelFileError: it is damaged, or of another format.
-    """
-    saved = read_json(folder / CONFIG_FILE)
-    if not isinstance(saved.get("format_version"), int):
-        raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: 'format_version' is missing or no number")
-    return saved
+    """Return what config.json records of the model in a folder; raises as `read_file`."""
+    return read_file(folder / CONFIG_FILE)
 
 
-def kind_of(saved: Mapping[str, Any]) -> Kind:
+def kind_of(saved: Mapping[str, Any], *, where: Path) -> Kind:
     """Return the kind of run whose config.json or run.json has this content.
+
+    Args:
+        where: the file, for the message.
 
     Raises:
         ModelFileError: this version knows no such kind.
     """
     name = saved.get("kind", TRAINING)
     if name not in KINDS:
-        raise ModelFileError(f"got kind {name!r}; this version reads {', '.join(KINDS)}")
+        raise ModelFileError(f"{where}: got kind {name!r}; this version reads {', '.join(KINDS)}")
     return KINDS[name]
 
 
@@ -244,23 +260,97 @@ def load_object(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def vocabulary_file(folder: Path, saved: Mapping[str, Any]) -> Path:
-    """Return the path of the vocabulary in a folder, which is the one that the model was trained with.
+@dataclass(frozen=True)
+class Artifact:
+    """The folder of a finished run, open for reading.
+
+    Attributes:
+        folder: where its files are.
+        saved: the content of config.json.
+    """
+
+    folder: Path
+    saved: Mapping[str, Any]
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of run that wrote it; raises as `kind_of`."""
+        return kind_of(self.saved, where=self.folder / CONFIG_FILE)
+
+    def parse(self, schema: type[C], values: Any) -> C:
+        """Return a configuration that config.json has.
+
+        Raises:
+            ConfigError: it is not one.
+        """
+        from mixling.config import parse
+
+        return parse(schema, values, where=str(self.folder / CONFIG_FILE))
+
+    def vocabulary(self) -> Path:
+        """Return the path of the vocabulary that the model was trained with.
+
+        Raises:
+            ModelFileError: it is missing, or another.
+        """
+        name = self.saved.get("vocabulary")
+        if not isinstance(name, str) or not Path(name).name:
+            raise ModelFileError(f"{self.folder / CONFIG_FILE}: is damaged: it names no vocabulary")
+        path = self.folder / Path(name).name
+        if path.is_file() and path.stat().st_size > MAX_JSON:
+            raise ModelFileError(f"{path}: has {path.stat().st_size:,} bytes; allowed: up to {MAX_JSON:,}")
+        check_sha256(path, self.saved.get("vocabulary_sha256"))
+        return path
+
+    def model(self, build: Callable[[], M]) -> M:
+        """Return the model that `build` makes, with the weights of the folder; raises as `read_model`."""
+        from mixling.runs.weights import read_model
+
+        return read_model(self.folder, self.saved, build)
+
+
+def read_artifact(
+    path: str | Path, read: Callable[[Artifact], T], *, hint: str, kinds: Collection[str] = KINDS.keys()
+) -> T:
+    """Return what `read` makes of the folder of a finished run, all of it of one run.
 
     Args:
-        saved: the content of config.json.
+        hint: what makes such a folder, for the message where this is none.
+        kinds: those of `KINDS` that are wanted.
 
     Raises:
-        ModelFileError: it is missing, or another.
+        ConfigError: there is no finished run in the folder, or one of another kind.
+        ModelFileError: a file is missing or damaged.
     """
-    name = saved.get("vocabulary")
-    if not isinstance(name, str) or not Path(name).name:
-        raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: it names no vocabulary")
-    path = folder / Path(name).name
-    if path.is_file() and path.stat().st_size > MAX_JSON:
-        raise ModelFileError(f"{path}: has {path.stat().st_size:,} bytes; allowed: up to {MAX_JSON:,}")
-    check_sha256(path, saved.get("vocabulary_sha256"))
-    return path
+
+    def attempt(folder: Path) -> T:
+        try:
+            artifact = Artifact(folder, read_config(folder))
+        except FileNotFoundError:
+            raise ConfigError(f"{path}: is no folder of a finished run; {hint}") from None
+        if artifact.kind not in [KINDS[name] for name in kinds]:
+            raise ConfigError(f"{path}: its model {artifact.kind.model}; {hint}")
+        try:
+            return read(artifact)
+        except (OSError, KeyError, TypeError, ValueError, RuntimeError, ConfigError) as error:
+            missing = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            reason = missing.splitlines()[0] if missing else type(error).__name__
+            raise ModelFileError(f"{path}: is not a complete run folder: {reason}") from None
+
+    return read_folder(path, attempt)
+
+
+def load(path: str | Path) -> Any:
+    """Return what answers for the model of a run folder or a `model.onnx`.
+
+    Returns:
+        a `Predictor` of a model that predicts labels or answers, a `TextGenerator` of one that writes text, and a
+        `PretrainedModel` of one that `mixling pretrain` made.
+
+    Raises:
+        ModelFileError: there is no model, or a file of it is damaged.
+    """
+    return load_object(KINDS[kind_of_model(path)].load)(path)
 
 
 def run_files(folder: Path) -> dict[str, bytes]:
@@ -284,20 +374,20 @@ def run_files(folder: Path) -> dict[str, bytes]:
     return out
 
 
-def kind_of_model(path: str | Path) -> str | None:
-    """Return the kind of the finished run in a folder that holds no file which predicts; None of all else.
+def kind_of_model(path: str | Path) -> str:
+    """Return the kind of the finished run in a folder; TRAINING of a folder or file that predicts, and of all else.
 
     Raises:
-        ModelFileError: its config.json is damaged.
+        ModelFileError: its config.json is damaged, or of a kind that this version does not know.
     """
 
-    def read(folder: Path) -> str | None:
+    def read(folder: Path) -> str:
         if (folder / ONNX_FILE).exists():
-            return None
+            return TRAINING
         try:
-            kind = read_config(folder).get("kind")
+            artifact = Artifact(folder, read_config(folder))
         except FileNotFoundError:
-            return None
-        return None if kind is None else str(kind)
+            return TRAINING
+        return next(name for name, kind in KINDS.items() if kind is artifact.kind)
 
     return read_folder(path, read)

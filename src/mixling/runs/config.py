@@ -14,7 +14,7 @@ from mixling.data.examples import DataConfig
 from mixling.errors import ConfigError, TrainingError, command_line
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
-from mixling.runs.artifact import PRETRAINING, RUN_FILE, TRAINING, folder_to_resume, read_run
+from mixling.runs.artifact import KINDS, RUN_FILE, TRAINING, folder_to_resume, kind_of, read_run
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig
@@ -72,6 +72,14 @@ class RunConfig(Config):
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 
+    @property
+    def initialisation(self) -> StartConfig:
+        """What the model begins with: as given, or the text that a teacher labels where no other text is named."""
+        given = self.start
+        if self.distill is None or not self.distill.unlabelled or given.kind in ("text", "model"):
+            return given
+        return StartConfig(texts=self.distill.unlabelled) if self.model.text.projection.hashed else given
+
     @model_validator(mode="after")
     def _teacher_has_a_task(self) -> RunConfig:
         if self.distill is not None and not task_type(self.task).has_labels:
@@ -105,16 +113,15 @@ def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
         ModelFileError: its record is damaged.
     """
     path = folder_to_resume(folder) / RUN_FILE
-    commands = {PRETRAINING: "pretrain"}
     try:
         saved = read_run(path.parent)
     except FileNotFoundError:
-        start = command_line("mixling", commands.get(kind, "train"), "FILE", "-o", folder)
+        start = command_line("mixling", KINDS[kind].command, "FILE", "-o", folder)
         raise TrainingError(f"{path}: there is no run to resume; start one with: {start}") from None
-    found = saved.get("kind", TRAINING)
-    if found != kind:
+    found = kind_of(saved, where=path)
+    if found != KINDS[kind]:
         raise TrainingError(
-            f"{folder}: holds a run of {found}, not of {kind}; give another folder, or use "
-            f"mixling {commands.get(str(found), 'train')}"
+            f"{folder}: holds a run of {saved['kind']}, not of {kind}; give another folder, or use "
+            f"mixling {found.command}"
         )
     return parse(schema, saved["config"], where=str(path)), saved["finished"]

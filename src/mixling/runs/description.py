@@ -8,16 +8,17 @@ from typing import Any
 
 from mixling.errors import ModelFileError
 from mixling.runs.artifact import (
+    CONFIG_FILE,
     NEXT,
     ONNX_FILE,
     PRETRAINING,
     TEXT_TO_TEXT,
     kind_of_model,
+    read_file,
     read_folder,
     unfinished_run,
 )
 from mixling.runtime.session import open_model
-from mixling.storage import read_json
 
 _SHOWN_LABELS = 20
 
@@ -28,7 +29,7 @@ def describe(model: str) -> dict[str, Any]:
     Raises:
         ModelFileError: there is no sound model, or a file beside it is damaged.
     """
-    answers = (Path(model) / ONNX_FILE).exists() or kind_of_model(model) is not None
+    answers = any((Path(model) / name).exists() for name in (ONNX_FILE, CONFIG_FILE))
     run = None if answers and not (Path(model) / NEXT).exists() else unfinished_run(model)
     facts = read_folder(model, lambda path: _describe(str(path))) if answers or run is None else {"file": model}
     if run is not None:
@@ -94,7 +95,7 @@ def _describe_writer(folder: Path) -> dict[str, Any]:
     }
 
 
-_DESCRIBED: dict[str | None, Callable[[Path], dict[str, Any]]] = {
+_DESCRIBED: dict[str, Callable[[Path], dict[str, Any]]] = {
     PRETRAINING: _describe_pretraining,
     TEXT_TO_TEXT: _describe_writer,
 }
@@ -103,7 +104,7 @@ _DESCRIBED: dict[str | None, Callable[[Path], dict[str, Any]]] = {
 def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
     """Return the file's values, nothing where there is none; `use` does with them what is done later."""
     try:
-        saved = read_json(path)
+        saved = read_file(path)
         use(saved)
         return saved
     except FileNotFoundError:

@@ -7,6 +7,8 @@ Jiao et al. 2020. Decided here: only the teacher's probabilities are softened, t
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -15,9 +17,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from mixling.config import merge, parse
 from mixling.data.dataset import Dataset
 from mixling.data.examples import DataConfig, Example
 from mixling.data.unlabelled import choose_texts, read_unlabelled
+from mixling.metrics.base import Metrics
+from mixling.runs.config import RunConfig
+from mixling.runs.run import Run
 from mixling.runs.teacher import DistillConfig, Say, TrainMember, open_teacher
 from mixling.storage import write_sealed
 from mixling.tasks.base import Task
@@ -25,6 +31,8 @@ from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import Answer, Teacher
 from mixling.teachers.saved import FileTeacher
 from mixling.text.encoder import Text
+from mixling.text.vectors import WordVectors
+from mixling.text.vocabulary import Vocabulary
 
 _TINY = 1e-6  # beside which a probability of a 16-bit answer is nothing
 
@@ -169,3 +177,46 @@ def _progress(total: int, say: Say) -> Callable[[int], None]:
             say(f"teacher: {done:,} of {total:,} texts")
 
     return told
+
+
+class Member:
+    """Trains a model like the student on the labelled examples alone.
+
+    Args:
+        config: of the student.
+        fit: `mixling.runs.training.fit`.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        train: Dataset,
+        dev: Dataset,
+        vectors: WordVectors | None,
+        fit: Callable[..., Run[Metrics] | None],
+        say: Say,
+    ) -> None:
+        # The student's epochs and budget are of other rows.
+        own = {
+            "start": config.initialisation.to_dict(),
+            "distill": None,
+            "train": {"epochs": None, "time_budget": None},
+        }
+        self._config = parse(RunConfig, merge(config.to_dict(), own), where="teacher")
+        self._train, self._dev, self._vectors, self._fit, self._say = train, dev, vectors, fit, say
+        # Of files what is in them, not where they lie.
+        model = config.model
+        content = [] if vectors is None else [vectors.vectors.tobytes(), "\n".join(vectors.words).encode()]
+        if model.text.vocabulary is not None:
+            content.append(json.dumps(Vocabulary.load(model.text.vocabulary).serialise()).encode())
+        if model.frontend.embeddings is not None:
+            content.append(Path(model.frontend.embeddings).read_bytes())
+        kept = self._config.model_dump(mode="json", exclude={"data", "start"})
+        self.record = [kept, self._config.start.kind, *(hashlib.sha256(item).hexdigest() for item in content)]
+
+    def __call__(self, seed: int, folder: Path) -> None:
+        """As `TrainMember`."""
+        config = parse(RunConfig, merge(self._config.to_dict(), {"train": {"seed": seed}}), where="teacher")
+        run = self._fit(config, self._train, self._dev, folder=folder, vectors=self._vectors)
+        assert run is not None, "one process"
+        self._say(f"teacher: its dev {run.metrics.summary()}")

@@ -10,8 +10,8 @@ from pathlib import Path
 from mixling.errors import MissingPackage
 from mixling.export.plots import training_curves
 from mixling.runs.artifact import CURVES_FILE
+from mixling.training.callbacks import Callback
 from mixling.training.files import HISTORY
-from mixling.training.observers import Observer
 
 
 def if_possible(draw: Callable[[], None], say: Callable[[str], None]) -> bool:
@@ -24,7 +24,7 @@ def if_possible(draw: Callable[[], None], say: Callable[[str], None]) -> bool:
     return True
 
 
-class Curves(Observer):
+class Curves(Callback):
     """Draws curves.png while a run goes on, so that a long or a killed one has its picture.
 
     Args:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +15,28 @@ from mixling.data.prepared import (
     check_length,
     sample_documents,
 )
-from mixling.errors import ConfigError, command_line
+from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
-from mixling.export.plots import training_curves
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
 from mixling.runs.artifact import (
-    CARD_FILE,
     CONFIG_FILE,
-    CURVES_FILE,
-    METRICS_FILE,
     PRETRAINING,
+    Artifact,
     read_config,
-    vocabulary_file,
 )
-from mixling.runs.hub_names import with_commits
-from mixling.runs.pictures import Curves, if_possible
-from mixling.runs.record import begin_run, beginning, finish_run, open_run, run_corpus
-from mixling.runs.weights import write_model
-from mixling.storage import write_atomic, write_sealed
+from mixling.runs.record import run_corpus
+from mixling.runs.run import Parts, Run, Stage, execute
+from mixling.storage import write_atomic
 from mixling.tasks.base import UNSMOOTHED
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.callbacks import Callback
 from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, unit_targets, word_targets
-from mixling.training.distributed import Processes
-from mixling.training.files import CHECKPOINT
-from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Observers
+from mixling.training.distributed import DistributedContext
 from mixling.training.optim import OptimConfig
 from mixling.training.recipe import TrainConfig, UnitTraining
 
@@ -55,8 +44,8 @@ SPECIALS = ("[SEP]", MASK_WORD)
 DEFAULT_MODEL = "gmlp-tiny"
 # AdamW's eps and weight decay and the linear decay follow BERT's kind of recipe; the rate is for the small models.
 RECIPE = TrainConfig(
-    optim=OptimConfig(lr=1e-3, table_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
-    word_dropout=0.0,
+    optim=OptimConfig(lr=1e-3, embedding_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
+    token_dropout=0.0,
     loss=UNSMOOTHED,
     checkpoint_seconds=60.0,
 )
@@ -71,144 +60,111 @@ class PretrainConfig(Config):
     train: UnitTraining = RECIPE
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pretrained:
-    """What a finished pretraining gives; `metrics` are those of the held-out text at the best evaluation."""
-
-    folder: Path
-    metrics: dict[str, float]
-    history: list[dict[str, Any]]
-    parameters: int
-
-
 def pretrain(
     config: PretrainConfig,
     *,
     folder: Path,
     resume: bool = False,
-    processes: Processes | None = None,
-    observer: Observer | None = None,
+    distributed: DistributedContext | None = None,
+    callback: Callback | None = None,
     say: Callable[[str], None] = lambda message: None,
-) -> Pretrained | None:
+) -> Run[dict[str, float]] | None:
     """Train a masked language model and write its folder.
 
     Text and vocabulary are read once, into the folder, and removed from there at the end: a resumed run needs no file.
     A model in the folder stays until the new one is finished.
 
+    Args:
+        config: resolved (`mixling.runs.spec`); of a resumed run that of its record.
+
     Returns:
-        the run; None in processes other than the main one.
+        the run, with the metrics of the held-out text at the best evaluation; None in processes other than the main
+        one.
 
     Raises:
         UserError: of the kind that fits; see `prepare` and `Trainer.fit`.
     """
-    processes = processes or Processes()
-    config = config if resume else with_commits(config)
-    command = command_line("mixling", "pretrain", "--resume", "-o", folder)
-    with open_run(folder, resume=resume, processes=processes, command=command) as place:
-        done = _pretrain(config, place, resume, command, processes, observer, say)
-    return None if done is None else replace(done, folder=folder)
+    return execute(
+        PRETRAINING, config, lambda stage: _MaskedLM(config, stage),
+        elsewhere=frozenset({"corpus"}), folder=folder, resume=resume,
+        distributed=distributed, callback=callback, say=say,
+    )  # fmt: skip
 
 
-def _pretrain(
-    config: PretrainConfig,
-    folder: Path,
-    resume: bool,
-    command: str,
-    processes: Processes,
-    observer: Observer | None,
-    say: Callable[[str], None],
-) -> Pretrained | None:
-    with beginning(folder, resume=resume, is_main=processes.is_main) as place:
-        if processes.is_main:
-            text, encoder = _encoder(config, place)
-            prepared = run_corpus(config.corpus, WordReader(encoder), place, say)
-            processes.barrier()
-        else:
-            processes.barrier()
-            text, encoder = _encoder(config, place)
-            prepared = run_corpus(config.corpus, WordReader(encoder), place, say)
-        check_length(config.corpus, prepared, text.max_len)
+class _MaskedLM(Parts[dict[str, float]]):
+    """A model that predicts hidden tokens, and the text that they are hidden in."""
+
+    model: Model
+    data: MaskedText
+
+    def __init__(self, config: PretrainConfig, stage: Stage) -> None:
+        self.config, self.training = config, config.train
+
+        def read() -> tuple[TextEncoder, Prepared]:
+            encoder = _encoder(config, stage.first)
+            return encoder, run_corpus(config.corpus, WordReader(encoder), stage.first, stage.say)
+
+        self.encoder, self.prepared = stage.in_turn(read)
+        text = config.model.text.for_vocabulary(self.encoder.vocabulary)
+        check_length(config.corpus, self.prepared, text.max_len)
         on_units = text.projection.trained_rows
-        targets = (
-            unit_targets(encoder) if on_units else word_targets(encoder, prepared.train, config.objective.num_words)
-        )
-        data = MaskedText(
+        self.data = MaskedText(
             objective=MaskedLM(config.train.loss),
             config=config.objective,
-            encoder=encoder,
-            train=prepared.train,
-            dev=prepared.dev,
+            encoder=self.encoder,
+            train=self.prepared.train,
+            dev=self.prepared.dev,
             length=text.max_len,
-            targets=targets,
+            targets=unit_targets(self.encoder)
+            if on_units
+            else word_targets(self.encoder, self.prepared.train, config.objective.num_words),
         )
-        given, config = config, config.model_copy(update={"model": config.model.model_copy(update={"text": text})})
-        num_outputs = text.projection.num_features if on_units else int(targets.max()) + 1
+        num_outputs = text.projection.num_features if on_units else int(self.data.targets.max()) + 1
         assert num_outputs is not None
-        model = build_model(config.model, num_outputs=num_outputs, output="units", seed=config.train.seed)
-        if model.frontend.embeddings is not None:
-            model.frontend.load_embeddings(config.model.frontend.embeddings)
-        processes.barrier()  # the others have read what is moved now
-    if processes.is_main and not resume:
-        begin_run(folder, given, kind=PRETRAINING, place=place)
-    kept = count_parameters(model.frontend) + count_parameters(model.encoder)
-    say(f"{len(encoder.vocabulary):,} units, {kept:,} parameters, {count_parameters(model.head):,} for the time being")
-    trainer = Trainer(
-        model, data, config.train,
-        folder=folder,
-        command=command,
-        fingerprint=_fingerprint(config, prepared, encoder.vocabulary),
-        processes=processes,
-        observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,
-    )  # fmt: skip
-    history = trainer.fit(resume=resume and (folder / CHECKPOINT).exists())
-    if not processes.is_main:
-        return None
-    model.cpu()
-    done = _write_folder(config, model, data, history, folder, say)
-    finish_run(folder, config, kind=PRETRAINING, corpus=config.corpus)
-    return done
+        self.model_config = config.model.model_copy(update={"text": text})
+        self.model = build_model(self.model_config, num_outputs=num_outputs, output="units", seed=config.train.seed)
+        if self.model.frontend.embeddings is not None:
+            self.model.frontend.load_embeddings(config.model.frontend.embeddings)
+        units, head = len(self.encoder.vocabulary), count_parameters(self.model.head)
+        stage.say(f"{units:,} units, {self.parameters:,} parameters, {head:,} for the time being")
+
+    @property
+    def parameters(self) -> int:
+        return count_parameters(self.model.frontend) + count_parameters(self.model.encoder)
+
+    def content(self) -> Iterator[bytes]:
+        yield json.dumps([*self.encoder.vocabulary.serialise(), self.prepared.digest]).encode()
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        saved: dict[str, Any] = {
+            "model": self.model_config.to_dict(),
+            "vocabulary": self.encoder.vocabulary.serialise()[0],
+            "num_outputs": len(self.model.head.bias),  # type: ignore[arg-type]
+            "objective": self.config.objective.to_dict(),
+        }
+        if not self.model_config.text.projection.trained_rows:
+            words = self.encoder.table_words()
+            order = sorted((int(target), row) for row, target in enumerate(self.data.targets) if target >= 0)
+            saved["words"] = [words[row - FIRST] for _, row in order]
+        return saved
+
+    def evaluate(
+        self, folder: Path, best: dict[str, Any], say: Callable[[str], None]
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        metrics = {key: best[f"dev_{key}"] for key in ("perplexity", "accuracy", "loss")}
+        return metrics, {"dev": metrics}
+
+    def card(self, report: dict[str, Any]) -> str:
+        return pretraining_card({**self.config.to_dict(), "model": self.model_config.to_dict()}, report)
 
 
-def _write_folder(
-    config: PretrainConfig,
-    model: Model,
-    data: MaskedText,
-    history: list[dict[str, Any]],
-    folder: Path,
-    say: Callable[[str], None],
-) -> Pretrained:
-    """All files of the folder but the record of the run."""
-    best = next(record for record in reversed(history) if record["best"])
-    metrics = {key: best[f"dev_{key}"] for key in ("perplexity", "accuracy", "loss")}
-    parameters = count_parameters(model.frontend) + count_parameters(model.encoder)
-    saved: dict[str, Any] = {
-        "parameters": parameters,
-        "kind": PRETRAINING,
-        "model": config.model.to_dict(),
-        "vocabulary": data.encoder.vocabulary.serialise()[0],
-        "num_outputs": len(model.head.bias),  # type: ignore[arg-type]
-        "objective": config.objective.to_dict(),
-    }
-    if not config.model.text.projection.trained_rows:
-        words = data.encoder.table_words()
-        order = sorted((int(target), row) for row, target in enumerate(data.targets) if target >= 0)
-        saved["words"] = [words[row - FIRST] for _, row in order]
-    write_model(folder, model, saved)
-    at = {key: best[key] for key in ("epoch", "step", "train_loss")}
-    report = {"dev": metrics, "best": at, "parameters": parameters}
-    write_sealed(folder / METRICS_FILE, report)
-    if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
-    write_atomic(folder / CARD_FILE, pretraining_card(config.to_dict(), report))
-    return Pretrained(folder=folder, metrics=metrics, history=history, parameters=parameters)
-
-
-def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEncoder]:
+def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
     """The vocabulary, given or trained and kept in the folder, and an encoder of whole documents."""
     text = config.model.text
     source = folder if config.corpus.prepared is None else Path(config.corpus.prepared)
     kept = next((source / name for name in VOCABULARY_FILES if (source / name).is_file()), None)
     if config.corpus.prepared is not None and (source / CONFIG_FILE).is_file():
-        kept = vocabulary_file(source, read_config(source))
+        kept = Artifact(source, read_config(source)).vocabulary()
     if kept is not None:
         vocabulary = Vocabulary.load(str(kept))
     elif config.corpus.prepared is not None:
@@ -227,12 +183,4 @@ def _encoder(config: PretrainConfig, folder: Path) -> tuple[TextConfig, TextEnco
                     f"the vocabulary has no unit {unit}, which masked language modelling needs; add it to the file, or "
                     "leave out --vocabulary to train one on the text"
                 )
-    text = text.for_vocabulary(vocabulary)
-    return text, document_encoder(text, vocabulary)
-
-
-def _fingerprint(config: PretrainConfig, prepared: Prepared, vocabulary: Vocabulary) -> str:
-    """Identifies what a checkpoint belongs to: configuration and content of the text, not where the files lie."""
-    values = config.model_dump(mode="json", exclude={"corpus": True, "train": {"checkpoint_seconds", "track"}})
-    content = json.dumps([values, *vocabulary.serialise(), prepared.digest], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return document_encoder(text.for_vocabulary(vocabulary), vocabulary)

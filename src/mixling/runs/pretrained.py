@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from torch import Tensor
 
-from mixling.config import parse
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.documents import WordReader
 from mixling.data.prepared import encode_documents
-from mixling.errors import ConfigError, ModelFileError
+from mixling.errors import ConfigError
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import CONFIG_FILE, read_config, read_folder, vocabulary_file
-from mixling.runs.weights import check_shapes, read_model, read_weights, weight_shapes
+from mixling.runs.artifact import PRETRAINING, TRAINING, Artifact, read_artifact
+from mixling.runs.weights import check_shapes, load_weights, read_weights, weight_shapes
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vocabulary import Vocabulary
@@ -25,10 +24,11 @@ from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, mea
 # Of a run that begins with a pretrained model. The rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for
 # gMLP of width 128 (experiments/pretraining.py); wide models want a lower one.
 FINE_TUNING: dict[str, Any] = {
-    "optim": {"lr": 2e-3, "table_lr": 1.0, "weight_decay": 0.01, "warmup": 0.1, "schedule": "linear"},
-    "word_dropout": 0.1,
+    "optim": {"lr": 2e-3, "embedding_lr": 1.0, "weight_decay": 0.01, "warmup": 0.1, "schedule": "linear"},
+    "token_dropout": 0.1,
 }
 _PARTS = ("frontend.", "encoder.")
+_HINT = "--from takes what `mixling pretrain` or `mixling train` wrote"
 
 
 def pretrained_config(folder: str) -> dict[str, Any]:
@@ -39,14 +39,13 @@ def pretrained_config(folder: str) -> dict[str, Any]:
         ModelFileError: it is not complete, or damaged.
     """
 
-    def read(place: Path) -> tuple[ModelConfig, str]:
-        saved = _read(place)
-        config = _parsed(place, saved)
-        shapes = weight_shapes(place)
-        check_shapes(place, lambda: build_model(config, num_outputs=2, output="text"), shapes, parts=_PARTS)
-        return config, vocabulary_file(place, saved).name
+    def read(artifact: Artifact) -> tuple[ModelConfig, str]:
+        config = artifact.parse(ModelConfig, artifact.saved["model"])
+        shapes = weight_shapes(artifact.folder)
+        check_shapes(artifact.folder, lambda: build_model(config, num_outputs=2, output="text"), shapes, parts=_PARTS)
+        return config, artifact.vocabulary().name
 
-    config, vocabulary = read_folder(folder, read)
+    config, vocabulary = read_artifact(folder, read, hint=_HINT, kinds=(TRAINING, PRETRAINING))
     text = config.text.model_copy(update={"vocabulary": str(Path(folder) / vocabulary)})
     return config.model_copy(update={"text": text}).to_dict()
 
@@ -62,7 +61,13 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
         ConfigError: the model differs from the pretrained one, or reads longer texts; it says in what.
         ModelFileError: the folder is not complete, or damaged.
     """
-    saved, weights = read_folder(folder, _read_weights)
+
+    def read(artifact: Artifact) -> tuple[ModelConfig, dict[str, Tensor]]:
+        weights = read_weights(artifact.folder, artifact.saved)
+        config = artifact.parse(ModelConfig, artifact.saved["model"])
+        return config, {name: weights[name] for name in weights if name.startswith(_PARTS)}
+
+    saved, weights = read_artifact(folder, read, hint=_HINT, kinds=(TRAINING, PRETRAINING))
     for name in ("dim", "blocks", "final_norm"):
         if getattr(saved, name) != getattr(config, name):
             raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
@@ -74,33 +79,25 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
         )
     if wanted > longest:
         weights = _for_longer_texts(saved, model, weights, wanted)
-    own = {name: value for name, value in model.state_dict().items() if name.startswith(_PARTS)}
-    faults = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
-    if faults:
-        name = faults[0]
-        shapes = [tuple(part[name].shape) if name in part else None for part in (own, weights)]
-        why = (
-            "" if wanted == longest else f"; it was made for {longest} tokens: leave out model.text.max_len = {wanted}"
-        )
-        raise ConfigError(f"{folder}: {name} has the shape {shapes[1]}, the model needs {shapes[0]}{why}")
-    model.load_state_dict({**model.state_dict(), **weights})
+    remedy = f"; it was made for {longest} tokens: leave out model.text.max_len = {wanted}" if wanted != longest else ""
+    load_weights(model, weights, folder=folder, remedy=remedy, parts=_PARTS)
 
 
-def _read_weights(folder: Path) -> tuple[ModelConfig, dict[str, Tensor]]:
-    record = _read(folder)
-    weights = read_weights(folder, record)
-    return _parsed(folder, record), {name: weights[name] for name in weights if name.startswith(_PARTS)}
+class PretrainedModel(NamedTuple):
+    """What `mixling pretrain` made: the float model with its head, and what encodes texts for it."""
+
+    model: Model
+    encoder: TextEncoder
 
 
-def load_pretraining(folder: str | Path) -> tuple[Model, TextEncoder]:
-    """The float model of a folder of `mixling pretrain`, and what encodes texts for it.
+def load_pretraining(folder: str | Path) -> PretrainedModel:
+    """Return the model of a folder of `mixling pretrain`.
 
     Raises:
-        ConfigError: there is no run folder.
+        ConfigError: there is no such run folder.
         ModelFileError: it is not complete, or damaged.
     """
-    _, model, config, vocabulary = read_folder(folder, _load)
-    return model, TextEncoder(config.text, vocabulary)
+    return read_artifact(folder, _load, hint=_HINT, kinds=(PRETRAINING,))
 
 
 def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:
@@ -110,13 +107,13 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
         DataError: a file that cannot be used.
         ModelFileError: the folder is not complete, or damaged.
     """
-    saved, model, config, vocabulary = read_folder(folder, _load)
-    try:
-        objective = parse(MaskedLMConfig, saved["objective"], where=str(Path(folder) / CONFIG_FILE))
-    except (KeyError, TypeError) as error:
-        raise ModelFileError(f"{folder}: is not complete: {error}") from None
-    encoder = document_encoder(config.text, vocabulary)
-    words = saved.get("words")
+
+    def read(artifact: Artifact) -> tuple[PretrainedModel, MaskedLMConfig, list[str] | None]:
+        objective = artifact.parse(MaskedLMConfig, artifact.saved["objective"])
+        return _load(artifact), objective, artifact.saved.get("words")
+
+    (model, own), objective, words = read_artifact(folder, read, hint=_HINT, kinds=(PRETRAINING,))
+    encoder = document_encoder(own.config, own.vocabulary)
     if words is not None:
         encoder.learn([MASK_WORD, *words])
     tokens = encode_documents(read_texts(sources, text=text), WordReader(encoder))
@@ -126,7 +123,7 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
         encoder=encoder,
         train=tokens,
         dev=tokens,
-        length=config.text.max_len,
+        length=own.config.max_len,
         targets=unit_targets(encoder) if words is None else named_targets(encoder, words),
     )
 
@@ -153,39 +150,8 @@ def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tenso
     return out
 
 
-def _load(folder: Path) -> tuple[dict[str, Any], Model, ModelConfig, Vocabulary]:
-    """What the folder's configuration says, and the model as it was trained, with its head."""
-    saved = _read(folder)
-    try:
-        config = _parsed(folder, saved)
-        num_outputs = int(saved["num_outputs"])
-        model = read_model(folder, saved, lambda: build_model(config, num_outputs=num_outputs, output="units"))
-        vocabulary = Vocabulary.load(str(vocabulary_file(folder, saved)))
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ModelFileError(f"{folder}: is not complete: {str(error).splitlines()[0]}") from None
-    return saved, model.eval(), config, vocabulary
-
-
-def _parsed(folder: Path, saved: dict[str, Any]) -> ModelConfig:
-    """The configuration of the model.
-
-    Raises:
-        ModelFileError: it is none.
-    """
-    try:
-        return parse(ModelConfig, saved["model"], where=str(folder / CONFIG_FILE))
-    except ConfigError as error:
-        raise ModelFileError(f"{str(error).splitlines()[0]}: the file is damaged") from None
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    try:
-        saved = read_config(folder)
-        saved["model"], saved["vocabulary"]
-        return saved
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{folder}: is no folder of a finished run; --from takes what `mixling pretrain` or `mixling train` wrote"
-        ) from None
-    except KeyError as error:
-        raise ModelFileError(f"{folder / CONFIG_FILE}: is damaged: {error} is missing") from None
+def _load(artifact: Artifact) -> PretrainedModel:
+    config = artifact.parse(ModelConfig, artifact.saved["model"])
+    num_outputs = int(artifact.saved["num_outputs"])
+    model = artifact.model(lambda: build_model(config, num_outputs=num_outputs, output="units"))
+    return PretrainedModel(model.eval(), TextEncoder(config.text, Vocabulary.load(str(artifact.vocabulary()))))

@@ -16,7 +16,7 @@ from mixling.runs.artifact import CORPUS_FOLDER, NEXT, RUN_FILE, SETUP_FILE, WRI
 from mixling.runs.config import provenance
 from mixling.runs.replacement import commit, complete, holds_model
 from mixling.storage import locked, remove, remove_leftovers, write_sealed
-from mixling.training.distributed import Processes
+from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
 from mixling.training.tracking import remove_curves
 
@@ -38,18 +38,18 @@ def held(folder: Path, *, is_main: bool) -> Iterator[None]:
         yield
 
 
-def conclude(folder: Path, corpus: CorpusConfig | None = None, *, is_main: bool) -> None:
+def conclude(folder: Path, config: Config, *, is_main: bool) -> None:
     """Do the last acts of a finished run that was cut off between them."""
     if not is_main:
         return
     place = folder_to_resume(folder)
-    tidy(place, corpus)
+    tidy(place, config)
     if place != folder:
         commit(folder)
 
 
 @contextlib.contextmanager
-def open_run(folder: Path, *, resume: bool, processes: Processes, command: str) -> Iterator[Path]:
+def open_run(folder: Path, *, resume: bool, distributed: DistributedContext, command: str) -> Iterator[Path]:
     """Yield where the files of a run go: the folder, or one inside it while the folder holds a model to replace.
 
     The main process holds the folder's lock. A run that fails leaves the model as it was, which its error states.
@@ -62,21 +62,21 @@ def open_run(folder: Path, *, resume: bool, processes: Processes, command: str) 
         TrainingError: the run to resume is finished.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(held(folder, is_main=processes.is_main))
+        stack.enter_context(held(folder, is_main=distributed.is_main))
         replaces = False
-        if processes.is_main:
+        if distributed.is_main:
             replaces = folder_to_resume(folder) != folder if resume else holds_model(folder)
             if resume and not replaces and holds_model(folder) and not (folder / CHECKPOINT).exists():
                 raise TrainingError(f"{folder / CHECKPOINT}: there is no checkpoint to resume from")
             if not replaces:
                 shutil.rmtree(folder / NEXT, ignore_errors=True)  # of a model that was deleted meanwhile
-        place = folder / NEXT if processes.share([replaces])[0] else folder
-        if processes.is_main:
+        place = folder / NEXT if distributed.broadcast([replaces])[0] else folder
+        if distributed.is_main:
             remove_leftovers(folder)
             remove_leftovers(place)
         try:
             yield place
-            if processes.is_main and replaces:
+            if distributed.is_main and replaces:
                 commit(folder)
         except (UserError, Interrupted) as error:
             if replaces and (kept := _kept(folder, command, interrupted=isinstance(error, Interrupted))):
@@ -120,37 +120,37 @@ def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
         raise
 
 
-def begin_run(folder: Path, config: Config, *, kind: str | None = None, place: Path | None = None) -> None:
-    """Record a run as it is given, and remove what an older one left.
+def begin_run(folder: Path, config: Config, *, kind: str, first: Path) -> None:
+    """Record a run that begins, and remove what an older one left.
 
     Args:
-        kind: None of what `mixling train` makes of labelled rows.
-        place: that of `beginning`, whose files become the folder's.
+        first: that of `beginning`, whose files become the folder's.
     """
-    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json speaks of
+    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json is of
     _record(folder, config, kind, finished=False)
     for name in WRITTEN:
         remove(folder / name)
     shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove_curves(folder / TENSORBOARD_FOLDER)
-    if place is None or place == folder:
+    if first == folder or not first.exists():
         return
     try:
-        for path in place.iterdir():
+        for path in first.iterdir():
             os.replace(path, folder / path.name)
-        place.rmdir()
+        first.rmdir()
     except OSError as error:
         raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
 
 
-def finish_run(folder: Path, config: Config, *, kind: str | None = None, corpus: CorpusConfig | None = None) -> None:
+def finish_run(folder: Path, config: Config, *, kind: str) -> None:
     """Record that a run is finished, when all its files are there, and tidy its folder."""
     _record(folder, config, kind, finished=True)
-    tidy(folder, corpus)
+    tidy(folder, config)
 
 
-def tidy(folder: Path, corpus: CorpusConfig | None = None) -> None:
+def tidy(folder: Path, config: Config) -> None:
     """Remove what a finished run needs no more, also where one was cut off between its last acts."""
+    corpus: CorpusConfig | None = getattr(config, "corpus", None)
     if corpus is not None and not corpus.keep:
         shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove(folder / SETUP_FILE)
@@ -169,6 +169,5 @@ def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, say: 
     return prepare(config, reader, place, say)
 
 
-def _record(folder: Path, config: Config, kind: str | None, *, finished: bool) -> None:
-    own = {} if kind is None else {"kind": kind}
-    write_sealed(folder / RUN_FILE, {**provenance(), **own, "config": config.to_dict(), "finished": finished})
+def _record(folder: Path, config: Config, kind: str, *, finished: bool) -> None:
+    write_sealed(folder / RUN_FILE, {**provenance(), "kind": kind, "config": config.to_dict(), "finished": finished})

@@ -9,24 +9,11 @@ from mixling.data.corpora import is_plain, read_texts
 from mixling.data.dataset import Dataset
 from mixling.data.unlabelled import read_unlabelled
 from mixling.errors import DataError
-from mixling.runs.config import RunConfig, StartConfig
+from mixling.runs.config import RunConfig
 from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.training.start import check_projection
-
-
-def start_of(config: RunConfig) -> StartConfig:
-    """What is given; of a distilled run, where no text is named, the text that is labelled."""
-    hashed = config.model.text.projection.hashed
-    if (
-        config.start.kind not in ("text", "model")
-        and config.distill is not None
-        and config.distill.unlabelled
-        and hashed
-    ):
-        return StartConfig(texts=config.distill.unlabelled)
-    return config.start
 
 
 def start_texts(config: RunConfig) -> Iterator[Text]:
@@ -35,7 +22,7 @@ def start_texts(config: RunConfig) -> Iterator[Text]:
     Raises:
         DataError: a file or row that cannot be used.
     """
-    for source in config.start.texts:
+    for source in config.initialisation.texts:
         if is_plain(source):
             yield from read_texts([source])
         else:
@@ -53,7 +40,7 @@ def make_vectors(config: RunConfig, train: Dataset, say: Callable[[str], None]) 
         DataError: files that cannot be used, or have too few words.
         ModelFileError: no vectors are in the folder.
     """
-    start, text = config.start, config.model.text
+    start, text = config.initialisation, config.model.text
     if start.kind in ("random", "model"):
         return None
     check_projection(text)

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
-from mixling.errors import command_line
-from mixling.models.model import build_model, count_parameters
-from mixling.runs.artifact import TEACHER_FOLDER
+from mixling.export.card import model_card
+from mixling.export.onnx import export_onnx
+from mixling.export.plots import confusion_matrix
+from mixling.export.quantize import check_gate
+from mixling.metrics.base import ClassificationMetrics, Metrics
+from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
 from mixling.runs.config import RunConfig
 from mixling.runs.data import say_truncated
-from mixling.runs.dev import Dev, LabelledDev, QuestionDev
-from mixling.runs.distill import Lessons, make_lessons
-from mixling.runs.folder import Run, write_folder
-from mixling.runs.hub_names import with_commits
-from mixling.runs.pictures import Curves
+from mixling.runs.dev import Dev, LabelledDev, QuestionDev, Said
+from mixling.runs.distill import Lessons, Member, make_lessons
 from mixling.runs.pretrained import load_pretrained
-from mixling.runs.record import begin_run, finish_run, open_run
 from mixling.runs.replacement import share_folder
-from mixling.runs.start import make_vectors, start_of
+from mixling.runs.run import Parts, Run, Say, Stage, execute
+from mixling.runs.start import make_vectors
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
+from mixling.runtime.predictor import Predictor
+from mixling.storage import write_atomic
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.teachers.base import Teacher
@@ -36,12 +40,11 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.callbacks import Callback
 from mixling.training.dataset_adapter import LabelledData
-from mixling.training.distributed import Processes
-from mixling.training.files import CHECKPOINT
-from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Observers
+from mixling.training.distributed import DistributedContext
 from mixling.training.questions import QuestionData, question_data
+from mixling.training.recipe import TrainConfig
 from mixling.training.start import start_bottleneck
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
@@ -58,18 +61,19 @@ def fit(
     unlabelled: Iterable[Text] = (),
     vectors: WordVectors | None = None,
     resume: bool = False,
-    processes: Processes | None = None,
-    observer: Observer | None = None,
-    say: Callable[[str], None] = lambda message: None,
-) -> Run | None:
-    """Train, choose the best epoch on dev, export, measure what was exported, and write the run folder.
+    distributed: DistributedContext | None = None,
+    callback: Callback | None = None,
+    say: Say = lambda message: None,
+) -> Run[Metrics] | None:
+    """Train, choose the best epoch on validation data, export, evaluate what was exported, and write the run folder.
 
     A model in the folder stays until the new one is finished.
 
     Args:
+        config: resolved (`mixling.runs.spec`); of a resumed run that of its record.
         weights: one for each training example.
         teacher, unlabelled: of a run with `config.distill`, see `make_lessons`; by default those that it names.
-        vectors: to begin with, instead of those that `config.start` speaks of.
+        vectors: to begin with, instead of those that `config.start` names.
         resume: continue from the folder's checkpoint.
 
     Returns:
@@ -78,128 +82,212 @@ def fit(
     Raises:
         UserError: of the kind that fits; see `open_run` and `Trainer.fit`.
     """
-    processes = processes or Processes()
-    command = command_line("mixling", "train", "--resume", "-o", folder)
-    with open_run(folder, resume=resume, processes=processes, command=command) as place:
-        if config.distill is not None and processes.is_main and place != folder:
-            share_folder(folder / TEACHER_FOLDER, place / TEACHER_FOLDER)
-        run = _fit(
-            config, train, dev,
-            folder=place, weights=weights, teacher=teacher, unlabelled=unlabelled, vectors=vectors,
-            resume=resume and (place / CHECKPOINT).exists(),  # killed before the first: the run begins anew
-            command=command, processes=processes, observer=observer, say=say,
-        )  # fmt: skip
-    return None if run is None else replace(run, folder=folder)
+
+    def prepare(stage: Stage) -> _Labelled:
+        return _Labelled(_examples(config, train, dev, weights, teacher, unlabelled, vectors, stage), stage)
+
+    return execute(
+        TRAINING, config, prepare,
+        elsewhere=frozenset({"data"}), folder=folder, resume=resume,
+        distributed=distributed, callback=callback, say=say,
+    )  # fmt: skip
 
 
-def _fit(
+@dataclass(frozen=True, kw_only=True)
+class _Examples:
+    """What a model is trained and validated on; of a distilled one `texts` and `targets` are a teacher's, too."""
+
+    config: RunConfig
+    task: Task
+    train: Dataset
+    dev: Dataset
+    texts: Dataset
+    targets: Targets
+    weights: npt.NDArray[np.float32] | None
+    vectors: WordVectors | None
+
+
+def _examples(
     config: RunConfig,
     train: Dataset,
     dev: Dataset,
-    *,
-    folder: Path,
     weights: npt.NDArray[np.float32] | None,
     teacher: Teacher | None,
     unlabelled: Iterable[Text],
     vectors: WordVectors | None,
-    resume: bool,
-    command: str,
-    processes: Processes,
-    observer: Observer | None,
-    say: Callable[[str], None],
-) -> Run | None:
-    config = config.model_copy(update={"start": start_of(config)})
-    config = config if resume else with_commits(config)
+    stage: Stage,
+) -> _Examples:
     counts, labels = train.label_counts(), task_type(config.task).label_set(train)
     numbers = np.array([counts.get(name, 0) for name in labels.names])
     task = task_type(config.task)(labels, config.train.loss, numbers)
     texts, targets = train, task.targets(train.targets)
     if config.distill is not None:
         if teacher is None:
-            check_distill(config.distill, task=type(task), data=config.data, world=processes.world)
-        if processes.is_main and not resume:
-            begin_run(folder, config)  # what takes long begins: an interruption finds a run to go on with
-    if vectors is None and (not resume or (config.distill is not None and config.distill.teacher == SELF)):
-        vectors = make_vectors(config, train, say)
+            check_distill(config.distill, task=type(task), data=config.data, world=stage.distributed.world)
+        if stage.distributed.is_main and stage.folder != stage.home:
+            share_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
+        stage.begin()  # what takes long begins
+    if vectors is None and (not stage.begun or (config.distill is not None and config.distill.teacher == SELF)):
+        vectors = make_vectors(config, train, stage.say)
     if config.distill is not None:
-        lessons = _lessons(config, train, dev, task, folder, teacher, unlabelled, vectors, processes, say)
+        lessons = _lessons(config, train, dev, task, teacher, unlabelled, vectors, stage)
         texts, targets = lessons.texts, lessons.targets
         if weights is not None:
             weights = np.where(lessons.rows < 0, 1, weights[lessons.rows]).astype(np.float32)
-    text = config.model.text
-    vocabulary = (
-        Vocabulary.load(text.vocabulary)
-        if text.vocabulary is not None
-        else train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
+    return _Examples(
+        config=config, task=task, train=train, dev=dev, texts=texts, targets=targets, weights=weights, vectors=vectors
     )
-    text = text.for_vocabulary(vocabulary)
-    training = config.train.settled(
-        len(texts),
-        rows_per_label=len(train) / len(labels) if task.has_classes else None,
-        start=config.start.kind,
-        taught=config.distill is not None,
-    )
-    model_config = config.model.model_copy(update={"text": text})
-    given = config
-    config = config.model_copy(update={"model": model_config, "train": training})
-    encoder = TextEncoder(text, vocabulary)
-    data: LabelledData | QuestionData
-    dev_set: Dev
-    if task.windows:
-        assert weights is None, "questions have no weights"
-        data = question_data(task, train, dev, encoder, config.reading, word_dropout=training.word_dropout, say=say)
-        dev_set = QuestionDev(data)
-    else:
-        data = LabelledData(
-            objective=task,
-            train=TextSet(texts, encoder, keep=not texts.spooled),
-            train_targets=targets,
-            dev=TextSet(dev, encoder, keep=not dev.spooled),
-            dev_targets=task.targets(dev.targets),
-            word_dropout=training.word_dropout,
-            weights=weights,
+
+
+class _Labelled(Parts[Metrics]):
+    """A model of labelled texts, or of questions."""
+
+    model: Model
+
+    def __init__(self, examples: _Examples, stage: Stage) -> None:
+        config, task, texts = examples.config, examples.task, examples.texts
+        self.examples, self.config, self.labels = examples, config, task.labels
+        text = config.model.text
+        self.vocabulary = (
+            Vocabulary.load(text.vocabulary)
+            if text.vocabulary is not None
+            else train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
         )
-        dev_set = LabelledDev(data, dev)
-        say_truncated(data.train, text.max_len, say)
-    model = build_model(config.model, num_outputs=len(labels), output=task.output, seed=config.train.seed)
+        text = text.for_vocabulary(self.vocabulary)
+        self.model_config: ModelConfig = config.model.model_copy(update={"text": text})
+        self.training: TrainConfig = config.train.settled(
+            len(texts),
+            rows_per_label=len(examples.train) / len(self.labels) if task.has_classes else None,
+            start=config.initialisation.kind,
+            taught=config.distill is not None,
+        )
+        encoder = TextEncoder(text, self.vocabulary)
+        self.data, self.dev = _training_data(examples, encoder, stage.say)
+        self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.say)
+        smoothing = config.train.loss.label_smoothing if task.smooths else 0
+        if smoothing and config.distill is None:
+            stage.say(
+                f"losses while training include label smoothing of {smoothing:g}; the log-loss at the end does not"
+            )
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the training texts are pairs."""
+        return self.examples.train.schema.pairs
+
+    def content(self) -> Iterator[bytes]:
+        yield json.dumps(self.vocabulary.serialise()).encode()
+        for part in (self.examples.texts, self.examples.dev):
+            yield part.text_hashes().tobytes()
+            yield json.dumps(part.label_counts(), sort_keys=True).encode()
+            ids = part.class_ids()
+            yield b"" if ids is None else np.ascontiguousarray(ids).tobytes()
+            if part.schema.targets == "answers":
+                yield from (repr(answers).encode("utf-8", "surrogatepass") for answers in part.answers)
+        if self.examples.weights is not None:
+            yield self.examples.weights.tobytes()
+        if self.config.distill is not None:
+            yield from (target.tobytes() for target in self.examples.targets)
+
+    def begin(self, folder: Path) -> None:
+        write_setup(folder, self.config, self.model_config, self.labels, self.vocabulary, pairs=self.pairs)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        name, content = self.vocabulary.serialise()
+        write_atomic(folder / name, content)
+        saved = {"task": self.config.task, "model": self.model_config.to_dict(), "labels": self.labels.to_dict()}
+        return {**saved, "vocabulary": name}
+
+    def evaluate(
+        self, folder: Path, best: dict[str, Any], say: Callable[[str], None]
+    ) -> tuple[Metrics, dict[str, Any]]:
+        float_answers = self.dev.of_model(self.model)
+        gate, precision, answers = None, self.config.precision, self._export(folder, self.config.precision)
+        if precision == "int8":
+            gate = self.dev.gate(float_answers, answers)
+            if (refusal := check_gate(gate)) is not None:
+                say(f"{refusal}; model.onnx holds float32 weights")
+                precision, answers = "float32", self._export(folder, "float32")
+        metrics = self.dev.metrics(answers)
+        return metrics, {
+            "dev": metrics.to_dict(),
+            "epochs": self.training.epochs,
+            "precision": precision,
+            "gate": None if gate is None else asdict(gate),
+            "reading": None if self.dev.reading is None else self.dev.reading.to_dict(),
+            "file_bytes": (folder / ONNX_FILE).stat().st_size,
+        }
+
+    def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Said:
+        """Write model.onnx and ask it about the validation data."""
+        content = export_onnx(
+            self.model,
+            text=self.model_config.text,
+            task=self.config.task,
+            labels=self.labels,
+            vocabulary=self.vocabulary,
+            precision=precision,
+            pairs=self.pairs,
+            reading=self.dev.reading,
+        )
+        write_atomic(folder / ONNX_FILE, content)
+        return self.dev.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+
+    def draw(self, folder: Path, metrics: Metrics) -> None:
+        if isinstance(metrics, ClassificationMetrics):
+            confusion_matrix(np.array(metrics.confusion), self.labels.names, folder / CONFUSION_FILE)
+
+    def card(self, report: dict[str, Any]) -> str:
+        used = {"model": self.model_config.to_dict(), "train": self.training.to_dict()}
+        used |= {"start": self.config.initialisation.to_dict(), "reading": report["reading"]}
+        values = {**self.config.to_dict(), **used}
+        return model_card(values, report, self.examples.task, folder_files=DESCRIPTIONS, pairs=self.pairs)
+
+
+def _training_data(examples: _Examples, encoder: TextEncoder, say: Say) -> tuple[LabelledData | QuestionData, Dev]:
+    """Return the encoded examples, and what evaluates models on those of validation."""
+    config, task, dev = examples.config, examples.task, examples.dev
+    dropout = config.train.token_dropout
+    if task.windows:
+        assert examples.weights is None, "questions have no weights"
+        questions = question_data(task, examples.train, dev, encoder, config.reading, token_dropout=dropout, say=say)
+        return questions, QuestionDev(questions)
+    data = LabelledData(
+        objective=task,
+        train=TextSet(examples.texts, encoder, keep=not examples.texts.spooled),
+        train_targets=examples.targets,
+        dev=TextSet(dev, encoder, keep=not dev.spooled),
+        dev_targets=task.targets(dev.targets),
+        token_dropout=dropout,
+        weights=examples.weights,
+    )
+    say_truncated(data.train, encoder.config.max_len, say)
+    return data, LabelledDev(data, dev)
+
+
+def _build(
+    config: RunConfig,
+    model_config: ModelConfig,
+    task: Task,
+    encoder: TextEncoder,
+    vectors: WordVectors | None,
+    say: Say,
+) -> Model:
+    """Return the model with its initial weights."""
+    model = build_model(model_config, num_outputs=len(task.labels), output=task.output, seed=config.train.seed)
     if model.frontend.embeddings is not None:
         model.frontend.load_embeddings(config.model.frontend.embeddings)
     if config.start.pretrained is not None:
-        load_pretrained(model, config.model, config.start.pretrained, resize=config.start.resize)
-    counted = f"{len(labels)} labels, " if task.has_labels else ""
-    say(f"{counted}{len(vocabulary):,} subword units, {count_parameters(model):,} parameters")
+        load_pretrained(model, model_config, config.start.pretrained, resize=config.start.resize)
+    counted = f"{len(task.labels)} labels, " if task.has_labels else ""
+    say(f"{counted}{len(encoder.vocabulary):,} subword units, {count_parameters(model):,} parameters")
     if vectors is not None:
         started = start_bottleneck(model.frontend, encoder, vectors)
         say(
             f"initialisation: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
             "variance of their vectors"
         )
-    pairs = train.schema.pairs
-    if processes.is_main:
-        observer = Observers(observer or Observer(), Curves(folder, say))
-        if not resume and config.distill is None:
-            begin_run(folder, given)
-        write_setup(folder, config, labels, vocabulary, pairs=pairs)
-    smoothing = config.train.loss.label_smoothing if task.smooths else 0
-    if smoothing and config.distill is None:
-        say(f"losses while training include label smoothing of {smoothing:g}; the log-loss at the end does not")
-    trainer = Trainer(
-        model, data, config.train,
-        folder=folder,
-        command=command,
-        fingerprint=_fingerprint(config, texts, targets, dev, vocabulary, weights),
-        processes=processes,
-        observer=observer,
-    )  # fmt: skip
-    history = trainer.fit(resume=resume)
-    if not processes.is_main:
-        return None
-    model.cpu()
-    run = write_folder(config, model, encoder, labels, dev_set, history, folder, say, pairs=pairs)
-    if dev_set.reading is not None:
-        config = config.model_copy(update={"reading": dev_set.reading})
-    finish_run(folder, config)
-    return run
+    return model
 
 
 def _lessons(
@@ -207,92 +295,27 @@ def _lessons(
     train: Dataset,
     dev: Dataset,
     task: Task,
-    folder: Path,
     teacher: Teacher | None,
     unlabelled: Iterable[Text],
     vectors: WordVectors | None,
-    processes: Processes,
-    say: Callable[[str], None],
+    stage: Stage,
 ) -> Lessons:
-    """What the student learns from; of several processes the first asks the teacher, the others read its answers."""
-    assert config.distill is not None
-    if not processes.is_main:
-        processes.barrier()
-    lessons = make_lessons(
-        config.distill,
-        train,
-        dev,
-        task,
-        data=config.data,
-        smoothing=config.train.loss.label_smoothing,
-        seed=config.train.seed,
-        folder=folder / TEACHER_FOLDER,
-        teacher=teacher,
-        unlabelled=unlabelled,
-        train_member=_Member(config, train, dev, vectors, say),
-        say=say if processes.is_main else lambda message: None,
+    """Return what the student learns from; of several processes the first asks the teacher, the others read answers."""
+    distill = config.distill
+    assert distill is not None
+    return stage.in_turn(
+        lambda: make_lessons(
+            distill,
+            train,
+            dev,
+            task,
+            data=config.data,
+            smoothing=config.train.loss.label_smoothing,
+            seed=config.train.seed,
+            folder=stage.folder / TEACHER_FOLDER,
+            teacher=teacher,
+            unlabelled=unlabelled,
+            train_member=Member(config, train, dev, vectors, fit, stage.say),
+            say=stage.say if stage.distributed.is_main else lambda message: None,
+        )
     )
-    if processes.is_main:
-        processes.barrier()
-    return lessons
-
-
-class _Member:
-    """Trains a model like the student on the labelled rows alone."""
-
-    def __init__(
-        self,
-        config: RunConfig,
-        train: Dataset,
-        dev: Dataset,
-        vectors: WordVectors | None,
-        say: Callable[[str], None],
-    ) -> None:
-        # The student's epochs and budget are of other rows.
-        own = config.train.model_copy(update={"epochs": None, "time_budget": None})
-        self._config = config.model_copy(update={"distill": None, "train": own})
-        self._train, self._dev, self._vectors, self._say = train, dev, vectors, say
-        # Of files what is in them, not where they lie.
-        model = config.model
-        content = [] if vectors is None else [vectors.vectors.tobytes(), "\n".join(vectors.words).encode()]
-        if model.text.vocabulary is not None:
-            content.append(json.dumps(Vocabulary.load(model.text.vocabulary).serialise()).encode())
-        if model.frontend.embeddings is not None:
-            content.append(Path(model.frontend.embeddings).read_bytes())
-        kept = self._config.model_dump(mode="json", exclude={"data", "start"})
-        self.record = [kept, config.start.kind, *(hashlib.sha256(item).hexdigest() for item in content)]
-
-    def __call__(self, seed: int, folder: Path) -> None:
-        """As `TrainMember`."""
-        config = self._config.model_copy(update={"train": self._config.train.model_copy(update={"seed": seed})})
-        run = fit(config, self._train, self._dev, folder=folder, vectors=self._vectors)
-        assert run is not None, "one process"
-        self._say(f"teacher: its dev {run.metrics.summary()}")
-
-
-def _fingerprint(
-    config: RunConfig,
-    train: Dataset,
-    targets: Targets,
-    dev: Dataset,
-    vocabulary: Vocabulary,
-    weights: npt.NDArray[np.float32] | None,
-) -> str:
-    """Identifies what a checkpoint belongs to: configuration and content of the data, not where the files lie."""
-    values = config.model_dump(mode="json", exclude={"data": True, "train": {"checkpoint_seconds", "track"}})
-    out = hashlib.sha256(json.dumps([values, *vocabulary.serialise()], sort_keys=True).encode())
-    for store in (train, dev):
-        out.update(store.text_hashes().tobytes())
-        out.update(json.dumps(store.label_counts(), sort_keys=True).encode())
-        ids = store.class_ids()
-        out.update(b"" if ids is None else np.ascontiguousarray(ids).tobytes())
-        if store.schema.targets == "answers":
-            for answers in store.answers:
-                out.update(repr(answers).encode("utf-8", "surrogatepass"))
-        if store.schema.targets == "number":
-            out.update(np.array(list(store.targets), np.float64).tobytes())
-    out.update(b"" if weights is None else weights.tobytes())
-    if config.distill is not None:
-        for target in targets:
-            out.update(target.tobytes())
-    return out.hexdigest()

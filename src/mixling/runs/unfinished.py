@@ -11,9 +11,9 @@ from mixling.config import parse
 from mixling.errors import ModelFileError, TrainingError, UserError
 from mixling.export.onnx import export_onnx
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import SETUP_FILE, Unfinished
+from mixling.runs.artifact import SETUP_FILE, Unfinished, read_file
 from mixling.runs.config import RunConfig
-from mixling.storage import read_json, write_sealed
+from mixling.storage import write_sealed
 from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
@@ -24,14 +24,17 @@ from mixling.training.files import CHECKPOINT
 Precision = Literal["int8", "float32"]
 
 
-def write_setup(folder: Path, config: RunConfig, labels: LabelSet, vocabulary: Vocabulary, *, pairs: bool) -> None:
+def write_setup(
+    folder: Path, config: RunConfig, model: ModelConfig, labels: LabelSet, vocabulary: Vocabulary, *, pairs: bool
+) -> None:
     """Write what a checkpoint's weights are of, from which a model can be made without the data.
 
     Args:
+        model: its configuration, with what the vocabulary decides.
         pairs: whether the training texts are pairs.
     """
-    model, precision, reading = config.model.to_dict(), config.precision, config.reading.to_dict()
-    own = {"task": config.task, "model": model, "precision": precision, "reading": reading, "pairs": pairs}
+    own = {"task": config.task, "model": model.to_dict(), "precision": config.precision, "pairs": pairs}
+    own["reading"] = config.reading.to_dict()
     write_sealed(folder / SETUP_FILE, {**own, "labels": labels.to_dict(), "vocabulary": vocabulary.serialise()})
 
 
@@ -49,7 +52,7 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
         raise TrainingError(f"{run.folder}: the run there has no evaluation yet; resume it with: {run.command}")
     path = run.folder / SETUP_FILE
     try:
-        saved = read_json(path)
+        saved = read_file(path)
     except FileNotFoundError:
         raise TrainingError(
             f"{path}: is missing: the run is not of labelled rows, or of another version; resume it with: {run.command}"

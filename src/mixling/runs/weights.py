@@ -12,8 +12,13 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError, ModelFileError
-from mixling.runs.artifact import CONFIG_FILE, WEIGHTS_FILE
+from mixling.models.model import Model, ModelConfig, build_model
+from mixling.runs.artifact import CONFIG_FILE, TRAINING, WEIGHTS_FILE, Artifact, read_artifact
 from mixling.storage import check_sha256, sha256_of, write_atomic, write_sealed
+from mixling.tasks import task_type
+from mixling.text.encoder import TextEncoder
+from mixling.text.labels import LabelSet
+from mixling.text.vocabulary import Vocabulary
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -118,3 +123,42 @@ def check_shapes(
         if name.startswith(parts) and own.get(name) != shapes.get(name):
             got, wanted = (tuple(part[name]) if name in part else None for part in (shapes, own))
             raise ModelFileError(f"{folder / WEIGHTS_FILE}: {name} has the shape {got}; config.json says {wanted}")
+
+
+def load_weights(
+    model: nn.Module, weights: Mapping[str, Tensor], *, folder: str | Path, remedy: str, parts: tuple[str, ...] = ("",)
+) -> None:
+    """Give a model weights of a folder, all of them and no others.
+
+    Args:
+        remedy: what to do where they do not fit, for the message.
+        parts: what the names of the weights begin with that are replaced.
+
+    Raises:
+        ConfigError: the model needs others.
+    """
+    own = {name: value for name, value in model.state_dict().items() if name.startswith(parts)}
+    wrong = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
+    if wrong:
+        name = wrong[0]
+        got, wanted = (tuple(part[name].shape) if name in part else None for part in (weights, own))
+        raise ConfigError(f"{folder}: {name} has the shape {got}, the model needs {wanted}{remedy}")
+    model.load_state_dict({**model.state_dict(), **weights})
+
+
+def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, str]:
+    """Return the float model of a folder of `mixling train`, for torch, with its encoder, labels and task.
+
+    Raises:
+        ConfigError: there is no such run folder.
+        ModelFileError: a file of the folder is missing or damaged.
+    """
+
+    def read(artifact: Artifact) -> tuple[Model, TextEncoder, LabelSet, str]:
+        config = artifact.parse(ModelConfig, artifact.saved["model"])
+        task = task_type(artifact.saved["task"])(LabelSet.from_dict(artifact.saved["labels"]))
+        vocabulary = Vocabulary.load(str(artifact.vocabulary()))
+        model = artifact.model(lambda: build_model(config, num_outputs=len(task.labels), output=task.output))
+        return model.eval(), TextEncoder(config.text, vocabulary), task.labels, task.name
+
+    return read_artifact(folder, read, hint="`mixling train` makes one", kinds=(TRAINING,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -11,6 +10,7 @@ from pydantic import Field, model_validator
 from mixling.config import Config, merge
 from mixling.data.prepared import CorpusConfig
 from mixling.errors import ConfigError
+from mixling.runs.artifact import TEXT_TO_TEXT, read_artifact
 from mixling.runs.spec import Spec
 from mixling.seq2seq.generation import GenerationConfig
 from mixling.seq2seq.mixture import MixingConfig
@@ -27,7 +27,7 @@ SPANS = "spans"  # the name of span corruption among tasks
 
 RECIPE = TrainConfig(
     optim=OptimConfig(lr=2e-3, weight_decay=0.01, warmup=0.05, schedule="linear"),
-    word_dropout=0.0,
+    token_dropout=0.0,
     loss=UNSMOOTHED,
     checkpoint_seconds=60.0,
 )
@@ -133,9 +133,9 @@ class _PairSpec(Spec[PairRunConfig]):
         return start if isinstance(start, str) else None
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        from mixling.seq2seq.generator import read_saved
-
-        saved, changes = read_saved(Path(folder))["model"], merge(given, changes)
+        hint = "--from takes what `mixling train --task text2text` wrote"
+        saved = read_artifact(folder, lambda artifact: artifact.saved["model"], hint=hint, kinds=(TEXT_TO_TEXT,))
+        changes = merge(given, changes)
         if "dropout" in changes:  # of a preset it reaches every layer
             saved = with_dropout(saved, changes.pop("dropout"))
         return merge(saved, changes)

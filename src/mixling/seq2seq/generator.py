@@ -6,17 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from pydantic import ValidationError
 
-from mixling.config import parse
 from mixling.data.batches import length_batches
-from mixling.errors import ConfigError, DataError, ModelFileError, command_line, near_miss
-from mixling.runs.artifact import CONFIG_FILE, TEXT_TO_TEXT, read_config, read_folder, vocabulary_file
-from mixling.runs.weights import read_model
+from mixling.errors import ConfigError, DataError, near_miss
+from mixling.runs.artifact import TEXT_TO_TEXT, Artifact, read_artifact
 from mixling.seq2seq.batches import Pieces, pad_sources
 from mixling.seq2seq.config import PairTaskConfig
 from mixling.seq2seq.generation import GenerationConfig, generate
@@ -25,6 +21,7 @@ from mixling.seq2seq.templates import find_form
 from mixling.text.labels import not_finite
 from mixling.text.pieces import PieceCoder
 
+HINT = "`mixling train --task text2text` makes a model that writes"  # where there is none, in messages
 _WINDOW = 1024  # texts that are sorted by length together
 
 
@@ -53,27 +50,18 @@ class TextGenerator:
     """
 
     def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
-        read_folder(folder, self._read)
+        read_artifact(folder, self._read, hint=HINT, kinds=(TEXT_TO_TEXT,))
         self.device = torch.device(device)
         self.model.to(self.device).eval()
 
-    def _read(self, folder: Path) -> None:
-        self.saved = read_saved(folder)
-        where = str(folder / CONFIG_FILE)
-        try:
-            self.config = parse(EncoderDecoderConfig, self.saved["model"], where=where)
-            self.generation = parse(GenerationConfig, self.saved["generation"], where=where)
-            self.tasks = {
-                str(values["name"]): parse(PairTaskConfig, values, where=where) for values in self.saved["tasks"]
-            }
-            self.coder = read_pieces(folder)
-            units = len(self.coder)
-            self.model: EncoderDecoder = read_model(
-                folder, self.saved, lambda: build_encoder_decoder(self.config, num_units=units)
-            )
-        except (OSError, KeyError, TypeError, ValueError, RuntimeError, ConfigError, ValidationError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ModelFileError(f"{folder}: is not a complete run folder: {reason}") from None
+    def _read(self, artifact: Artifact) -> None:
+        self.saved = saved = artifact.saved
+        self.config = artifact.parse(EncoderDecoderConfig, saved["model"])
+        self.generation = artifact.parse(GenerationConfig, saved["generation"])
+        self.tasks = {str(values["name"]): artifact.parse(PairTaskConfig, values) for values in saved["tasks"]}
+        self.coder = read_coder(artifact)
+        units = len(self.coder)
+        self.model: EncoderDecoder = artifact.model(lambda: build_encoder_decoder(self.config, num_units=units))
 
     def task(self, name: str | None = None) -> PairTaskConfig:
         """The task of that name, or the only one.
@@ -174,30 +162,10 @@ class TextGenerator:
         return [out[number] for number in range(len(sources))]
 
 
-def read_saved(folder: Path) -> dict[str, Any]:
-    """What config.json of a run from text to text says.
+def read_coder(artifact: Artifact) -> PieceCoder:
+    """Return the pieces of a finished run.
 
     Raises:
-        ConfigError: there is no such run.
-        ModelFileError: the file is damaged, or of another format.
-    """
-    try:
-        saved = read_config(folder)
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{folder}: is no folder of a finished run; `mixling train --task text2text` makes a model that writes"
-        ) from None
-    if saved.get("kind") != TEXT_TO_TEXT:
-        show = command_line("mixling", "show", folder)
-        raise ConfigError(f"{folder}: its model does not write text; {show} describes it")
-    return saved
-
-
-def read_pieces(folder: Path) -> PieceCoder:
-    """The pieces of a finished run.
-
-    Raises:
-        ConfigError: there is no such run.
         ModelFileError: the file is damaged, or not the one that the model was trained with.
     """
-    return PieceCoder.load(str(vocabulary_file(folder, read_saved(folder))))
+    return PieceCoder.load(str(artifact.vocabulary()))

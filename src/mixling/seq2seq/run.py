@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from mixling.data.documents import PieceReader
 from mixling.data.prepared import Prepared, sample_documents
-from mixling.errors import ConfigError, command_line
+from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
-from mixling.export.plots import training_curves
-from mixling.models.model import count_parameters
 from mixling.runs.artifact import (
-    CARD_FILE,
-    CURVES_FILE,
-    METRICS_FILE,
     TEXT_TO_TEXT,
-    read_folder,
+    Artifact,
+    read_artifact,
 )
-from mixling.runs.hub_names import with_commits
-from mixling.runs.pictures import Curves, if_possible
-from mixling.runs.record import begin_run, beginning, finish_run, open_run, run_corpus
-from mixling.runs.weights import read_weights, write_model
+from mixling.runs.record import run_corpus
+from mixling.runs.run import Parts, Run, Stage, execute
+from mixling.runs.weights import load_weights, read_weights
 from mixling.seq2seq.config import SPANS, PairRunConfig
 from mixling.seq2seq.evaluation import measure_task
-from mixling.seq2seq.generator import TextGenerator, read_pieces, read_saved
+from mixling.seq2seq.generator import HINT, TextGenerator, read_coder
 from mixling.seq2seq.metrics import TextMetrics
 from mixling.seq2seq.mixture import draws
 from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
@@ -36,30 +31,14 @@ from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.span_training import SpanPart
 from mixling.seq2seq.tasks import TaskRows, encode_pairs, read_task
 from mixling.seq2seq.training import PairData, PairPart, Part
-from mixling.storage import write_atomic, write_sealed
+from mixling.storage import write_atomic
 from mixling.text.pieces import FILE as PIECES_FILE
 from mixling.text.pieces import PieceCoder
-from mixling.training.distributed import Processes
-from mixling.training.files import CHECKPOINT
-from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Observers
+from mixling.training.callbacks import Callback
+from mixling.training.distributed import DistributedContext
 
+_REMEDY = "; leave out what changes model.* or pieces.*"
 _ASCII = tuple(map(chr, range(33, 127)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairRun:
-    """What a finished run gives.
-
-    metrics: of each task on its dev pairs, as the saved model answers them.
-    held_out: measures of the best evaluation, made without a search.
-    """
-
-    folder: Path
-    metrics: dict[str, TextMetrics]
-    held_out: dict[str, float]
-    history: list[dict[str, Any]]
-    parameters: int
 
 
 def fit_pairs(
@@ -67,113 +46,113 @@ def fit_pairs(
     *,
     folder: Path,
     resume: bool = False,
-    command: str = "mixling train",
-    processes: Processes | None = None,
-    observer: Observer | None = None,
+    command: str = "train",
+    distributed: DistributedContext | None = None,
+    callback: Callback | None = None,
     say: Callable[[str], None] = lambda message: None,
-) -> PairRun | None:
+) -> Run[dict[str, TextMetrics]] | None:
     """Train an encoder-decoder and write its folder; a model in it stays until the new one is finished.
 
     Args:
+        config: resolved (`mixling.runs.spec`); of a resumed run that of its record.
         resume: resume the run in the folder; rows are read again, unlabelled text is not.
-        command: the one that resumes an interrupted run with --resume.
+        command: the subcommand that resumes an interrupted run with --resume.
 
     Returns:
-        the run; None in processes other than the main one.
+        the run, with the metrics of each task on its validation pairs, as the saved model answers them; None in
+        processes other than the main one.
 
     Raises:
         UserError: of the kind that fits; see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
-    processes = processes or Processes()
-    config = config if resume else with_commits(config)
     if config.start is not None and not resume and Path(config.start).resolve() == folder.resolve():
         raise ConfigError(f"{config.start}: a run cannot replace the one that it begins with; give another folder")
-    command = command_line(*command.split(), "--resume", "-o", folder)
-    with open_run(folder, resume=resume, processes=processes, command=command) as place:
-        run = _fit_pairs(config, place, resume, command, processes, observer, say)
-    return None if run is None else replace(run, folder=folder)
+    return execute(
+        TEXT_TO_TEXT, config, lambda stage: _Pairs(config, stage),
+        elsewhere=frozenset({"tasks", "corpus", "start"}), folder=folder, resume=resume, command=command,
+        distributed=distributed, callback=callback, say=say,
+    )  # fmt: skip
 
 
-def _fit_pairs(
-    config: PairRunConfig,
-    folder: Path,
-    resume: bool,
-    command: str,
-    processes: Processes,
-    observer: Observer | None,
-    say: Callable[[str], None],
-) -> PairRun | None:
-    begun = resume and (folder / CHECKPOINT).exists()
-    rows = [read_task(task, seed=config.train.seed, say=say) for task in config.tasks]
-    prepared: Prepared | None = None
-    with beginning(folder, resume=resume, is_main=processes.is_main) as place:
-        if processes.is_main:
-            coder = _coder(config, rows, folder if resume else None)
-            parts, rows = _pair_parts(config, rows, coder, say)
-            write_atomic(place / PIECES_FILE, coder.serialise()[1])
+class _Pairs(Parts[dict[str, TextMetrics]]):
+    """A model that writes text, and the tasks that it learns: pairs of texts, span corruption, or both."""
+
+    model: EncoderDecoder
+    data: PairData
+
+    def __init__(self, config: PairRunConfig, stage: Stage) -> None:
+        self.config, self.training = config, config.train
+        tasks = [read_task(task, seed=config.train.seed, say=stage.say) for task in config.tasks]
+        self.prepared: Prepared | None = None
+
+        def read() -> tuple[PieceCoder, list[Part], list[TaskRows]]:
+            kept = stage.first if stage.resume or not stage.distributed.is_main else None
+            coder = _coder(config, tasks, kept)
+            parts, rows = _pair_parts(config, tasks, coder, stage.say)
+            if stage.distributed.is_main:
+                write_atomic(stage.first / PIECES_FILE, coder.serialise()[1])
             if config.corpus is not None:
-                prepared = run_corpus(config.corpus, PieceReader(coder), place, say)
-            processes.barrier()
-        else:
-            processes.barrier()
-            coder = PieceCoder.load(str(place / PIECES_FILE))
-            parts, rows = _pair_parts(config, rows, coder, say)
-            if config.corpus is not None:
-                prepared = run_corpus(config.corpus, PieceReader(coder), place, say)
-        if prepared is not None:
+                self.prepared = run_corpus(config.corpus, PieceReader(coder), stage.first, stage.say)
+            return coder, parts, rows
+
+        self.coder, parts, self.rows = stage.in_turn(read)
+        if self.prepared is not None:
             limits = config.model.max_source_len, config.model.max_target_len
-            parts.append(SpanPart(prepared, config.spans, coder, max_source_len=limits[0], max_target_len=limits[1]))
+            spans = SpanPart(
+                self.prepared, config.spans, self.coder, max_source_len=limits[0], max_target_len=limits[1]
+            )
+            parts.append(spans)
         draws(config.mixing, {part.name: len(part) for part in parts})
-        model = build_encoder_decoder(config.model, num_units=len(coder), seed=config.train.seed)
-        if config.start is not None and not begun:
-            load_weights(model, Path(config.start))
-        processes.barrier()  # the others have read what is moved now
-    if processes.is_main and not resume:
-        begin_run(folder, config, kind=TEXT_TO_TEXT, place=place)
-    say(f"{len(coder):,} pieces, {count_parameters(model):,} parameters")
-    only_spans = not config.tasks
-    trainer = Trainer(
-        model,
-        PairData(
-            objective=TextToText("perplexity" if only_spans else "exact_match", config.train.loss),
+        self.model = build_encoder_decoder(config.model, num_units=len(self.coder), seed=config.train.seed)
+        if config.start is not None and not stage.begun:
+            weights = read_artifact(config.start, _weights, hint=HINT, kinds=(TEXT_TO_TEXT,))
+            load_weights(self.model, weights, folder=config.start, remedy=_REMEDY)
+        self.data = PairData(
+            objective=TextToText("exact_match" if config.tasks else "perplexity", config.train.loss),
             parts=parts,
             mixing=config.mixing,
-            pad=coder.pad_id,
-        ),
-        config.train,
-        folder=folder,
-        command=command,
-        fingerprint=_fingerprint(config, parts, coder, prepared),
-        processes=processes,
-        observer=Observers(observer or Observer(), Curves(folder, say)) if processes.is_main else observer,
-    )  # fmt: skip
-    history = trainer.fit(resume=begun)
-    if not processes.is_main:
-        return None
-    model.cpu()
-    run = _write_folder(config, model, coder, rows, history, folder, say)
-    finish_run(folder, config, kind=TEXT_TO_TEXT, corpus=config.corpus)
-    return run
-
-
-def load_weights(model: EncoderDecoder, folder: Path) -> None:
-    """Give a model the weights of the one in a run folder.
-
-    Raises:
-        ConfigError: the folder is of no such run, or its model has other shapes.
-        ModelFileError: the weights are missing or damaged.
-    """
-    weights = read_folder(Path(folder), lambda place: read_weights(place, read_saved(place)))
-    own = model.state_dict()
-    faults = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
-    if faults:
-        name = faults[0]
-        shapes = [tuple(part[name].shape) if name in part else None for part in (weights, own)]
-        raise ConfigError(
-            f"{folder}: {name} has the shape {shapes[0]}, the model needs {shapes[1]}; leave out what changes "
-            "model.* or pieces.*"
+            pad=self.coder.pad_id,
         )
-    model.load_state_dict(weights)
+        stage.say(f"{len(self.coder):,} pieces, {self.parameters:,} parameters")
+
+    def content(self) -> Iterator[bytes]:
+        yield json.dumps(self.coder.serialise()).encode()
+        for part in self.data.parts:
+            yield part.name.encode()
+            if isinstance(part, PairPart):
+                yield repr(part.recombination).encode()
+                for pair in (*part.train, *part.dev):
+                    yield from (pieces.tobytes() + b"\n" for pieces in pair)
+        yield (self.prepared.digest if self.prepared is not None else SPANS).encode()
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        return {
+            "vocabulary": PIECES_FILE,
+            "model": self.config.model.to_dict(),
+            "spans": self.config.spans.to_dict(),
+            "generation": self.config.generation.to_dict(),
+            "tasks": [task.to_dict() for task in self.config.tasks],
+        }
+
+    def evaluate(
+        self, folder: Path, best: dict[str, Any], say: Callable[[str], None]
+    ) -> tuple[dict[str, TextMetrics], dict[str, Any]]:
+        generator = TextGenerator(folder)
+        metrics = {
+            task.config.name: measure_task(generator, task.dev, form=task.config.form, cut=task.config.cut)[0]
+            for task in self.rows
+        }
+        return metrics, {
+            "dev": {name: item.to_dict() for name, item in metrics.items()},
+            "held_out": {key.removeprefix("dev_"): value for key, value in best.items() if key.startswith("dev_")},
+        }
+
+    def card(self, report: dict[str, Any]) -> str:
+        return text_to_text_card(self.config.to_dict(), report)
+
+
+def _weights(artifact: Artifact) -> dict[str, Tensor]:
+    return read_weights(artifact.folder, artifact.saved)
 
 
 def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -> PieceCoder:
@@ -185,7 +164,7 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
     if config.start is not None:
         if source is not None:
             raise ConfigError(f"{config.start} has the pieces that it was trained with; leave out pieces.vocabulary")
-        return read_folder(config.start, read_pieces)
+        return read_artifact(config.start, read_coder, hint=HINT, kinds=(TEXT_TO_TEXT,))
     if config.corpus is not None and config.corpus.prepared is not None:
         source = str(Path(config.corpus.prepared) / PIECES_FILE)
     if source is not None:
@@ -226,60 +205,3 @@ def _pair_parts(
             say(f"{part.name}: {len(part.lexicon.source):,} words have a part of the answer, and are recombined")
         parts.append(part)
     return parts, left
-
-
-def _write_folder(
-    config: PairRunConfig,
-    model: EncoderDecoder,
-    coder: PieceCoder,
-    rows: Sequence[TaskRows],
-    history: list[dict[str, Any]],
-    folder: Path,
-    say: Callable[[str], None],
-) -> PairRun:
-    """All files of the folder but the record of the run; what is measured is what was saved."""
-    parameters = count_parameters(model)
-    tasks = [task.to_dict() for task in config.tasks]
-    saved = {
-        "model": config.model.to_dict(),
-        "spans": config.spans.to_dict(),
-        "generation": config.generation.to_dict(),
-        "tasks": tasks,
-    }
-    head = {"parameters": parameters, "kind": TEXT_TO_TEXT, "vocabulary": PIECES_FILE}
-    write_model(folder, model, {**head, **saved})
-    generator = TextGenerator(folder)
-    metrics = {
-        task.config.name: measure_task(generator, task.dev, form=task.config.form, cut=task.config.cut)[0]
-        for task in rows
-    }
-    best = next(record for record in reversed(history) if record["best"])
-    held_out = {key.removeprefix("dev_"): value for key, value in best.items() if key.startswith("dev_")}
-    report = {
-        "dev": {name: item.to_dict() for name, item in metrics.items()},
-        "held_out": held_out,
-        "best": {key: best[key] for key in ("epoch", "step", "train_loss", "dev_loss")},
-        "parameters": parameters,
-    }
-    write_sealed(folder / METRICS_FILE, report)
-    if_possible(lambda: training_curves(history, folder / CURVES_FILE), say)
-    write_atomic(folder / CARD_FILE, text_to_text_card(config.to_dict(), report))
-    return PairRun(folder=folder, metrics=metrics, held_out=held_out, history=history, parameters=parameters)
-
-
-def _fingerprint(config: PairRunConfig, parts: Sequence[Part], coder: PieceCoder, prepared: Prepared | None) -> str:
-    """Identifies what a checkpoint belongs to: configuration and content of the data, not where the files lie."""
-    values = config.model_dump(
-        mode="json",
-        exclude={"tasks": True, "corpus": True, "start": True, "train": {"checkpoint_seconds", "track"}},
-    )
-    out = hashlib.sha256(json.dumps([values, *coder.serialise()], sort_keys=True).encode())
-    for part in parts:
-        out.update(part.name.encode())
-        if isinstance(part, PairPart):
-            out.update(repr(part.recombination).encode())
-            for pair in (*part.train, *part.dev):
-                for pieces in pair:
-                    out.update(pieces.tobytes() + b"\n")
-    out.update((prepared.digest if prepared is not None else SPANS).encode())
-    return out.hexdigest()

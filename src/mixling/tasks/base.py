@@ -376,7 +376,7 @@ class Task(Objective):
         """Return a prediction as lines for a terminal."""
 
     @classmethod
-    def comparison_line(cls, metrics: Metrics, labels: LabelSet) -> str:
+    def comparison_line(cls, metrics: Metrics) -> str:
         """Return what a model would reach that always gives the same answer; "" where nothing is known of it."""
         return ""
 

@@ -17,7 +17,7 @@ from mixling.metrics.gate import Gate, measure_gate
 from mixling.metrics.reports import classification_report
 from mixling.tasks.base import LinearModel, Task, probable
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, not_finite
+from mixling.text.labels import not_finite
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
@@ -132,12 +132,12 @@ class Classification(Task):
         return [printable(prediction.label or ""), *probable(prediction)]
 
     @classmethod
-    def comparison_line(cls, metrics: Metrics, labels: LabelSet) -> str:
+    def comparison_line(cls, metrics: Metrics) -> str:
         assert isinstance(metrics, ClassificationMetrics)
         counts = [sum(row) for row in metrics.confusion]
         most = max(range(len(counts)), key=counts.__getitem__)
         accuracy = counts[most] / metrics.n
-        return f"for comparison: always {printable(labels.names[most])!r} has accuracy {accuracy:.4f}"
+        return f"for comparison: always {printable(metrics.per_class[most].label)!r} has accuracy {accuracy:.4f}"
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)

@@ -201,7 +201,7 @@ class Regression(Task):
         return [f"{prediction.value:.6g}"]
 
     @classmethod
-    def comparison_line(cls, metrics: Metrics, labels: LabelSet) -> str:
+    def comparison_line(cls, metrics: Metrics) -> str:
         assert isinstance(metrics, RegressionMetrics)
         if metrics.r2 is None or metrics.r2 == 1:
             return ""

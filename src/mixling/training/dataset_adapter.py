@@ -73,7 +73,7 @@ class LabelledData(TrainingData):
     train_targets: Targets
     dev: TextSet
     dev_targets: Targets
-    word_dropout: float = 0.0
+    token_dropout: float = 0.0
     weights: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class LabelledData(TrainingData):
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
         words: Sequence[npt.NDArray[np.int32]] = self.train.words(indices)
-        words = drop_words(words, self.word_dropout, seed=[seed, 1, step])  # of the whole batch, whoever works on it
+        words = drop_words(words, self.token_dropout, seed=[seed, 1, step])  # of the whole batch, whoever works on it
         mine = indices[chosen]
         starts = self.train.starts(mine) if self.objective.per_word else None
         batch = collate([words[i] for i in chosen], self.train.encoder, starts)

@@ -27,7 +27,7 @@ Parallel = Literal["ddp", "fsdp"]
 
 
 @dataclass(frozen=True, slots=True)
-class Processes:
+class DistributedContext:
     """This process's place among those that train together."""
 
     rank: int = 0
@@ -78,7 +78,7 @@ class Processes:
         if self.world > 1:
             dist.barrier()
 
-    def share(self, values: Sequence[float]) -> list[float]:
+    def broadcast(self, values: Sequence[float]) -> list[float]:
         """The main process's numbers, in every process."""
         shared = torch.tensor(values, dtype=torch.float64)
         if self.world > 1:
@@ -99,10 +99,10 @@ def is_launched() -> bool:
 
 
 @contextmanager
-def processes() -> Iterator[Processes]:
+def distributed_context() -> Iterator[DistributedContext]:
     """Join the other processes, if there are any, and leave them at the end."""
     if not is_launched():
-        yield Processes()
+        yield DistributedContext()
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
@@ -111,7 +111,7 @@ def processes() -> Iterator[Processes]:
     # The others wait while the first asks a teacher; torchrun ends them all if it fails.
     dist.init_process_group(backend, timeout=timedelta(hours=24))
     try:
-        yield Processes(dist.get_rank(), dist.get_world_size())
+        yield DistributedContext(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()
         _end_threads()

@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from mixling.data.batches import Indices, Inputs, shard
 from mixling.errors import Interrupted, TrainingError, command_line
 from mixling.storage import append, write_atomic
+from mixling.training.callbacks import Callback, CallbackList, Step
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.dataset_adapter import TrainingData
-from mixling.training.distributed import Processes
+from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT, HISTORY, TENSORBOARD_FOLDER
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
-from mixling.training.observers import Observer, Observers, Step
 from mixling.training.optim import build_optimizer, learning_rate
 from mixling.training.recipe import TrainConfig
 from mixling.training.state import State, load_weights, pack, unpack, weights_of, whole
@@ -35,7 +35,8 @@ from mixling.training.tracking import TensorBoard
 
 
 class Trainer:
-    """Trains a model and leaves it with the weights of the best evaluation on dev, or of the last (`config.keep`).
+    """Trains a model and leaves it with the weights of the best evaluation on dev, or of the last
+    (`config.load_best_at_end`).
 
     With `parallel = "fsdp"` and several processes a copy is trained, of which each process has a part; the model itself
     stays on the CPU, whole, and gets the best weights at the end.
@@ -55,17 +56,17 @@ class Trainer:
         folder: Path | None = None,
         command: str | None = None,
         fingerprint: str = "",
-        processes: Processes | None = None,
-        observer: Observer | None = None,
+        distributed: DistributedContext | None = None,
+        callback: Callback | None = None,
     ) -> None:
         self.data, self.config, self.folder = data, config, folder
         self.command = command or command_line("mixling", "train", "--resume", "-o", folder or "DIR")
         self.fingerprint = fingerprint
-        self.processes = processes or Processes()
-        self.observer = observer or Observer()
-        self._observers = Observers(self.observer)
-        if config.track == "tensorboard" and folder is not None and self.processes.is_main:
-            self._observers = Observers(self.observer, TensorBoard(folder / TENSORBOARD_FOLDER))
+        self.distributed = distributed or DistributedContext()
+        self.callback = callback or Callback()
+        self._callbacks = CallbackList(self.callback)
+        if config.track == "tensorboard" and folder is not None and self.distributed.is_main:
+            self._callbacks = CallbackList(self.callback, TensorBoard(folder / TENSORBOARD_FOLDER))
         cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
         self.device = torch.device("cuda" if cuda else "cpu")
         # Without instructions for it, bfloat16 on a CPU is slower than float32; old releases of torch cannot tell.
@@ -73,7 +74,7 @@ class Trainer:
         native = cuda or instructions.get("avx512_bf16", False)
         self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and native)
         self.model = model
-        self._trained, self._parallel = self.processes.wrap(model, self.device, config.parallel)
+        self._trained, self._parallel = self.distributed.wrap(model, self.device, config.parallel)
         self.optimizer = build_optimizer(self._trained, config.optim)
         self._best: dict[str, Tensor] = {}
         self._batches: list[Indices] = []
@@ -102,11 +103,11 @@ class Trainer:
         if self.folder is not None and not resume:
             self._save(state)
         try:
-            self._observers.started(state.step, state.total_steps)
+            self._callbacks.started(state.step, state.total_steps)
             with Interrupts(enabled=self.folder is not None) as interrupts:
                 self._run(state, interrupts)
         finally:
-            self._observers.finished()
+            self._callbacks.finished()
             self._heap.release()
         load_weights(self.model, self._best)
         return state.history
@@ -114,7 +115,7 @@ class Trainer:
     def _run(self, state: State, interrupts: Interrupts) -> None:
         while state.step < state.total_steps and not state.stopped:
             made, signum = self._step(state, interrupts)
-            self._observers.stepped(made)
+            self._callbacks.stepped(made)
             at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
             if at_evaluation:
                 self._evaluate(state)
@@ -151,12 +152,12 @@ class Trainer:
 
     def _backward(self, indices: Indices, step: int, *, signum: int = 0) -> Tensor:
         """Gradients of the mean loss over the global batch; returns the sums of losses, weights, signals and tokens."""
-        config, ranks = self.config, self.processes
+        config, ranks = self.config, self.distributed
         mine = shard(np.arange(len(indices)), ranks.rank, ranks.world)
         torch.manual_seed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
         self._parallel.train()
         sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
-        parts = np.array_split(mine, config.accumulate)
+        parts = np.array_split(mine, config.gradient_accumulation_steps)
         for number, part in enumerate(parts, 1):
             idle = len(part) == 0  # fewer examples than processes: work on one that does not count
             chosen = np.array([0]) if idle else part
@@ -209,16 +210,16 @@ class Trainer:
         state.history.append(record)
         state.loss_sum = state.loss_weight = 0.0
         better = (metric, -dev_loss) > (state.best_metric, -state.best_loss)
-        if better or not self._best or config.keep == "last":
+        if better or not self._best or not config.load_best_at_end:
             state.best_metric, state.best_loss, state.best_step, state.stale = metric, dev_loss, state.step, 0
             self._best = weights_of(self._trained)
         else:
             state.stale += 1
         state.stopped = config.patience is not None and state.stale >= config.patience
         record["best"] = state.best_step == state.step
-        if self.folder is not None and self.processes.is_main:
+        if self.folder is not None and self.distributed.is_main:
             append(self.folder / HISTORY, json.dumps(record) + "\n")
-        self._observers.evaluated(record)
+        self._callbacks.evaluated(record)
 
     def _measures(self, step: int) -> tuple[dict[str, float], float]:
         """The model's measures on dev and its loss."""
@@ -228,7 +229,7 @@ class Trainer:
         except TrainingError as error:
             raise TrainingError(f"step {step}: {error}; {self._advice()}") from None
         # The main process's: machines that differ in a last bit must still agree what is best, and when to stop.
-        *agreed, loss = self.processes.share([*values.values(), loss])
+        *agreed, loss = self.distributed.broadcast([*values.values(), loss])
         return dict(zip(values, agreed, strict=True)), loss
 
     def _plan(self) -> State:
@@ -237,7 +238,7 @@ class Trainer:
         per_epoch = self.steps_per_epoch
         total, evaluations = config.steps or per_epoch * config.planned_epochs(len(self.data)), config.evaluations
         if config.time_budget is not None:
-            steps, fewest = self.processes.share(self._affordable(config.time_budget))
+            steps, fewest = self.distributed.broadcast(self._affordable(config.time_budget))
             total, evaluations = min(total, int(steps)), int(fewest)
         interval = per_epoch if total >= evaluations * per_epoch else math.ceil(total / evaluations)
         return State(total_steps=total, eval_interval=interval)
@@ -272,8 +273,8 @@ class Trainer:
         if self.folder is None:
             return
         tensors = pack(self._trained, self._best, self.optimizer)  # in every process: each may have a part only
-        if self.processes.is_main:
-            values = {**state.to_values(), "fingerprint": self.fingerprint, "callbacks": self._observers.state_dict()}
+        if self.distributed.is_main:
+            values = {**state.to_values(), "fingerprint": self.fingerprint, "callbacks": self._callbacks.state_dict()}
             save_checkpoint(self.folder / CHECKPOINT, tensors, values)
         self._saved_at = time.monotonic()
 
@@ -285,13 +286,13 @@ class Trainer:
                 f"{self.folder / CHECKPOINT}: belongs to other data or another configuration; "
                 "give the files and options of the run that was interrupted, or train anew without --resume"
             )
-        self._observers.load_state_dict(values.pop("callbacks"))
+        self._callbacks.load_state_dict(values.pop("callbacks"))
         self._best = unpack(tensors, self._trained, self.optimizer)
         return State.from_values(values)
 
     def _write_history(self, state: State) -> None:
         """metrics.jsonl as the state knows it: a killed run may have written lines after its last checkpoint."""
-        if self.folder is not None and self.processes.is_main:
+        if self.folder is not None and self.distributed.is_main:
             write_atomic(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in state.history))
 
     def _not_finite(self, state: State, indices: Indices, loss: float, norm: float) -> str:

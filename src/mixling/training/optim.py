@@ -37,7 +37,7 @@ class OptimConfig(Config):
 
     name: Literal["adamw", "adafactor"] = "adamw"
     lr: float = Field(2e-3, gt=0, le=1)
-    table_lr: float | None = Field(
+    embedding_lr: float | None = Field(
         None,
         ge=0,
         le=10,
@@ -75,13 +75,13 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimi
     Weight decay is for the first two. A group's `share` is the factor of its rate to that of the schedule.
 
     Args:
-        model: its attribute `embedding_tables`, if it has one, names the parameters that `table_lr` is for.
+        model: its attribute `embedding_tables`, if it has one, names the parameters that `embedding_lr` is for.
     """
-    table_lr = 1.0 if config.table_lr is None else config.table_lr
+    embedding_lr = 1.0 if config.embedding_lr is None else config.embedding_lr
     tables: tuple[str, ...] = getattr(model, "embedding_tables", ())
     trained = [(name, item) for name, item in model.named_parameters() if item.requires_grad]
     groups = [
-        {"params": [p for name, p in trained if name in tables], "share": table_lr},
+        {"params": [p for name, p in trained if name in tables], "share": embedding_lr},
         {"params": [p for name, p in trained if name not in tables and p.ndim >= 2], "share": 1.0},
         {"params": [p for _, p in trained if p.ndim < 2], "share": 1.0, "weight_decay": 0.0},
     ]

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from mixling.errors import printable
-from mixling.training.observers import Observer, Step
+from mixling.training.callbacks import Callback, Step
 
 
-class TrainingProgress(Observer):
+class TrainingProgress(Callback):
     """Shows a training; `say` writes a line that does not disturb the bar.
 
     Args:

@@ -116,7 +116,7 @@ class QuestionData(TrainingData):
     objective: Task
     train: WindowSet
     dev: WindowSet
-    word_dropout: float = 0.0
+    token_dropout: float = 0.0
 
     def __len__(self) -> int:
         return len(self.train)
@@ -126,7 +126,7 @@ class QuestionData(TrainingData):
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
         targets = self.train.targets[indices]
-        words = drop_words(self.train.words(indices), self.word_dropout, seed=[seed, 1, step])
+        words = drop_words(self.train.words(indices), self.token_dropout, seed=[seed, 1, step])
         for row, place in zip(words, targets[:, 0], strict=True):
             row[place] = SEPARATOR  # which is no word: it parts the two texts, and is an answer
         batch = collate([words[i] for i in chosen], self.train.encoder)
@@ -168,7 +168,7 @@ def question_data(
     encoder: TextEncoder,
     reading: ReadingConfig,
     *,
-    word_dropout: float,
+    token_dropout: float,
     say: Callable[[str], None],
 ) -> QuestionData:
     """Questions as windows; what a user should know of them is said.
@@ -186,4 +186,4 @@ def question_data(
     if of_train.inexact > 0.02 * len(train):
         finer = "; --set model.text.tokens=units is finer" if encoder.config.tokens == "words" else ""
         say(f"{of_train.inexact:,} answers begin or end within a token and cannot be given exactly{finer}")
-    return QuestionData(objective=task, train=of_train, dev=of_dev, word_dropout=word_dropout)
+    return QuestionData(objective=task, train=of_train, dev=of_dev, token_dropout=token_dropout)

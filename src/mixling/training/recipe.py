@@ -21,15 +21,15 @@ class TrainConfig(Config):
     steps: int | None = Field(None, ge=1, description="steps in all, whatever the epochs")
     evaluations: int = Field(10, ge=1, description="least number; one an epoch where there are more epochs")
     batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
-    accumulate: int = Field(1, ge=1, description="parts of a step's examples, one after another, for less memory")
+    gradient_accumulation_steps: int = Field(
+        1, ge=1, description="parts of a step's examples, one after another, for less memory"
+    )
     parallel: Parallel = Field("ddp", description="of several processes: each has the model (ddp), or a part (fsdp)")
     time_budget: float | None = Field(None, gt=0, description="seconds for the training steps; fewer epochs if needed")
     patience: int | None = Field(None, ge=1, description="evaluations without a better one after which to stop")
-    keep: Literal["best", "last"] = Field(
-        "best", description="the weights of the best evaluation, or of the last, where dev is not what is asked for"
-    )
+    load_best_at_end: bool = Field(True, description="end with the weights of the best evaluation, not of the last")
     seed: int = Field(0, ge=0, lt=2**32)
-    word_dropout: float = Field(0.2, ge=0, lt=1, description="share of words that are replaced by zero vectors")
+    token_dropout: float = Field(0.2, ge=0, lt=1, description="share of words that are replaced by zero vectors")
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
     precision: Literal["auto", "float32", "bfloat16"] = Field(
@@ -51,8 +51,10 @@ class TrainConfig(Config):
 
     @model_validator(mode="after")
     def _patience_needs_a_best(self) -> TrainConfig:
-        if self.keep == "last" and self.patience is not None:
-            raise ValueError("patience waits for a better evaluation, keep = last takes none for better; leave out one")
+        if not self.load_best_at_end and self.patience is not None:
+            raise ValueError(
+                "patience waits for a better evaluation, load_best_at_end = false ignores them; leave out one"
+            )
         return self
 
     def planned_epochs(self, num_examples: int) -> int:
@@ -78,15 +80,15 @@ class TrainConfig(Config):
             epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and start != "random" and rows_per_label is not None:
             epochs = min(max(round((280 if start == "text" else 560) / rows_per_label**0.5), 3), 25)
-        share = self.optim.table_lr
+        share = self.optim.embedding_lr
         if share is None:
             share = 0.3 if start == "text" and not taught else 1.0
-        optim = self.optim.model_copy(update={"table_lr": share})
+        optim = self.optim.model_copy(update={"embedding_lr": share})
         return self.model_copy(update={"epochs": epochs, "optim": optim})
 
 
 def _of_units(train: TrainConfig) -> TrainConfig:
-    of_labels = (("word_dropout", train.word_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
+    of_labels = (("token_dropout", train.token_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
     for name, value, unused in of_labels:
         if value != unused:
             raise ValueError(f"{name} = {value!r} is of tasks with labels; here it has no use, set {unused!r}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from mixling.errors import MissingPackage, StorageError
 from mixling.storage import remove
-from mixling.training.observers import Observer, Step
+from mixling.training.callbacks import Callback, Step
 
 
 def remove_curves(folder: Path) -> None:
@@ -20,7 +20,7 @@ def remove_curves(folder: Path) -> None:
         remove(path)
 
 
-class TensorBoard(Observer):
+class TensorBoard(Callback):
     """Writes train loss and learning rate of every few steps, and all measures of each evaluation.
 
     A resumed run goes on with the same axis of steps: what an interrupted one wrote after its last checkpoint is

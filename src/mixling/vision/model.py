@@ -111,10 +111,10 @@ class ImagePreset:
     source: str
 
 
-def gmlp_image(*, dim: int, survival: float) -> ImageModelConfig:
+def gmlp_image(*, dim: int, drop_path: float) -> ImageModelConfig:
     """A gMLP for images (Table 1): 30 layers, U to 6 times the width, a dense W over 196 patches and a class token."""
     mixer = SpatialGatingConfig(ffn_dim=6 * dim, weights="dense", mask_padding=False)
-    layer = BlockConfig(mixers=(mixer,), survival=survival)
+    layer = BlockConfig(mixers=(mixer,), drop_path=drop_path)
     return ImageModelConfig(dim=dim, layers=(layer,), num_layers=30, class_token=True, pre_logits=True)
 
 
@@ -129,8 +129,8 @@ def mixer_image(*, dim: int, num_layers: int, hidden_dim: int, ffn_dim: int) -> 
 _GMLP = "gMLP, Table 1"
 
 IMAGE_PRESETS: dict[str, ImagePreset] = {
-    "gmlp-ti": ImagePreset(gmlp_image(dim=128, survival=1.0), _GMLP),
-    "gmlp-s": ImagePreset(gmlp_image(dim=256, survival=0.95), _GMLP),
-    "gmlp-b": ImagePreset(gmlp_image(dim=512, survival=0.8), _GMLP),
+    "gmlp-ti": ImagePreset(gmlp_image(dim=128, drop_path=0.0), _GMLP),
+    "gmlp-s": ImagePreset(gmlp_image(dim=256, drop_path=0.05), _GMLP),
+    "gmlp-b": ImagePreset(gmlp_image(dim=512, drop_path=0.2), _GMLP),
     "mixer-b16": ImagePreset(mixer_image(dim=768, num_layers=12, hidden_dim=384, ffn_dim=3072), "MLP-Mixer, Table 1"),
 }

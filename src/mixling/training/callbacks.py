@@ -25,11 +25,11 @@ class Step:
     tokens: int
 
 
-class Observer:
+class Callback:
     """The base class of callbacks; every method does nothing by default.
 
-    With several processes each has its own callback; `Processes.is_main` is the one that should write files. An
-    exception raised by a method stops the training with its own traceback; the last checkpoint is kept.
+    With several processes each has its own callback; `DistributedContext.is_main` is the one that should write files.
+    An exception raised by a method stops the training with its own traceback; the last checkpoint is kept.
 
     A callback that keeps something between steps returns it from `state_dict`. It is saved in each checkpoint, and a
     resumed training gives it back before `started`, so that the callback continues as if it had not been interrupted.
@@ -59,44 +59,44 @@ class Observer:
         """Take back what `state_dict` returned; it is not called where that was empty."""
 
 
-class Observers(Observer):
+class CallbackList(Callback):
     """Several callbacks as one, called in their order.
 
     A checkpoint keeps their states by class, and by order within a class. One that is added between an interruption and
     the resuming begins anew.
     """
 
-    def __init__(self, *observers: Observer) -> None:
-        nested: list[tuple[Observer, ...]] = [
-            one.observers if isinstance(one, Observers) else (one,) for one in observers
+    def __init__(self, *callbacks: Callback) -> None:
+        nested: list[tuple[Callback, ...]] = [
+            one.callbacks if isinstance(one, CallbackList) else (one,) for one in callbacks
         ]
-        self.observers: tuple[Observer, ...] = tuple(one for several in nested for one in several)
+        self.callbacks: tuple[Callback, ...] = tuple(one for several in nested for one in several)
 
     def started(self, step: int, total_steps: int) -> None:
-        for observer in self.observers:
-            observer.started(step, total_steps)
+        for callback in self.callbacks:
+            callback.started(step, total_steps)
 
     def stepped(self, step: Step) -> None:
-        for observer in self.observers:
-            observer.stepped(step)
+        for callback in self.callbacks:
+            callback.stepped(step)
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        for observer in self.observers:
-            observer.evaluated(record)
+        for callback in self.callbacks:
+            callback.evaluated(record)
 
     def finished(self) -> None:
         with ExitStack() as stack:  # all of them, even if one fails
-            for observer in reversed(self.observers):
-                stack.callback(observer.finished)
+            for callback in reversed(self.callbacks):
+                stack.callback(callback.finished)
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: state for name, observer in self._named().items() if (state := observer.state_dict())}
+        return {name: state for name, callback in self._named().items() if (state := callback.state_dict())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name, observer in self._named().items():
+        for name, callback in self._named().items():
             if name in state:
-                observer.load_state_dict(state[name])
+                callback.load_state_dict(state[name])
 
-    def _named(self) -> dict[str, Observer]:
-        kinds = [f"{type(observer).__module__}.{type(observer).__qualname__}" for observer in self.observers]
-        return {f"{kind}.{kinds[:i].count(kind)}": self.observers[i] for i, kind in enumerate(kinds)}
+    def _named(self) -> dict[str, Callback]:
+        kinds = [f"{type(callback).__module__}.{type(callback).__qualname__}" for callback in self.callbacks]
+        return {f"{kind}.{kinds[:i].count(kind)}": self.callbacks[i] for i, kind in enumerate(kinds)}

@@ -1,4 +1,4 @@
-"""Observers are told what happened, several in their order, and what they raise is not hidden."""
+"""Callbacks are told what happened, several in their order, and what they raise is not hidden."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 
 from mixling.errors import UserError
+from mixling.training.callbacks import Callback, CallbackList, Step
 from mixling.training.loop import Trainer
-from mixling.training.observers import Observer, Observers, Step
 from mixling.training.optim import OptimConfig, learning_rate
 from mixling.training.recipe import TrainConfig
 
-CONFIG = TrainConfig(epochs=2, batch_size=8, accumulate=3, word_dropout=0.0, optim=OptimConfig(lr=0.02))
+CONFIG = TrainConfig(
+    epochs=2, batch_size=8, gradient_accumulation_steps=3, token_dropout=0.0, optim=OptimConfig(lr=0.02)
+)
 
 
-class Notes(Observer):
+class Notes(Callback):
     """Writes down what it was told; fails where it is asked to."""
 
     def __init__(self, notes: list[Any], name: str = "", *, fails: str = "") -> None:
@@ -46,7 +48,7 @@ class Notes(Observer):
 
 def test_steps_are_told_as_they_were_made(trainer: Callable[..., Trainer]) -> None:
     notes: list[Any] = []
-    made = trainer(CONFIG, observer=Notes(notes))
+    made = trainer(CONFIG, callback=Notes(notes))
     history = made.fit()
     assert notes[0] == ("", "started", 0, 14)
     assert notes[-1] == ("", "finished")
@@ -60,7 +62,7 @@ def test_steps_are_told_as_they_were_made(trainer: Callable[..., Trainer]) -> No
 
 def test_several_are_told_in_their_order(trainer: Callable[..., Trainer]) -> None:
     notes: list[Any] = []
-    trainer(CONFIG, observer=Observers(Notes(notes, "first"), Notes(notes, "second"))).fit()
+    trainer(CONFIG, callback=CallbackList(Notes(notes, "first"), Notes(notes, "second"))).fit()
     assert [note[1:] for note in notes[::2]] == [note[1:] for note in notes[1::2]]
     assert [note[0] for note in notes] == ["first", "second"] * (len(notes) // 2)
 
@@ -70,20 +72,20 @@ def test_a_callback_s_error_keeps_its_traceback_and_all_are_told_of_the_end(
     trainer: Callable[..., Trainer], method: str
 ) -> None:
     notes: list[Any] = []
-    several = Observers(Notes(notes, "first", fails=method), Notes(notes, "second"))
+    several = CallbackList(Notes(notes, "first", fails=method), Notes(notes, "second"))
     with pytest.raises(KeyError, match="a fault of first") as error:
-        trainer(CONFIG, observer=several).fit()
+        trainer(CONFIG, callback=several).fit()
     assert not isinstance(error.value, UserError)
     assert traceback.extract_tb(error.tb)[-1].name == "_note"
     assert [note[:2] for note in notes[-2:]] == [("first", "finished"), ("second", "finished")]
 
 
 def test_the_interface_is_public_and_needs_no_torch() -> None:
-    code = "import sys, mixling; mixling.Observer().finished(); assert 'torch' not in sys.modules"
+    code = "import sys, mixling; mixling.Callback().finished(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-class Counter(Observer):
+class Counter(Callback):
     """Sums the losses of all steps, before an interruption and after it; raises at one step."""
 
     def __init__(self, *, cut: int | None = None) -> None:
@@ -109,20 +111,20 @@ class Cut(BaseException):
 def test_the_state_of_callbacks_survives_a_resume(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"checkpoint_seconds": 1e-9})
     whole = Counter()
-    trainer(config, observer=whole).fit()
-    cut = Observers(Counter(), Observers(Counter(cut=6), Observer()))
+    trainer(config, callback=whole).fit()
+    cut = CallbackList(Counter(), CallbackList(Counter(cut=6), Callback()))
     with pytest.raises(Cut):
-        trainer(config, folder=tmp_path, observer=cut).fit()
+        trainer(config, folder=tmp_path, callback=cut).fit()
     resumed = Counter(), Counter(), Counter()
-    trainer(config, folder=tmp_path, observer=Observers(*resumed)).fit(resume=True)
+    trainer(config, folder=tmp_path, callback=CallbackList(*resumed)).fit(resume=True)
     assert resumed[0].losses == resumed[1].losses == whole.losses
     assert resumed[2].losses == whole.losses[5:]  # it was added after the interruption
 
 
 def test_a_callback_without_state_is_given_none(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
-    class Plain(Observer):
+    class Plain(Callback):
         def load_state_dict(self, state: Mapping[str, Any]) -> None:
             raise AssertionError(state)
 
-    trainer(CONFIG, folder=tmp_path, observer=Plain()).fit()
-    trainer(CONFIG, folder=tmp_path, observer=Plain()).fit(resume=True)
+    trainer(CONFIG, folder=tmp_path, callback=Plain()).fit()
+    trainer(CONFIG, folder=tmp_path, callback=Plain()).fit(resume=True)

@@ -1,0 +1,44 @@
+"""`mixling config`: the complete configuration of a run, with comments."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from mixling.cli.completion import complete_models
+from mixling.cli.output import put
+from mixling.errors import ConfigError, near_miss
+
+
+def config(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="train, pretrain or text2text, with the default model; or a model to train, by name or a file of one.",
+            autocompletion=complete_models,
+        ),
+    ] = "train",
+) -> None:
+    """Print the complete configuration of a run as TOML.
+
+    Every key has its description, type and default. The file is for --config of `mixling train` and, with the
+    configuration of pretrain, `mixling pretrain`; what it leaves out keeps the default. Without its [model] `mixling
+    train` chooses a model by the data.
+    """
+    from mixling.models.presets import PRESETS
+    from mixling.runs.spec import LABELS, MASKED_LM, Spec
+    from mixling.runs.toml import default_toml
+    from mixling.seq2seq.config import PAIRS
+    from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+
+    kinds: dict[str, Spec[Any]] = {"train": LABELS, "pretrain": MASKED_LM, "text2text": PAIRS}
+    if name in kinds:
+        put(default_toml(kinds[name]))
+    elif name in SEQ2SEQ_PRESETS:
+        put(default_toml(PAIRS, name))
+    elif name in PRESETS or name.endswith(".toml"):
+        put(default_toml(LABELS, name))
+    else:
+        raise ConfigError(f"{name}: no such run or model; {near_miss(name, (*kinds, *PRESETS, *SEQ2SEQ_PRESETS))}")

@@ -1,0 +1,278 @@
+"""What is known of the examples of a data set, a column each: in memory, or texts on disk where they are too many."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import hashlib
+import json
+import math
+import os
+import tempfile
+import weakref
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.examples import Example, Target
+from mixling.errors import DataError, StorageError
+from mixling.text.answers import Answers
+from mixling.text.encoder import Text
+
+Rows = range | npt.NDArray[np.int64]
+TargetKind = Literal["none", "label", "labels", "number", "answers"]
+
+_OVERHEAD = 64  # bytes that a Python object costs beside its text
+_UNLABELLED = -1
+_KINDS = {
+    "none": "no target",
+    "label": "a label",
+    "labels": "a tuple of labels",
+    "number": "a number",
+    "answers": "answers to a question",
+}
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What all examples of a data set have in common.
+
+    Args:
+        pairs: each text is a pair of texts; else it is a string or a list of words.
+        targets: what an example has to predict: a label, a tuple of labels (a set of them, or a tag for each word), a
+            number, or the answers to a question. Single examples may have none.
+        grouped: each example belongs to a group, which a split keeps together.
+    """
+
+    pairs: bool = False
+    targets: TargetKind = "none"
+    grouped: bool = False
+
+
+class Columns:
+    """What is known of all examples, a column each, which grow by `add` and are read after `freeze`."""
+
+    def __init__(self, pairs: bool | None, spool_dir: Path | None, memory_limit: int) -> None:
+        self.file: _SpoolFile | None = None
+        self.names: list[str] = []  # of the labels
+        self.ids = array("i")  # number of the label; with tuples all their items, laid end to end
+        self.ends: array[int] | None = None  # (len,) ends of the tuples in `ids`; None without tuples
+        self.hashes, self.groups = array("Q"), array("Q")  # of the texts; of the groups' names, where there are any
+        self._lines, self._numbers = array("i"), array("d")
+        self._paths: list[str] = []
+        self._path_starts: list[int] = []
+        self._firsts: list[str | list[str]] = []  # the texts, or the first ones of pairs
+        self._seconds: list[str] = []
+        self._answers: list[Answers] = []
+        self._pairs = pairs
+        self._targets: TargetKind = "none"
+        self._folder, self._limit, self._bytes = Path(spool_dir or tempfile.gettempdir()), memory_limit, 0
+        self._number_of: dict[str, int] = {}
+        self._shared: dict[str, str] = {}  # words and contexts: each is held once, however often it occurs
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(bool(self._pairs), self._targets, bool(self.groups))
+
+    def add(self, example: Example) -> None:
+        self._check(example)
+        if not self._paths or self._paths[-1] != example.path:
+            self._paths.append(example.path)
+            self._path_starts.append(len(self))
+        try:
+            self._lines.append(example.line)
+        except OverflowError:
+            self._lines = array("q", [*self._lines, example.line])
+        self._add_target(example.target)
+        if example.group is not None:
+            self.groups.append(hash_of(utf8(example.group)))
+        record = _record(example.text, None)
+        self.hashes.append(hash_of(record))
+        if example.answers is not None:
+            record = _record(example.text, example.answers)
+        self._bytes += len(record)
+        if self.file is None and self._bytes + _OVERHEAD * len(self) > self._limit:
+            file = _SpoolFile(self._folder)
+            file.write(map(self._record, range(len(self) - 1)))
+            self._firsts, self._seconds, self._answers, self._shared, self.file = [], [], [], {}, file
+        if self.file is not None:
+            self.file.write([record])
+        else:
+            self._keep(example)
+
+    def _check(self, example: Example) -> None:
+        """Refuse an example of another schema than those before it."""
+        pair, kind, message = isinstance(example.text, tuple), _kind(example), ""
+        if not len(self):
+            self._pairs, self._targets = pair if self._pairs is None else self._pairs, kind
+        if pair != self._pairs:
+            got, first = ("one text", "a pair") if self._pairs else ("a pair of texts", "one text")
+            message = f"got {got}, but the first is {first}; give pairs only or none"
+        elif kind != self._targets and ("answers" in (kind, self._targets) or "none" not in (kind, self._targets)):
+            message = (
+                f"got {_KINDS[kind]}, but the first has {_KINDS[self._targets]}; give all of them one kind of target"
+            )
+        elif len(self) and bool(self.groups) != (example.group is not None):
+            message = "some examples have a group, others have none; give one to all or to none"
+        self._targets = kind if self._targets == "none" else self._targets
+        if message:
+            raise DataError(message, path=example.path, line=example.line)
+
+    def _add_target(self, target: Target) -> None:
+        if isinstance(target, tuple) and self.ends is None:
+            self.ends = array("q", range(1, len(self) + 1))  # all before were unlabelled: one number each
+        if self._targets == "number":
+            self._numbers.extend([math.nan] * (len(self) - len(self._numbers)))  # of those that were unlabelled
+            self._numbers.append(target if isinstance(target, float) else math.nan)
+        if isinstance(target, str | tuple):
+            labels = target if isinstance(target, tuple) else (target,)
+            self.ids.extend(self._number_of.setdefault(label, len(self._number_of)) for label in labels)
+        else:
+            self.ids.append(_UNLABELLED)
+        if self.ends is not None:
+            self.ends.append(len(self.ids))
+
+    def _keep(self, example: Example) -> None:
+        """Hold a text in memory, and what is equal in many texts once."""
+        text, shared = example.text, self._shared
+        if isinstance(text, tuple):
+            self._firsts.append(text[0])
+            self._seconds.append(text[1] if example.answers is None else shared.setdefault(text[1], text[1]))
+        else:
+            self._firsts.append(text if isinstance(text, str) else [shared.setdefault(word, word) for word in text])
+        if example.answers is not None:
+            self._answers.append(example.answers)
+
+    def freeze(self) -> None:
+        """Make the columns readable."""
+        self.names = list(self._number_of)
+        self._shared = {}
+        if self.file is not None:
+            self.file.flush()
+
+    def sizes(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Return the bytes of records."""
+        if self.file is not None:
+            return np.diff(np.asarray(self.file.offsets))[np.asarray(rows, np.int64)]
+        return np.fromiter((len(self._record(row)) for row in rows), np.int64, len(rows))
+
+    def text(self, index: int) -> Text:
+        if self.file is not None:
+            value = self.file.read(index)
+            return (value["pair"][0], value["pair"][1]) if isinstance(value, dict) else value
+        first = self._firsts[index]
+        return (cast(str, first), self._seconds[index]) if self._pairs else first
+
+    def answers(self, index: int) -> Answers:
+        assert self._targets == "answers", f"examples with {_KINDS[self._targets]}"
+        if self.file is None:
+            return self._answers[index]
+        value = self.file.read(index)
+        return Answers(tuple(value["texts"]), tuple(value["starts"]))
+
+    def target(self, index: int) -> Target:
+        if self._targets == "number":
+            number: Any = self._numbers[index]
+            return None if math.isnan(number) else number
+        if self.ends is None:
+            number = self.ids[index]
+            return None if number == _UNLABELLED else self.names[number]
+        numbers = self.ids[self.ends[index - 1] if index else 0 : self.ends[index]].tolist()
+        return None if numbers == [_UNLABELLED] else tuple(self.names[number] for number in numbers)
+
+    def where(self, index: int) -> tuple[str, int]:
+        return self._paths[bisect.bisect_right(self._path_starts, index) - 1], self._lines[index]
+
+    def example(self, index: int) -> Example:
+        answers = self.answers(index) if self._targets == "answers" else None
+        return Example(self.text(index), self.target(index), *self.where(index), answers=answers)
+
+    def _record(self, index: int) -> bytes:
+        return _record(self.text(index), self._answers[index] if self._answers else None)
+
+
+class _SpoolFile:
+    """Records of texts, one after another in an unnamed temporary file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.offsets = folder, array("q", [0])
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (it lives as long as this object)
+        except OSError as error:
+            raise self._error(error) from None
+        self.close = weakref.finalize(self, self._file.close)
+
+    def write(self, records: Iterable[bytes]) -> None:
+        """Append records.
+
+        Raises:
+            StorageError: there is no space left.
+        """
+        try:
+            for record in records:
+                self._file.write(record)
+                self.offsets.append(self.offsets[-1] + len(record))
+        except OSError as error:
+            self._give_up(error)
+
+    def flush(self) -> None:
+        """Write what is still in the buffer.
+
+        Raises:
+            StorageError: there is no space left.
+        """
+        try:
+            self._file.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def read(self, index: int) -> Any:
+        """Return the value of a record."""
+        start, end = self.offsets[index], self.offsets[index + 1]
+        return json.loads(os.pread(self._file.fileno(), end - start, start).decode("utf-8", "surrogatepass"))
+
+    def _give_up(self, error: OSError) -> NoReturn:
+        with contextlib.suppress(OSError):  # what is still in the buffer cannot be written either
+            self._file.close()
+        raise self._error(error) from None
+
+    def _error(self, error: OSError) -> StorageError:
+        reason = error.strerror or error
+        return StorageError(
+            f"{self._folder}: the texts cannot be spooled: {reason}; free space or choose another folder"
+        )
+
+
+def _kind(example: Example) -> TargetKind:
+    if example.answers is not None:
+        return "answers"
+    if example.target is None:
+        return "none"
+    return "number" if isinstance(example.target, float) else "labels" if isinstance(example.target, tuple) else "label"
+
+
+def _record(text: Text, answers: Answers | None) -> bytes:
+    """A text, with its answers, as JSON in UTF-8: what a file holds, and what sizes and hashes are of."""
+    value: object = {"pair": text} if isinstance(text, tuple) else text
+    if answers is not None:
+        value = {"pair": text, "texts": answers.texts, "starts": answers.starts}
+    return utf8(_ENCODE(value))
+
+
+def utf8(text: str) -> bytes:
+    """Return the bytes of any string, halves of UTF-16 pairs included."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def hash_of(content: bytes) -> int:
+    """Return a 64-bit hash, the same on every platform."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")

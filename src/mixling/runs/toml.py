@@ -1,0 +1,128 @@
+"""A configuration as commented TOML: every key with its description, type and default."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import textwrap
+import types
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from mixling.config import Config
+from mixling.runs.spec import Spec, resolve
+
+_WIDTH = 100
+_NAMES = {bool: "true or false", int: "integer", float: "number", str: "text"}
+_LIMITS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+def default_toml(spec: Spec[Any], model: str | None = None) -> str:
+    """Return the complete default configuration of a kind of run, which `--config` takes.
+
+    Args:
+        model: the name of a preset, or a TOML file; by default that of the kind of run.
+
+    Raises:
+        ConfigError: there is no such model.
+    """
+    return as_toml(resolve({"model": model}, spec=spec).config)
+
+
+def as_toml(config: Config) -> str:
+    """Return a configuration as TOML; what has no value there is in comments."""
+    return "\n".join([*_comment(_summary(type(config))), *_table(type(config), config, ())]) + "\n"
+
+
+def _table(kind: type[Config], config: Config | None, path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of a table, and below them those of the tables in it.
+
+    Args:
+        config: None: nothing is given, and the defaults of `kind` are shown.
+    """
+    below: list[tuple[str, FieldInfo, Any]] = []
+    for name, field in kind.model_fields.items():
+        value = _default(field) if config is None else getattr(config, name)
+        if _configs(field.annotation):
+            below.append((name, field, value))
+            if _several(field.annotation) and not value:
+                yield from _comment(f"{_explained(field)}; for some, tables as below in place of this line")
+                yield f"{name} = []"
+            continue
+        yield from _comment(_explained(field))
+        given = None if value is None or value is PydanticUndefined else _value(value)
+        yield f"# {name} =" if given is None else f"{name} = {given}"
+    for name, field, value in below:
+        yield from _below((*path, name), field, value)
+
+
+def _below(path: tuple[str, ...], field: FieldInfo, value: Any) -> Iterator[str]:
+    """Yield the lines of a key whose value is a table, several of them, or none."""
+    several = _several(field.annotation)
+    head = f"[[{'.'.join(path)}]]" if several else f"[{'.'.join(path)}]"
+    items: Sequence[Any] = [] if value in (None, PydanticUndefined) else value if several else [value]
+    for item in items or [None]:
+        kind = _configs(field.annotation)[0] if item is None else type(item)
+        lines = [head, *_table(kind, item, path)]
+        yield ""
+        yield from _comment(". ".join(filter(None, (_summary(kind).rstrip("."), field.description))))
+        yield from lines if item is not None else ("# " + line if line else "#" for line in lines)
+
+
+def _explained(field: FieldInfo) -> str:
+    limits = [f"{sign} {limit}" for item in field.metadata for name, sign in _LIMITS.items()
+              if (limit := getattr(item, name, None)) is not None]  # fmt: skip
+    default = _default(field)
+    facts = [" ".join(filter(None, (_type(field.annotation), " and ".join(limits))))]
+    if default is not PydanticUndefined:
+        facts.append("default " + ("none" if default is None else _value(default)))
+    return f"{field.description or ''} ({', '.join(facts)})".strip()
+
+
+def _summary(kind: type[Config]) -> str:
+    """Return the first paragraph of a class's docstring, as one line."""
+    return " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].split())
+
+
+def _comment(text: str) -> list[str]:
+    return ["# " + line for line in textwrap.wrap(text, _WIDTH - 2, break_long_words=False)]
+
+
+def _default(field: FieldInfo) -> Any:
+    return field.get_default(call_default_factory=True)
+
+
+def _type(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(arguments[0])
+    if origin is Literal:
+        return " | ".join(map(_value, arguments))
+    if origin in (Union, types.UnionType):
+        return " or ".join(_type(item) for item in arguments if item is not type(None))
+    if origin in (tuple, list):
+        return f"list of {_type(arguments[0])}"
+    return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _configs(annotation: Any) -> list[type[Config]]:
+    """Return the configurations that a value of this type is, or is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, Config):
+        return [annotation]
+    return [kind for item in get_args(annotation) for kind in _configs(item)]
+
+
+def _several(annotation: Any) -> bool:
+    return get_origin(annotation) in (tuple, list) or (
+        get_origin(annotation) in (Annotated, Union, types.UnionType) and any(map(_several, get_args(annotation)))
+    )
+
+
+def _value(value: Any) -> str:
+    """Return a value as TOML writes it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
