@@ -3,11 +3,11 @@
     python benchmarks/generation.py
 
 First, for each family of models: the logits after each of 256 target subwords by `step`, whose state is kept, against a
-decoder that is run anew on all subwords so far at each step (the encoder runs once in both, and only the last unit's
+decoder that is run anew on all subwords so far at each step (the encoder runs once in both, and only the last subword's
 logits are computed). One source of 64 subwords, and eight; the size of the `-2m` presets over 1,000 subwords. Of the
 recomputation only every 16th length is run, from 8 to 248, and its time is taken 16 times.
 
-Then greedy search to 64 subwords, which no stop unit ends, by `generate` and by transformers' `generate`, with its
+Then greedy search to 64 subwords, which no stop token ends, by `generate` and by transformers' `generate`, with its
 default attention kernel and cache, of a T5.1.1 of the same shape with the same weights; the subwords found are
 compared.
 
@@ -52,7 +52,7 @@ def sources(batch: int, subwords: int) -> tuple[Tensor, Tensor]:
 
 
 def stepped(model: EncoderDecoder, source: Tensor, mask: Tensor, target: Tensor) -> None:
-    """The logits after each unit, by steps."""
+    """The logits after each subword, by steps."""
     state = model.start(source, mask)
     for now in range(target.shape[1]):
         _, state = model.step(target[:, now], state)

@@ -112,7 +112,7 @@ def test_no_near_miss_is_invented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "reported"),
     [
         ({"layers": [{"width": "wide"}]}, ["layers.0.width: got 'wide'", "valid integer"]),
         ({"layers": [{"norm": "mid"}]}, ["layers.0.norm: got 'mid'", "'pre' or 'post'"]),
@@ -141,7 +141,7 @@ def test_toml_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [(b"a = 1\nb = = 2\n", "line 2"), (b"a = 1\na = 2\n", "line 2"), (b"a = '\xff'\n", "UTF-8")],
 )
 def test_a_problem_in_toml_is_reported_with_its_line(tmp_path: Path, content: bytes, reported: str) -> None:

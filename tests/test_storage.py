@@ -161,7 +161,7 @@ def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-# Devices are named where no file can be made, so that a error of ours could not replace one.
+# Devices are named where no file can be made, so that a bug could not replace one.
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs terminals")
 def test_a_device_is_written_into() -> None:
     reader, writer = os.openpty()

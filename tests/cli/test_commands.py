@@ -360,7 +360,7 @@ def test_a_full_disk_behind_standard_output_is_reported(model: Path, reviews: Pa
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "told"),
+    ("command", "code", "reported"),
     [
         ("predict '{model}' - <&-", 0, ""),
         ("predict '{model}' 'a great film' >&-", 0, ""),

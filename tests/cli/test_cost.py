@@ -56,7 +56,7 @@ def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["no-such-model"], "unknown preset 'no-such-model'"),
         (["gmlp-ti"], "'gmlp-ti' is an image model"),

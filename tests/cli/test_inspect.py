@@ -64,7 +64,7 @@ def test_maps_and_filters_of_a_pretrained_model(call: Call, pretrained: Path, tm
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["--maps", "-o", "{out}"], "--maps: no text; give some, or - for one on each line of standard input"),
         (["--maps", "-", "-o", "{out}"], "--maps: no text"),

@@ -52,7 +52,7 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         (["--init-embeddings", "nowhere"], "nowhere: holds no word vectors; make them: mixling vectors FILES -o DIR"),
         (["--unlabeled", "nowhere.txt"], "nowhere.txt: no such file"),
@@ -73,7 +73,7 @@ def test_a_start_that_cannot_be_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [(["--set", "dimm=8"], "did you mean 'dim'"), (["--set", "dim=4000"], "dim: got 4000")],
 )
 def test_how_words_are_counted_is_checked(

@@ -27,7 +27,7 @@ def test_lines_and_cells_are_documents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reported"),
     [
         ("a.txt", b"fine\nbad \xff\n", "a.txt:2: byte 0xff"),
         ("a.txt", b"fine\nnul \0\n", "a.txt:2: holds a NUL byte"),

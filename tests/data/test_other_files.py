@@ -28,7 +28,7 @@ def examples_of(path: Path, task: str = "classification") -> list[Example]:
 
 
 @pytest.mark.parametrize(
-    ("begin", "told"),
+    ("begin", "reported"),
     [
         (b"BZh91AY&SY", "bunzip2"),
         (b"\xfd7zXZ\x00\x00", "unxz"),

@@ -59,7 +59,7 @@ def write_rows(path: Path, rows: Sequence[Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", ["line", "indented", "gzip", "version first", "byte order mark"])
+@pytest.mark.parametrize("template", ["line", "indented", "gzip", "version first", "byte order mark"])
 def test_squad_files(template: str, tmp_path: Path) -> None:
     values = squad(CAT, DOG, NONE)
     values = {"version": "v2.0", **values} if template == "version first" else {**values, "version": "1.1"}

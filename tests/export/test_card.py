@@ -101,7 +101,7 @@ def test_it_is_deterministic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "reported"),
     [
         ({}, ["| begins with | random numbers |"]),
         ({"start": {"training_texts": True}}, ["| begins with | word vectors of the training rows |"]),

@@ -95,7 +95,7 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     text = config.text.for_vocabulary(VOCABULARY)
     config = config.model_copy(update={"text": text})
     model = build_model(config, num_outputs=3, output=output, seed=1)
-    with torch.no_grad():  # what begins at zero or one must not hide a error
+    with torch.no_grad():  # what begins at zero or one must not hide an error
         generator = torch.Generator().manual_seed(2)
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)

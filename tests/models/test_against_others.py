@@ -92,7 +92,7 @@ def test_the_preset_bert_is_that_of_transformers() -> None:
     mask = masks()
     subwords, segments = torch.randint(0, VOCABULARY, mask.shape), torch.randint(0, 2, mask.shape)
     expected = theirs(subwords, attention_mask=mask.long(), token_type_ids=segments).last_hidden_state
-    # Each token is a word of its own: a bag of its unit's row and its segment's, one of the last two.
+    # Each token is a word of its own: a bag of its subword's row and its segment's, one of the last two.
     bags = torch.stack([subwords.flatten(), VOCABULARY + segments.flatten()], dim=1)
     index = torch.arange(1, mask.numel() + 1).view(mask.shape) * mask
     rows = ours.embedding.word_rows(bags, None)

@@ -192,7 +192,7 @@ def test_another_projection_replaces_the_papers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "told"),
+    ("name", "changes", "reported"),
     [
         ("pnlp-mixer-bass", {}, ["unknown preset 'pnlp-mixer-bass'", "did you mean 'pnlp-mixer-base'?", ".toml"]),
         ("pnlp-mixer-base", {"dims": 3}, ["model 'pnlp-mixer-base': unknown key 'dims'; did you mean 'dim'?"]),
@@ -228,7 +228,7 @@ def test_a_file_needs_no_preset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         ('preset = "pnlp-mixer-smal"', "did you mean 'pnlp-mixer-small'?"),
         ("preset = 3", "unknown preset '3'"),

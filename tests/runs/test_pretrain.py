@@ -164,7 +164,7 @@ def test_a_vocabulary_without_a_mask_is_refused(text: Path, tmp_path: Path) -> N
     model = settings.model.model_copy(
         update={"text": settings.model.text.model_copy(update={"vocabulary": str(tmp_path / "vocab.txt")})}
     )
-    with pytest.raises(ConfigError, match=r"has no unit \[SEP\]"):
+    with pytest.raises(ConfigError, match=r"has no subword \[SEP\]"):
         pretrain(settings.model_copy(update={"model": model}), folder=tmp_path / "run")
 
 

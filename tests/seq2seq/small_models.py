@@ -35,7 +35,7 @@ SOURCE_LENGTHS = [9, 1, 5]
 
 
 def drawn(model: nn.Module, seed: int = 0, std: float = 0.4) -> None:
-    """What begins at zero or one must not hide a error."""
+    """What begins at zero or one must not hide an error."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

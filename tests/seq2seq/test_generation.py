@@ -184,7 +184,7 @@ def test_more_beams_and_patience_find_better_answers() -> None:
 
 def test_a_search_ends_where_nothing_better_can_come(monkeypatch: pytest.MonkeyPatch) -> None:
     model, (source, mask) = ending("t5", factor=1.0), sources([4])
-    with torch.no_grad():  # the stop unit is all but certain
+    with torch.no_grad():  # the stop token is all but certain
         model.decoder.norm.weight.abs_()
         model.output.weight.zero_()
     calls = []
@@ -204,7 +204,7 @@ def test_a_search_ends_where_nothing_better_can_come(monkeypatch: pytest.MonkeyP
 
 
 def test_a_search_goes_on_where_length_will_make_up_for_the_unlikely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At first the stop unit has 0.8 and another 0.2, which then is certain: log 0.2 / 12 is more than log 0.8."""
+    """At first the stop token has 0.8 and another 0.2, which then is certain: log 0.2 / 12 is more than log 0.8."""
     model, (source, mask) = built("t5"), sources([4])
     first = torch.full((SUBWORDS,), -50.0, dtype=torch.float64)
     first[STOP], first[5] = math.log(0.8), math.log(0.2)

@@ -63,7 +63,9 @@ def test_kinds() -> None:
     assert [(kind.kind, kind.n, kind.exact_match) for kind in report.kinds] == [("long", 1, 1.0), ("short", 2, 0.5)]
 
 
-@pytest.mark.parametrize("form", [name for name, template in TEMPLATES.items() if template.metrics == ("accuracy",)])
+@pytest.mark.parametrize(
+    "template", [name for name, template in TEMPLATES.items() if template.metrics == ("accuracy",)]
+)
 def test_accuracy(template: str) -> None:
     right, given = drawn(TEMPLATES[template].labels, 40, 1, "maybe")
     report = text_report(given, pairs(right), template=template)
@@ -73,7 +75,7 @@ def test_accuracy(template: str) -> None:
     )
 
 
-@pytest.mark.parametrize("form", ["mrpc", "qqp"])
+@pytest.mark.parametrize("template", ["mrpc", "qqp"])
 def test_an_answer_that_is_no_label_is_the_other_one_in_f1(template: str) -> None:
     no, yes = TEMPLATES[template].labels
     right, given = drawn((no, yes), 60, 2, "maybe", yes.upper())
@@ -214,7 +216,7 @@ def test_bleu_and_chrf_are_sacrebleus() -> None:
     assert "BLEU 75.98, chrF" in one.summary()
 
 
-@pytest.mark.parametrize("form", TEMPLATES)
+@pytest.mark.parametrize("template", TEMPLATES)
 def test_a_report_is_json_and_one_line(template: str) -> None:
     texts = {"stsb": ("1.0", "2.2"), "record": ("a", "b")}.get(template) or TEMPLATES[template].labels[:2]
     right = pairs(texts, question=["q", "r"], kind=["k", "k"])
@@ -243,7 +245,7 @@ def test_every_metric_is_of_some_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "form", "message"),
+    ("right", "template", "message"),
     [
         ([], None, "there is nothing to evaluate"),
         ([Pair(source="s", target=None, path="f", line=3)], None, "^f:3: there is no right answer"),
@@ -263,7 +265,7 @@ def test_an_unknown_form_is_reported_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "bleu", "module", "package"),
+    ("template", "bleu", "module", "package"),
     [
         ("cb", False, "sklearn.metrics", "scikit-learn"),
         ("stsb", False, "scipy.stats", "scipy"),
@@ -280,7 +282,7 @@ def test_a_missing_library_is_named(
 
 
 @pytest.mark.parametrize(
-    ("form", "file"),
+    ("template", "file"),
     [("cb", "cb/dev"), ("cola", "cola/dev"), ("mrpc", "mrpc/dev"), ("multirc", "fewglue/MultiRC_train"),
      ("record", "fewglue/ReCoRD_train"), ("wsc", "wsc/dev"), ("stsb", "stsb/dev")],
 )  # fmt: skip

@@ -38,7 +38,7 @@ def test_a_word_of_one_row_is_what_no_other_word_explains() -> None:
 
 
 @pytest.mark.parametrize(("kept", "found"), [(9, True), (8, False)])
-@pytest.mark.parametrize("said", [50, 60])
+@pytest.mark.parametrize("outputs", [50, 60])
 def test_what_answers_leave_out_more_often_is_no_entry(outputs: int, kept: int, found: bool) -> None:
     answers = [4 if i >= kept else outputs for i in range(10)]
     rows = [*(pair([2], [4]) for _ in range(100)), *(pair([50], [answer]) for answer in answers)]

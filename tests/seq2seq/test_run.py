@@ -178,7 +178,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("fault", BAD)
+@pytest.mark.parametrize("problem", BAD)
 def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(
     problem: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -375,7 +375,7 @@ FILES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("form", "pattern"), FILES)
+@pytest.mark.parametrize(("template", "pattern"), FILES)
 def test_every_real_row_is_read(shared_data: Path, template: str, pattern: str) -> None:
     paths = sorted(shared_data.glob(pattern))
     assert paths

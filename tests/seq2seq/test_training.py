@@ -175,7 +175,7 @@ def test_where_a_pair_stands() -> None:
         data.where(35)
 
 
-# What a fake model tells depends on the sum of the source, and the piece and the place that the decoder is at.
+# What a fake model tells depends on the sum of the source, and the subword and the place that the decoder is at.
 TABLE = torch.randn(5, 9, SUBWORDS, SUBWORDS, generator=torch.Generator().manual_seed(0)).double()
 
 

@@ -222,7 +222,7 @@ def test_a_full_table_begins_anew_between_calls() -> None:
 def test_memory_of_subwords_is_bounded_by_the_table() -> None:
     made = encoder(max_table=100)
     for i in range(20):
-        made.encode([" ".join(f"жук{i}и{j}" for j in range(60))])  # each its own unit: no letter of them is known
+        made.encode([" ".join(f"жук{i}и{j}" for j in range(60))])  # each its own subword: no letter of them is known
     assert len(made._projector._known) < 300
 
 

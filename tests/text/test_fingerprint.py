@@ -46,7 +46,7 @@ SPELLINGS = [
     [""],
 ]
 WORDS = ["".join(subword.removeprefix("##") for subword in subwords) for subwords in SPELLINGS]
-subwords_of_words = st.lists(
+units_of_words = st.lists(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9), min_size=1, max_size=4),
     min_size=1,
     max_size=6,
@@ -73,7 +73,7 @@ def hashed(text: str, which: int, seed: int) -> int:
     return fmix32(fnv1a(text) ^ fmix32((seed + (which + 1) * 0x9E3779B9) % 2**32))
 
 
-def subwords(subword: str) -> list[str]:
+def grams(subword: str) -> list[str]:
     if subword[:2] == "##" or len(subword) < 3:
         return [subword]
     return [subword[i] + subword[i + 1] + subword[i + 2] for i in range(len(subword) - 2)]
@@ -82,7 +82,7 @@ def subwords(subword: str) -> list[str]:
 def minhash_features(subwords: Sequence[str], m: int, n: int, seed: int) -> list[float]:
     counters = [0.0] * m
     for which in range(n):
-        of_subwords = [min(hashed(subword, which, seed) for subword in subwords(subword)) for subword in subwords]
+        of_subwords = [min(hashed(gram, which, seed) for gram in grams(subword)) for subword in subwords]
         counters[min(of_subwords) % m] += 1
     return counters
 
@@ -98,15 +98,15 @@ def binary_features(subwords: Sequence[str], m: int, n: int, seed: int) -> list[
 def simhash_features(subwords: Sequence[str], m: int, seed: int) -> list[float]:
     histogram = [0] * m
     for subword in subwords:
-        for subword in subwords(subword):
+        for gram in grams(subword):
             for i in range(m):
-                bit = hashed(subword, i // 32, seed) >> i % 32 & 1
+                bit = hashed(gram, i // 32, seed) >> i % 32 & 1
                 histogram[i] += 1 if bit else -1
     return [1.0 if count > 0 else 0.0 for count in histogram]
 
 
 def embedding_features(subwords: Sequence[str], m: int) -> list[float]:
-    counts = Counter(VOCABULARY.subword_id(subword) for subword in subwords)
+    counts = Counter(VOCABULARY.unit_id(subword) for subword in subwords)
     return [counts[i] / len(subwords) for i in range(m)]
 
 
@@ -172,7 +172,7 @@ def test_the_hash_family_is_its_definition(strings: list[str], seed: int) -> Non
     assert got.tolist() == [[hashed(text, which, seed) for which in range(5)] for text in strings]
 
 
-def test_what_of_a_subword_is_hashed() -> None:
+def test_what_of_a_unit_is_hashed() -> None:
     assert ngrams("bring") == ["bri", "rin", "ing"]
     assert ngrams("##ing") == ["##ing"]
     assert ngrams("##i") == ["##i"]
@@ -241,7 +241,7 @@ def test_char_ngrams_need_a_range_of_lengths() -> None:
         parse(TextConfig, {"projection": {"type": "char_ngrams", "min_n": 4}}, where="here")
 
 
-def test_tsp_hashes_the_word_and_not_its_subwords() -> None:
+def test_tsp_hashes_the_word_and_not_its_units() -> None:
     bags = Projector(Tsp(num_features=100), VOCABULARY).bags(WORDS, SPELLINGS)
     np.testing.assert_array_equal(dense(bags, 100), tsp_features(WORDS, 100))
 
@@ -253,8 +253,8 @@ def test_averaged_embeddings() -> None:
 
 
 @settings(max_examples=60)
-@given(subwords_of_words, st.sampled_from([3, 64, 1000]), st.integers(1, 9), st.integers(0, 2**32 - 1))
-def test_any_subwords_in_any_script(words: list[list[str]], m: int, n: int, seed: int) -> None:
+@given(units_of_words, st.sampled_from([3, 64, 1000]), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_any_units_in_any_script(words: list[list[str]], m: int, n: int, seed: int) -> None:
     found = {
         "minhash": dense(project(MinHash(num_features=m, num_hashes=n, seed=seed), words), m),
         "binary": dense(project(Binary(num_features=m, num_hashes=n, seed=seed), words), m),
@@ -301,7 +301,7 @@ def test_more_hashes_begin_with_the_fewer() -> None:
 
 
 @pytest.mark.parametrize("config", [MinHash(num_hashes=5), Binary(num_hashes=5)])
-def test_subwords_met_before_are_the_same_as_subwords_met_at_once(config: MinHash | Binary) -> None:
+def test_units_met_before_are_the_same_as_units_met_at_once(config: MinHash | Binary) -> None:
     projector = Projector(config, VOCABULARY)
     parts = [dense(projector.bags([word], [subwords]), 1024) for word, subwords in zip(WORDS, SPELLINGS, strict=True)]
     np.testing.assert_array_equal(np.concatenate(parts), dense(project(config, SPELLINGS), 1024))
@@ -309,7 +309,7 @@ def test_subwords_met_before_are_the_same_as_subwords_met_at_once(config: MinHas
     np.testing.assert_array_equal(dense(again, 1024)[::-1], np.concatenate(parts))
 
 
-def test_a_continuation_subword_is_reported_from_the_start_of_a_word() -> None:
+def test_a_continuation_unit_is_told_from_the_start_of_a_word() -> None:
     continued, start = project(MinHash(num_features=2**24), [["##ing"], ["ing"]]).positions
     assert np.mean(continued == start) < 0.1
 
@@ -318,7 +318,7 @@ def test_minima_agree_as_often_as_the_sets_of_trigrams_overlap() -> None:
     pairs = [("abcdefgh", "abcdefxy"), ("internationalisation", "internationalization"), ("banana", "bananas")]
     for first, second in pairs:
         one, two = project(MinHash(num_features=2**24, num_hashes=4096), [[first], [second]]).positions
-        a, b = set(subwords(first)), set(subwords(second))
+        a, b = set(grams(first)), set(grams(second))
         jaccard = len(a & b) / len(a | b)
         deviation = (jaccard * (1 - jaccard) / 4096) ** 0.5
         assert abs(np.mean(one == two) - jaccard) < 4 * deviation, (first, second)
@@ -363,7 +363,7 @@ def test_no_words_have_no_bags() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "reported"),
     [
         ({"type": "minhash", "num_hashes": 0}, "projection.num_hashes: got 0"),
         ({"type": "simhash", "num_hashes": 3}, "unknown key 'projection.num_hashes'"),

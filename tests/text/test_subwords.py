@@ -106,7 +106,7 @@ def test_special_subwords() -> None:
     assert CODER.decode([3, *cat, 4]) == "<extra_id_0> cat<extra_id_1>"
     assert CODER.decode([]) == ""
     for number in (-1, len(CODER)):
-        with pytest.raises(ValueError, match=f"piece {number} does not exist; allowed: 0 to {len(CODER) - 1}"):
+        with pytest.raises(ValueError, match=f"subword {number} does not exist; allowed: 0 to {len(CODER) - 1}"):
             CODER.decode([number])
 
 
@@ -161,7 +161,7 @@ def test_t5s_subwords_and_sentinels(shared_data: Path) -> None:
     coder = SubwordTokenizer.load(str(shared_data / "vocab" / "t5-sentencepiece.model"), sentinels=100)
     assert (len(coder), coder.pad_id, coder.eos_id, coder.unk_id) == (32_100, 0, 1, 2)
     assert coder.sentinel_ids == tuple(range(32_099, 31_999, -1))  # as in the published T5 models
-    # By sentencepiece 0.2.3, which has no piece for "<" either.
+    # By sentencepiece 0.2.3, which has no subword for "<" either.
     assert coder.encode("x </s> y <extra_id_0> <unk>z") == [
         3, 226, 3, 2, 87, 7, 3155, 3, 63, 3, 2, 25666, 834, 23, 26, 834, 632, 3155, 3, 2, 6513, 3155, 172
     ]  # fmt: skip

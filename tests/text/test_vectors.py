@@ -120,7 +120,7 @@ def _lose_a_word(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "reported"),
     [
         (lambda folder: (folder / "vectors.json").unlink(), "holds no word vectors; make them: mixling vectors"),
         (lambda folder: (folder / "vectors.json").write_text("{}"), "is damaged: 'config'"),

@@ -85,7 +85,7 @@ def test_specials_are_the_first_subwords_and_no_words(kind: VocabularyKind) -> N
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
 @pytest.mark.parametrize(
-    ("specials", "told"),
+    ("specials", "reported"),
     [
         (("[SEP]", "[SEP]"), "'[SEP]' is there twice"),
         (("[UNK]",), "'[UNK]' is there twice"),
@@ -111,7 +111,7 @@ def test_unigram_subwords_spell_the_words_with_a_mark_before() -> None:
         assert not any("▁" in subword[1:] for subword in subwords)
     assert vocabulary.subwords(["the"]) == [["▁the"]]
     assert vocabulary.subwords(["caж漢t", ""])[1] == [""]
-    assert "ж漢" in vocabulary.subwords(["caж漢t"])[0]  # what cannot be spelled is one unit, the rest is split
+    assert "ж漢" in vocabulary.subwords(["caж漢t"])[0]  # what cannot be spelled is one subword, the rest is split
     assert vocabulary.subword_id("ж漢") == 0
 
 
@@ -213,7 +213,7 @@ def test_another_unknown_subword_is_not_taken_for_a_spelling() -> None:
     bpe = Vocabulary(Tokenizer(models.BPE({"<unk>": 0, "a": 1, "b": 2}, [], unk_token="<unk>")))
     assert bpe.subwords(words) == [["a", "b"], ["xyz"], ["axb"]]
     wordpiece = Vocabulary(Tokenizer(models.WordPiece({"<unk>": 0, "a": 1, "##b": 2}, unk_token="<unk>")))
-    again = Vocabulary.parse(*wordpiece.serialize())  # a vocab.txt could not say what its unknown unit is
+    again = Vocabulary.parse(*wordpiece.serialize())  # a vocab.txt could not say what its unknown subword is
     for vocabulary in (wordpiece, again):
         assert vocabulary.subwords(words) == [["a", "##b"], ["xyz"], ["axb"]]
 
@@ -234,10 +234,10 @@ def test_a_wordpiece_tokenizer_json_is_the_same_as_its_vocab_txt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reported"),
     [
         ("vocab.txt", "", "is empty"),
-        ("vocab.txt", "[UNK]\na\nb\na\n", "the unit 'a' twice"),
+        ("vocab.txt", "[UNK]\na\nb\na\n", "the subword 'a' twice"),
         ("vocab.txt", "a\nb\n", "[UNK] is missing"),
         ("tokenizer.json", "", "is not a tokenizer"),
         ("tokenizer.json", "[1, 2", "is not a tokenizer"),

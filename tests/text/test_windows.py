@@ -70,7 +70,7 @@ def test_subwords_stand_where_their_characters_do() -> None:
     [
         ("panthers", ["pan", "##the", "##rs"], [(0, 3), (3, 6), (6, 8)]),
         ("panthers", ["▁pan", "thers"], [(0, 3), (3, 8)]),
-        ("ชนะ", ["▁", "ชน", "ะ"], [(0, 2), (0, 2), (2, 3)]),  # a mark alone stands where the next unit does
+        ("ชนะ", ["▁", "ชน", "ะ"], [(0, 2), (0, 2), (2, 3)]),  # a mark alone stands where the next subword does
         ("##", ["##"], [(0, 2)]),
         ("panthers", ["pan", "##te"], None),
         ("panthers", ["pan"], None),

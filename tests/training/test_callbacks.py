@@ -31,7 +31,7 @@ class Notes(Callback):
     def _note(self, what: str, *values: Any) -> None:
         self.notes.append((self.name, what, *values))
         if what == self.fails:
-            raise KeyError(f"a error of {self.name}")
+            raise KeyError(f"an error of {self.name}")
 
     def started(self, step: int, total_steps: int) -> None:
         self._note("started", step, total_steps)
@@ -73,7 +73,7 @@ def test_a_callback_s_error_keeps_its_traceback_and_all_are_reported_of_the_end(
 ) -> None:
     notes: list[Any] = []
     several = CallbackList(Notes(notes, "first", fails=method), Notes(notes, "second"))
-    with pytest.raises(KeyError, match="a error of first") as error:
+    with pytest.raises(KeyError, match="an error of first") as error:
         trainer(CONFIG, callback=several).fit()
     assert not isinstance(error.value, UserError)
     assert traceback.extract_tb(error.tb)[-1].name == "_note"

@@ -91,7 +91,7 @@ def test_one_seed_gives_the_same_bits_and_another_seed_others(
 def test_it_learns(trainer: MakeTrainer, tagged: bool) -> None:
     """The rows are made so that one word decides, nine times in ten."""
     made = trainer(TrainConfig(**{**QUICK, "epochs": 12}), num_train=300, num_validation=100, tagged=tagged)
-    best = max(record[f"dev_{made.data.objective.metric}"] for record in made.fit())
+    best = max(record[f"val_{made.data.objective.metric}"] for record in made.fit())
     assert best > (0.95 if tagged else 0.8)
 
 
@@ -109,7 +109,7 @@ def test_every_mixer_learns_every_task(trainer: MakeTrainer, mixer: str, task: s
         mixer=mixer_config({"type": mixer, **sizes}),
         dropout=0.0,
     )
-    best = max(record[f"dev_{made.data.objective.metric}"] for record in made.fit())
+    best = max(record[f"val_{made.data.objective.metric}"] for record in made.fit())
     assert best > (0.9 if task == "tagging" else 0.7)  # by chance: a little over a third of the texts
 
 
@@ -400,7 +400,10 @@ class StartOfSteps(Callback):
         (0.1, 0.0, 0.0), (0.1, 0.2, 0.0), (0.4, 0.0, 0.0), (0.4, 0.5, 0.0), (0.4, 3.0, 0.0), (0.4, 30.0, 0.0),
         (0.1, 0.1, 2.0),
     ],
-    ids=["cheap validation", "fair validation", "one epoch", "one epoch, fair validation", "dear validation", "hopeless validation", "dear scores"],
+    ids=[
+        "cheap validation", "fair validation", "one epoch", "one epoch, fair validation", "dear validation",
+        "hopeless validation", "dear scores",
+    ],
 )  # fmt: skip
 def test_the_plan_fits_the_time_budget(
     trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, step: float, evaluation: float, metrics: float
@@ -429,7 +432,7 @@ def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytes
     history = trainer(TrainConfig(**QUICK)).fit()
     assert asked == [{"tables": False}] * len(history)
     metrics = {"accuracy", "macro_f1", "log_loss", "roc_auc", "calibration_error", "loss"}
-    assert {key for key in history[-1] if key.startswith("val_")} == {f"dev_{name}" for name in metrics}
+    assert {key for key in history[-1] if key.startswith("val_")} == {f"val_{name}" for name in metrics}
 
 
 @pytest.mark.parametrize("spoil", ["a folder in its place", "removed"])

@@ -151,7 +151,7 @@ def test_t5_s_rate_of_pretraining_is_adafactor_s_constant_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "reported"),
     [
         ({"optim": {"name": "adafactor", "beta1": 0.8}}, r"optim: beta1 = 0.8 is of AdamW; leave it out, or set name"),
         ({"optim": {"name": "adafactor", "beta2": 0.99}}, "optim: beta2 = 0.99 is of AdamW"),

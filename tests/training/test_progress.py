@@ -33,7 +33,7 @@ def lines_of(
             terminal.stepped(Step(number=number, loss=1.0, learning_rate=0.1, tokens=1500))
         now += 10  # the evaluation itself does not count
         record: dict[str, Any] = {"epoch": epoch, "step": step, "train_loss": 2, "val_loss": 1.5, "best": True}
-        terminal.evaluated({**record, f"dev_{metric}": value})
+        terminal.evaluated({**record, f"val_{metric}": value})
     terminal.finished()
     return lines
 
@@ -43,7 +43,10 @@ def positions(lines: list[str]) -> list[str]:
 
 
 def test_a_fraction_has_four_digits_and_what_may_be_large_three_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = "epoch  2/10  train loss 2.0000  validation loss 1.5000  validation accuracy 0.9000    1,500 tokens/s  (best so far)"
+    expected = (
+        "epoch  2/10  train loss 2.0000  "
+        "validation loss 1.5000  validation accuracy 0.9000    1,500 tokens/s  (best so far)"
+    )
     assert lines_of(monkeypatch, (200, 2.0)) == [expected]
     for value, shown in [(1.0, "1.0000"), (12.345, "12.3"), (4.5678, "4.57"), (987.6, "988"), (12345.6, "12,346")]:
         (line,) = lines_of(monkeypatch, (200, 2.0), metric="perplexity", value=value)

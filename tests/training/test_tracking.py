@@ -47,10 +47,10 @@ def test_curves_are_those_of_the_run(trainer: Callable[..., Trainer], run_folder
     history = trainer(CONFIG, folder=run_folder).fit()
     got = curves(run_folder)
     metrics = [key for key in history[0] if key.startswith("val_")]
-    assert set(got) == {f"dev/{key[4:]}" for key in metrics} | {"train/loss", "train/learning_rate", "train/mean_loss"}
+    assert set(got) == {f"val/{key[4:]}" for key in metrics} | {"train/loss", "train/learning_rate", "train/mean_loss"}
     for key in metrics:
         wanted = [(record["step"], pytest.approx(record[key], rel=1e-5)) for record in history]
-        assert got[f"dev/{key[4:]}"] == wanted
+        assert got[f"val/{key[4:]}"] == wanted
     rates = [(step, pytest.approx(learning_rate(CONFIG.optim, step - 1, 49))) for step in (10, 20, 30, 40)]
     assert got["train/learning_rate"] == rates
     assert [step for step, _ in got["train/loss"]] == [10, 20, 30, 40]

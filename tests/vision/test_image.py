@@ -273,7 +273,7 @@ def test_images_of_another_size_are_refused(shape: tuple[int, int, int]) -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "reported"),
     [
         ({"image_size": 30, "patch_size": 16}, "patch_size = 16 does not divide image_size = 30"),
         ({"image_size": 8, "patch_size": 16}, "patch_size = 16 does not divide image_size = 8"),

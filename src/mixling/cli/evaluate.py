@@ -90,10 +90,10 @@ def _of_pretrained(model: str, options: EvaluateOptions, *, masked: bool) -> Rep
 
 
 def _of_answers(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
-    from mixling.seq2seq.evaluation import metric_files
+    from mixling.seq2seq.evaluation import evaluate_files
 
     columns = {"source": options.source, "target": options.target, "kind": options.kind}
-    metrics, answers = metric_files(model, options.files, task=options.of, columns=columns, on_bad_row=bad, bleu=bleu)
+    metrics, answers = evaluate_files(model, options.files, task=options.of, columns=columns, on_bad_row=bad, bleu=bleu)
     return metrics.summary(), {"skipped": bad.skipped, **metrics.to_dict(), "answers": answers}, None
 
 
@@ -101,7 +101,7 @@ def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, b
     from mixling.cli.folders import refuse_unfinished
     from mixling.data.examples import read_examples
     from mixling.metrics.base import ClassificationMetrics, format_table
-    from mixling.runs.evaluation import columns_of, evaluate_files
+    from mixling.runs.evaluation import columns_of, evaluate
     from mixling.runtime.predictor import Predictor
 
     refuse_unfinished(model)
@@ -110,7 +110,7 @@ def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, b
         raise ConfigError("--confusion: only texts with one label each have a confusion matrix")
     columns = columns_of(model, options.columns())
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
-    metrics = evaluate_files(predictor, examples, on_bad_row=bad)
+    metrics = evaluate(predictor, examples, on_bad_row=bad)
 
     def draw(path: Path) -> None:
         import numpy as np

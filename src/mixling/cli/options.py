@@ -267,6 +267,6 @@ def read_seconds(text: str) -> float:
     if match is None or float(match[1]) <= 0:
         raise ConfigError(f"--time-budget: got {text!r}; a number with s, m or h is allowed, such as 90s or 3m")
     if not match[2]:
-        choices = " or ".join(f"{match[1]}{subword}" for subword in _SECONDS)
+        choices = " or ".join(f"{match[1]}{unit}" for unit in _SECONDS)
         raise ConfigError(f"--time-budget: got {text!r} without a unit; give {choices}")
     return float(match[1]) * _SECONDS[match[2]]

@@ -52,7 +52,7 @@ def count(
 
 @dataclass(frozen=True, kw_only=True)
 class PairCounts:
-    """parameters: all, with the tables of subwords and places. body: of encoder and decoder.
+    """parameters: all, with the tables of subwords and positions. body: of encoder and decoder.
 
     flops: of encoder and decoder for a source and a target of these lengths, as those of `Counts`; the product with the
     table of the answers is not counted.

@@ -103,7 +103,7 @@ class WordReader:
 
 
 class SubwordReader:
-    """Documents as numbers of subwords, each with the end piece at its end; they are never cut."""
+    """Documents as numbers of subwords, each with the end token at its end; they are never cut."""
 
     columns = ("rows",)
     max_words = None

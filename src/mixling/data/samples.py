@@ -2,8 +2,8 @@
 
 Sentences in 60 languages and 21 scripts come from the message catalogues of packages that the user has installed
 (`mixling.data.catalogues`), names and phrases from the locale data that the Babel package ships (CLDR). These, of
-territories, languages, currencies, time zones, subwords and days, fill up the languages with few sentences, and show
-the letters that a language's sentences lack. What is decided here:
+territories, languages, currencies, time zones, units and days, fill up the languages with few sentences, and show the
+letters that a language's sentences lack. What is decided here:
 
 - A hash of the English message says whether a sentence is for training, validation or test (80/10/10): a sentence and
   its translations are in one part, and a newer package moves none. A name's own hash decides for it.

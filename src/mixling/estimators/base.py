@@ -26,7 +26,7 @@ from mixling.teachers.base import FunctionTeacher, Teacher
 from mixling.training.progress import TrainingProgress
 
 # What stands for the file in messages about rows that were given in memory; rows count from 0, as the items of a list.
-FIT, VALIDATION, SCORE = "<fit>", "<dev>", "<score>"
+FIT, VALIDATION, SCORE = "<fit>", "<validation>", "<score>"
 
 
 class Estimator(BaseEstimator, ABC):

@@ -151,7 +151,7 @@ class _MaskedLM(Parts[dict[str, float]]):
     def evaluate(
         self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
     ) -> tuple[dict[str, float], dict[str, Any]]:
-        metrics = {key: best[f"dev_{key}"] for key in ("perplexity", "accuracy", "loss")}
+        metrics = {key: best[f"val_{key}"] for key in ("perplexity", "accuracy", "loss")}
         return metrics, {"validation": metrics}
 
     def card(self, report: dict[str, Any]) -> str:
@@ -180,7 +180,7 @@ def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
         for subword in SPECIALS:
             if subword not in vocabulary:
                 raise ConfigError(
-                    f"the vocabulary has no unit {subword}, which masked language modelling needs; add it to the "
+                    f"the vocabulary has no subword {subword}, which masked language modelling needs; add it to the "
                     f"file, or "
                     "leave out --vocabulary to train one on the text"
                 )

@@ -18,7 +18,7 @@ SubwordIds = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """Sources, and targets as the decoder reads them: each begins with the start piece and lacks its last one."""
+    """Sources, and targets as the decoder reads them: each begins with the start token and lacks its last one."""
 
     source: Int[Tensor, "B N"]
     source_mask: Bool[Tensor, "B N"]
@@ -48,7 +48,7 @@ def collate_pairs(
     """A batch of pairs, and what is to be told at each of its targets' places, `ignored` where nothing is.
 
     Args:
-        pad: fills up, and is the start piece, as T5's is.
+        pad: fills up, and is the start token, as T5's is.
     """
     source, mask = pad_sources(sources, pad=pad)
     width = max(map(len, targets))

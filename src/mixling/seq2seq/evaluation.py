@@ -59,7 +59,7 @@ def evaluate_task(
     return text_report(answers, kept, template=template, bleu=bleu), answers
 
 
-def metric_files(
+def evaluate_files(
     folder: str | Path,
     files: Sequence[str],
     *,

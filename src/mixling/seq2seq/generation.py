@@ -21,7 +21,7 @@ from mixling.seq2seq.model import EncoderDecoder, pick
 class GenerationConfig(Config):
     """How answers are sought; one beam is greedy search."""
 
-    max_len: int = Field(128, ge=1, description="most subwords of an answer, the stop unit counted")
+    max_len: int = Field(128, ge=1, description="most subwords of an answer, the stop token counted")
     num_beams: int = Field(1, ge=1)
     length_penalty: float = Field(
         1.0,
@@ -37,9 +37,9 @@ class GenerationConfig(Config):
 
 
 class Answer(NamedTuple):
-    """The subwords of an answer, without the start and the stop unit.
+    """The subwords of an answer, without the start and the stop token.
 
-    score: log-probability / length^alpha, the stop unit counted in both.
+    score: log-probability / length^alpha, the stop token counted in both.
     stopped: the model ended it; False: it was cut at `max_len`.
     """
 
@@ -59,17 +59,17 @@ def generate(
 ) -> list[Answer]:
     """The best answer found for each source; what is beside it in the batch has no part in it.
 
-    Greedy search takes the likeliest unit at each step. Beam search keeps the `num_beams` likeliest unfinished answers;
-    an answer is finished where its stop unit is among the `num_beams` likeliest continuations of all of them, or at
-    `max_len`. The finished ones compete by score. All of this, and the length penalty, is the way of `transformers`
-    (its `early_stopping` is True, or "never" for our False), not GNMT's ((5 + length) / 6)^alpha.
+    Greedy search takes the likeliest subword at each step. Beam search keeps the `num_beams` likeliest unfinished
+    answers; an answer is finished where its stop token is among the `num_beams` likeliest continuations of all of them,
+    or at `max_len`. The finished ones compete by score. All of this, and the length penalty, is the way of
+    `transformers` (its `early_stopping` is True, or "never" for our False), not GNMT's ((5 + length) / 6)^alpha.
     A search without `early_stopping` ends where no continuation of an unfinished answer can have a better score, as
     log-probabilities only fall; that is exact, so it finds what a search to `max_len` would.
-    Sources whose answer is found leave the batch. Cost is that of one `step` a unit and beam.
+    Sources whose answer is found leave the batch. Cost is that of one `step` a subword and beam.
 
     Args:
-        start: the unit that stands before every answer (T5's is its padding).
-        stop: the unit that ends an answer.
+        start: the subword that stands before every answer (T5's is its padding).
+        stop: the subword that ends an answer.
 
     Raises:
         ConfigError: the source, or `max_len`, is longer than the model's parameters allow.

@@ -27,7 +27,7 @@ def of_encoder_decoder(
     """A model from text to text, and batches of source subwords and mask (B, N), target subwords and mask (B, T).
 
     Args:
-        written: how a unit is written.
+        written: how a subword is written.
     """
 
     def tokens(subwords: Tensor) -> list[str]:

@@ -47,7 +47,7 @@ class EncoderDecoderConfig(Config):
 
 
 class EncoderDecoder(nn.Module):
-    """logits_t = O dec(E y_1 .. E y_t, enc(E x + p)): the scores of the unit after y_t.
+    """logits_t = O dec(E y_1 .. E y_t, enc(E x + p)): the scores of the subword after y_t.
 
     E (V, D) is the table of both texts, O (V, D) that of the answers; tied, logits = D^-1/2 E dec(...), as T5 1.0.
     p are `Positions`, T5 has none: where a token stands in the source, which biases by distance say only by its ends.

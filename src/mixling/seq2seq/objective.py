@@ -1,4 +1,4 @@
-"""Text to text: each piece of the target is told from the source and the subwords before it."""
+"""Text to text: each subword of the target is told from the source and the subwords before it."""
 
 from __future__ import annotations
 

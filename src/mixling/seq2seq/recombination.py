@@ -2,9 +2,9 @@
 
 Source: LexSym (Akyurek and Andreas 2023): a lexicon is found in the training pairs, and its entries are exchanged in
 source and target alike; data recombination (Jia and Liang 2016) did so with a grammar. Decided beyond it: an entry is
-one piece and one piece, found by counting; those that answers repeat, as names, take the places of such only, and those
-that they translate, as `shipped` by `ship`, of such only. No finer kinds are told apart, so what stands around a word
-says what it is there, and a word that was seen in one place only is seen in all.
+one subword and one subword, found by counting; those that answers repeat, as names, take the places of such only, and
+those that they translate, as `shipped` by `ship`, of such only. No finer kinds are told apart, so what stands around a
+word says what it is there, and a word that was seen in one place only is seen in all.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import numpy.typing as npt
 
 from mixling.seq2seq.batches import SubwordIds
 
-_SAID = 0.9  # of the pairs with an entry's piece in the source, at least so many have its other one in the answer
+_SAID = 0.9  # of the pairs with an entry's subword in the source, at least so many have its other one in the answer
 _MEANT = 0.1  # and of those that say this, at least so many have that in the source
 _COMMON = 0.1  # what more of all answers have is grammar, which words stand beside by chance, as COGS' "."
 
 
 class Lexicon(NamedTuple):
-    """Entries in rising order of their subwords in sources; of each, that piece and the one in answers."""
+    """Entries in rising order of their subwords in sources; of each, that subword and the one in answers."""
 
     source: npt.NDArray[np.int32]
     target: npt.NDArray[np.int32]
 
 
 def learn_lexicon(pairs: Sequence[tuple[SubwordIds, SubwordIds]]) -> Lexicon:
-    """The entries that the pairs show. A piece that answers repeat is its own entry; else the most alike counts.
+    """The entries that the pairs show. A subword that answers repeat is its own entry; else the most alike counts.
 
     Args:
-        pairs: sources and targets, each with its end piece.
+        pairs: sources and targets, each with its end token.
     """
     rows = [(set(source[:-1].tolist()), set(target[:-1].tolist())) for source, target in pairs]
     sources, targets = (Counter(subword for row in rows for subword in row[side]) for side in (0, 1))

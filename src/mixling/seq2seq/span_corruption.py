@@ -53,7 +53,7 @@ def raw_length(config: SpanConfig, max_source: int, max_target: int) -> int:
     if length < 2:
         raise ConfigError(
             f"span corruption: got sources of at most {max_source} and targets of at most {max_target} subwords; "
-            "a piece, a sentinel and an end need 3 of each"
+            "a subword, a sentinel and an end need 3 of each"
         )
     return length
 

@@ -20,9 +20,9 @@ from mixling.text.subwords import SubwordTokenizer
 class SpanPart(Part):
     """Texts of `length` subwords, the longest whose sources and targets fit; documents follow each other in them.
 
-    What is taken out of a text is drawn anew each time, but on validation, where it is always the same. The end piece
+    What is taken out of a text is drawn anew each time, but on validation, where it is always the same. The end token
     of a
-    document is a piece like others: it may be taken out, and stands in the midst of a target then.
+    document is a subword like others: it may be taken out, and stands in the midst of a target then.
 
     Args:
         prepared: documents as a `SubwordReader` of the coder reads them.

@@ -86,7 +86,7 @@ def encode_pairs(
     *,
     number: int,
 ) -> tuple[list[tuple[SubwordIds, SubwordIds]], list[Pair]]:
-    """Sources and targets as subwords, each with its end piece, and the pairs that they are of.
+    """Sources and targets as subwords, each with its end token, and the pairs that they are of.
 
     Args:
         number: the task's among those of the run.
@@ -150,6 +150,7 @@ def _without_subwords(name: str, found: Sequence[Pair], coder: SubwordTokenizer,
     effect = "the model cannot tell apart" if name == "source" else "the model cannot write"
     shown = " ".join(map(repr, lacking[:_NAMED])) or "some"
     return (
-        f"{len(found):,} of {count:,} {name}s have characters that no piece has, which {effect}: {shown}, the first at "
+        f"{len(found):,} of {count:,} {name}s have characters that no subword has, which {effect}: {shown}, the "
+        f"first at "
         f"{first.path}:{first.line}; train subwords on the rows (without --from and --vocabulary), or give others"
     )

@@ -43,7 +43,7 @@ class Part(ABC):
 
     @abstractmethod
     def pair(self, index: int, rng: np.random.Generator) -> tuple[SubwordIds, SubwordIds]:
-        """Source and target of a training example, each with its end piece."""
+        """Source and target of a training example, each with its end token."""
 
     def where(self, index: int) -> tuple[str, int] | None:
         """File and line of a training example, if they are known."""
@@ -87,7 +87,7 @@ class PairData(TrainingData):
     """A mixture of tasks; an epoch has as many examples as all of them together, drawn by their rates.
 
     Measures are made with the right subwords before each one. What greedy search would write is right exactly where
-    each next piece is then the likeliest, so `exact_match` needs no search; only an answer that is right in other
+    each next subword is then the likeliest, so `exact_match` needs no search; only an answer that is right in other
     subwords, which a text's own are, is missed. Of several tasks `exact_match` is the mean of those of pairs.
     """
 
@@ -166,7 +166,7 @@ class Scores:
 
     @property
     def exact_match(self) -> float:
-        """The part of the pairs of which every piece was told."""
+        """The part of the pairs of which every subword was told."""
         return len(self.exact) / max(self.pairs, 1)
 
     def numbers(self) -> dict[str, float]:
@@ -181,7 +181,7 @@ class Scores:
 
 @torch.inference_mode()
 def evaluate_pairs(pairs: Sequence[tuple[SubwordIds, SubwordIds]], forward: Forward, *, pad: int) -> Scores:
-    """How well a model tells each piece of the targets from those before it."""
+    """How well a model tells each subword of the targets from those before it."""
     objective = TextToText()
     lengths = np.array([len(source) + len(target) for source, target in pairs], np.int32)
     total, most, subwords = Scores(), _VALIDATION_BATCH, 0

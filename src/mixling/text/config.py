@@ -48,7 +48,7 @@ class TextConfig(Config):
         """Rows of the table that the bags of words point into.
 
         Raises:
-            ConfigError: the table has a row for each unit, and the vocabulary is not known yet.
+            ConfigError: the table has a row for each subword, and the vocabulary is not known yet.
         """
         if self.projection.num_features is None:
             raise ConfigError("projection 'subwords': num_features is known with the vocabulary only; set it here")

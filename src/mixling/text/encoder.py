@@ -78,7 +78,7 @@ class TextEncoder(WordTable):
     def _encoded_subwords(
         self, text: Text, words: Sequence[Word], spans: list[tuple[int, int]] | None, cut: bool, full: bool
     ) -> Encoded:
-        """Each word as its subwords; a word whose first unit is beyond `max_len` is left out."""
+        """Each word as its subwords; a word whose first subword is beyond `max_len` is left out."""
         try:
             spelled = [self._spelled[word] for word in words]
         except KeyError:

@@ -5,7 +5,7 @@ features times a matrix is a weighted sum of the matrix's rows, and the `num_fea
 
 Source: pNLP-Mixer, section 3.1 and Table 1; the ternary projection (TSP) is that of PRADO and pQRNN.
 Decided beyond the paper: the hash family is `HASH_VERSION` below, in 32-bit arithmetic so that a browser computes the
-same; a continuation unit ("##ing") and a unit of fewer than three characters are hashed as a whole.
+same; a continuation subword ("##ing") and a subword of fewer than three characters are hashed as a whole.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SimHash(ProjectionConfig):
 
 
 class Binary(ProjectionConfig):
-    """A Bloom filter: the bits at the `num_hashes` hashes of each unit, united over the subwords of a word."""
+    """A Bloom filter: the bits at the `num_hashes` hashes of each subword, united over the subwords of a word."""
 
     type: Literal["binary"] = "binary"
     num_features: int = Field(1024, ge=2, le=2**24)
@@ -102,7 +102,7 @@ class Tsp(ProjectionConfig):
 
 
 class AveragedEmbedding(ProjectionConfig):
-    """The mean of fixed unit embeddings: a bag of unit numbers over a table that the model carries."""
+    """The mean of fixed subword embeddings: a bag of subword numbers over a table that the model carries."""
 
     hashed = False
     type: Literal["embedding"] = "embedding"
@@ -140,7 +140,7 @@ class Bags:
 
 
 class Projector:
-    """Turns words, given as subwords, into bags; the hashes of a unit are computed once."""
+    """Turns words, given as subwords, into bags; the hashes of a subword are computed once."""
 
     def __init__(self, config: Projection, vocabulary: Vocabulary) -> None:
         self.config = config
@@ -214,7 +214,7 @@ def _mix(x: UInt32) -> UInt32:
 
 
 def ngrams(subword: str) -> list[str]:
-    """What of a unit is hashed: its trigrams of code points, or the unit where it is short or a continuation."""
+    """What of a subword is hashed: its trigrams of code points, or the subword where it is short or a continuation."""
     if len(subword) <= NGRAM or subword.startswith(CONTINUATION):
         return [subword]
     return [subword[i : i + NGRAM] for i in range(len(subword) - NGRAM + 1)]

@@ -1,4 +1,4 @@
-"""Whole texts as piece numbers and back, for models that read and write text."""
+"""Whole texts as subword numbers and back, for models that read and write text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SubwordTokenizer:
     """Encodes texts as numbers of subwords, and decodes them.
 
     `decode(encode(text)) == normal(text)` for every text whose characters all have subwords; spaces are part of the
-    subwords. No text spells a special piece: "</s>" in a text is four characters, here as in SentencePiece. Sentinels
+    subwords. No text spells a special token: "</s>" in a text is four characters, here as in SentencePiece. Sentinels
     `<extra_id_0>`, `<extra_id_1>`, ... stand for the spans that span corruption takes out.
 
     Args:
@@ -65,7 +65,7 @@ class SubwordTokenizer:
 
     @property
     def unk_id(self) -> int | None:
-        """The number of the unknown piece; None where every character has subwords."""
+        """The number of the unknown subword; None where every character has subwords."""
         return self._unknown
 
     def normal(self, text: str) -> str:
@@ -77,7 +77,7 @@ class SubwordTokenizer:
             return self._tokenizer.decoder.decode([text]) if self._tokenizer.decoder is not None else text
 
     def encode(self, text: str) -> list[int]:
-        """The subwords of a text, without an end piece."""
+        """The subwords of a text, without an end token."""
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
@@ -92,10 +92,10 @@ class SubwordTokenizer:
         return [encoding.ids for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of subwords up to the first end piece; padding is skipped, other special subwords are written.
+        """The text of subwords up to the first end token; padding is skipped, other special subwords are written.
 
         Raises:
-            ValueError: a number that no piece has.
+            ValueError: a number that no subword has.
         """
         kept: list[int] = []
         for number in map(int, ids):
@@ -108,17 +108,17 @@ class SubwordTokenizer:
             return self._tokenizer.decode(kept, skip_special_tokens=False)
 
     def subword(self, number: int) -> str:
-        """How a piece is written in the file, with "▁" for a space.
+        """How a subword is written in the file, with "▁" for a space.
 
         Raises:
-            ValueError: no piece has the number.
+            ValueError: no subword has the number.
         """
         self._check(number)
         return self._tokenizer.id_to_token(number)  # type: ignore[return-value]
 
     def _check(self, number: int) -> None:
         if not 0 <= number < len(self):
-            raise ValueError(f"piece {number} does not exist; allowed: 0 to {len(self) - 1}")
+            raise ValueError(f"subword {number} does not exist; allowed: 0 to {len(self) - 1}")
 
     def serialize(self) -> tuple[str, str]:
         """File name and content for `SubwordTokenizer.parse`."""
@@ -175,11 +175,11 @@ class SubwordTokenizer:
 
         Args:
             texts: sources and targets.
-            join_symbols: a piece may go on over a space between words of which none has two letters, so that
+            join_symbols: a subword may go on over a space between words of which none has two letters, so that
                 `agent ( x _ 2 , x _ 1 )` takes three or four subwords and not eleven; else it never does.
             whole_words: words that occur this often are subwords, even beyond `size`.
             size: number of subwords, the special ones included; None takes half of the distinct words, within 1,000 and
-                8,000. Every character of the texts has a piece, even beyond it.
+                8,000. Every character of the texts has a subword, even beyond it.
             sentinels: how many.
 
         Raises:
@@ -220,7 +220,7 @@ def _sentinels(number: int) -> list[str]:
 
 
 def _guarded(tokenizer: Tokenizer, specials: Sequence[str]) -> Tokenizer:
-    """The tokenizer, so that no text has a special piece: the first character of such a name is cut off."""
+    """The tokenizer, so that no text has a special token: the first character of such a name is cut off."""
     tokenizer.encode_special_tokens = True  # as text
     if specials:
         split = pre_tokenizers.Split(

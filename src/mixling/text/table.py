@@ -68,7 +68,7 @@ class WordTable:
         return self._size
 
     def spell(self, texts: Sequence[Sequence[Word]]) -> list[list[list[int]]]:
-        """Of words that were split before, the rows of each: one, or where tokens are subwords one for each unit."""
+        """Of words that were split before, the rows of each: one, or where tokens are subwords one for each subword."""
         self._make_room()
         self._add(word for words in texts for word in words)
         if self.config.tokens == "subwords":
@@ -196,7 +196,7 @@ def plain(word: Word) -> str:
 
 
 def _like(word: Word, subword: str) -> Word:
-    """The unit with the marks of the word."""
+    """The subword with the marks of the word."""
     return subword if isinstance(word, str) else (subword, word[1])
 
 

@@ -277,7 +277,7 @@ def _model(model: Any) -> Values:
         raise ModelFileError(f"its {kind} model has no subwords")
     unknown = model.get("unk_id")
     if unknown is not None and unknown >= len(model["vocab"]):
-        raise ModelFileError(f"its unknown unit is number {unknown} of {len(model['vocab'])}")
+        raise ModelFileError(f"its unknown subword is number {unknown} of {len(model['vocab'])}")
     return {**model, "type": kind}
 
 

@@ -48,8 +48,8 @@ def train_unigram(
 ) -> list[Subword]:
     """Pieces with their log-probabilities, best first, after the `fixed` ones, whose score is 0.
 
-    Every character of the words has a piece, even beyond `size`, and so has every word that is to be `whole`; there are
-    fewer subwords than `size` where the words have no more that are worth one.
+    Every character of the words has a subword, even beyond `size`, and so has every word that is to be `whole`; there
+    are fewer subwords than `size` where the words have no more that are worth one.
 
     The trainer visits words in the random order of a hash map. That changes its sums by rounding, which ends at the
     sixth decimal here, and the order of ties, which are sorted here; and it hands the characters that no word needs as
@@ -60,7 +60,7 @@ def train_unigram(
         counts: how often each normalized word occurs, or several that stand together, with marks between them.
         size: number of subwords, the fixed ones included.
         fixed: subwords that no text spells.
-        unknown: the one of them that stands for characters without a piece.
+        unknown: the one of them that stands for characters without a subword.
         whole: words that occur this often are subwords, with the scores of their shares among all words.
     """
     words = {MARK + word: count for word, count in counts.items() if word}
@@ -99,7 +99,7 @@ def _open_ends(words: Mapping[str, int], size: int) -> dict[str, int]:
     """The words; one occurrence of each frequent one goes on with a mark.
 
     The trainer considers only strings that are followed by different characters somewhere in the distinct words: the
-    end of a word is one for it, but a word that no longer one begins with would never be a piece, however frequent.
+    end of a word is one for it, but a word that no longer one begins with would never be a subword, however frequent.
     """
     out = dict(words)
     for word in sorted(words, key=lambda word: (-words[word], word))[:size]:
@@ -113,7 +113,7 @@ def _fractions(words: Mapping[str, int], chosen: Iterable[str]) -> dict[str, flo
     """Words with the scores of their shares among all words.
 
     The trainer starts characters at their counts but longer strings at the number of distinct words that have them, by
-    which a word of one character, such as a bracket between symbols, would never be one piece, nor a rare word.
+    which a word of one character, such as a bracket between symbols, would never be one subword, nor a rare word.
     """
     total = sum(words.values())
     return {word: round(math.log(words[word] / total), _DECIMALS) for word in chosen}

@@ -30,8 +30,8 @@ class Vocabulary:
     """Splits words, each on its own, into subwords.
 
     WordPiece marks the subwords that go on with a word ("un", "##affable"); Unigram and SentencePiece mark the one that
-    begins it ("▁un", "affable"). A word that WordPiece cannot spell is its own single unit: its trigrams still say more
-    than `[UNK]` does. Of a word that Unigram cannot spell the unknown characters in a row are one unit.
+    begins it ("▁un", "affable"). A word that WordPiece cannot spell is its own single subword: its trigrams still say
+    more than `[UNK]` does. Of a word that Unigram cannot spell the unknown characters in a row are one subword.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -42,7 +42,7 @@ class Vocabulary:
         self._unknown = _unknown(tokenizer)
         if self._is_wordpiece:
             if tokenizer.token_to_id(self._unknown) is None:
-                raise ModelFileError(f"the unit {self._unknown} is missing; a WordPiece vocabulary has it")
+                raise ModelFileError(f"the subword {self._unknown} is missing; a WordPiece vocabulary has it")
             tokenizer.model.max_input_chars_per_word = MAX_CHARS
 
     def __len__(self) -> int:
@@ -79,13 +79,13 @@ class Vocabulary:
         ]
 
     def subword_id(self, subword: str) -> int:
-        """The id of a unit; that of the unknown unit, or 0, for one that is not in the vocabulary."""
+        """The id of a subword; that of the unknown subword, or 0, for one that is not in the vocabulary."""
         found = self._tokenizer.token_to_id(subword)
         return found if found is not None else self.unknown_id or 0
 
     @property
     def unknown_id(self) -> int | None:
-        """The id of the unknown unit; None where there is none."""
+        """The id of the unknown subword; None where there is none."""
         return self._tokenizer.token_to_id(self._unknown)
 
     def serialize(self) -> tuple[str, str]:
@@ -119,10 +119,10 @@ class Vocabulary:
         ids = {subword: number for number, subword in enumerate(subwords)}
         if len(ids) != len(subwords) or not ids:
             repeated = next((subword for subword, count in Counter(subwords).items() if count > 1), None)
-            problem = "is empty" if repeated is None else f"has the unit {repeated!r} twice"
-            raise ModelFileError(f"{name}: the vocabulary {problem}; it needs one distinct unit a line")
+            problem = "is empty" if repeated is None else f"has the subword {repeated!r} twice"
+            raise ModelFileError(f"{name}: the vocabulary {problem}; it needs one distinct subword a line")
         if UNKNOWN not in ids:
-            raise ModelFileError(f"{name}: the unit {UNKNOWN} is missing; a WordPiece vocabulary has it")
+            raise ModelFileError(f"{name}: the subword {UNKNOWN} is missing; a WordPiece vocabulary has it")
         with rust_errors(ModelFileError, f"{name}: is not a vocabulary"):
             return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=MAX_CHARS)))
 
@@ -188,7 +188,7 @@ class Vocabulary:
         if kind == "unigram":
             subwords = train_unigram(counts, size, fixed, unknown=UNKNOWN)
             return cls(unigram_tokenizer(subwords, unknown=UNKNOWN, specials=fixed))
-        # The trainer breaks ties by unit number and numbers the one-character subwords in the random order of a hash
+        # The trainer breaks ties by subword number and numbers the one-character subwords in the random order of a hash
         # map,
         # unless they are there before it starts: without this, two runs give two vocabularies.
         first = {word[0] for word in counts if word}
@@ -207,23 +207,23 @@ class Vocabulary:
 
 
 def check_specials(names: Sequence[str]) -> None:
-    """Refuse names that could be taken for each other or for a unit of a text.
+    """Refuse names that could be taken for each other or for a subword of a text.
 
     Raises:
         ConfigError: which of them, and why.
     """
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise ConfigError(f"the special unit {name!r} is there twice; each needs a name of its own")
+            raise ConfigError(f"the special token {name!r} is there twice; each needs a name of its own")
         if name.startswith(CONTINUATION) or name.split() != [name] or len(split_words(name)) < 2:
             raise ConfigError(
-                f"{name!r} cannot be the name of a special unit, a text could spell it; allowed: a name with "
+                f"{name!r} cannot be the name of a special token, a text could spell it; allowed: a name with "
                 f"punctuation, without spaces, not beginning with {CONTINUATION}, such as [MASK]"
             )
 
 
 def _unknown(tokenizer: Tokenizer) -> str:
-    """The unit that stands for what cannot be spelled."""
+    """The subword that stands for what cannot be spelled."""
     named = getattr(tokenizer.model, "unk_token", None)
     if named is None and type(tokenizer.model).__name__ == "Unigram":  # the binding does not give its `unk_id`
         number = json.loads(tokenizer.to_str())["model"]["unk_id"]

@@ -198,7 +198,7 @@ class WindowEncoder:
 
 
 def subword_spans(word: str, subwords: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Start and end of each unit in its word; a unit without characters stands where the next one does.
+    """Start and end of each subword in its word; a subword without characters stands where the next one does.
 
     None where the subwords do not spell the word.
     """
@@ -206,10 +206,10 @@ def subword_spans(word: str, subwords: Sequence[str]) -> list[tuple[int, int]] |
     location = 0
     for number, subword in enumerate(subwords):
         shorter = [subword.removeprefix(CONTINUATION)] if number else [subword.lstrip("".join(_WORD_STARTS)), subword]
-        subword = next((subword for subword in (*shorter, subword) if word.startswith(subword, location)), None)
-        if subword is None:
+        found = next((part for part in (*shorter, subword) if word.startswith(part, location)), None)
+        if found is None:
             return None
-        location += len(subword)
+        location += len(found)
         ends.append(location)
     if location != len(word):
         return None

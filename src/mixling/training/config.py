@@ -97,5 +97,5 @@ def _of_subwords(train: TrainConfig) -> TrainConfig:
     return train
 
 
-# Of models that tell subwords, of text or of what is hidden in it.
+# Of models that predict subwords, of text or of what is hidden in it.
 TokenTraining = Annotated[TrainConfig, AfterValidator(_of_subwords)]

@@ -43,8 +43,8 @@ def document_encoder(text: TextConfig, vocabulary: Vocabulary) -> TextEncoder:
 
 
 def subword_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
-    """Of each row of the encoder's table the unit that it is; negative for what is never hidden."""
-    assert encoder.config.projection.trained_rows, "only an embedding table has a row for each unit"
+    """Of each row of the encoder's table the subword that it is; negative for what is never hidden."""
+    assert encoder.config.projection.trained_rows, "only an embedding table has a row for each subword"
     targets = encoder.bags(np.arange(len(encoder))).positions[:, 0].astype(np.int64)
     targets[: FIRST + 1] = -1
     return targets

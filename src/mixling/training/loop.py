@@ -204,7 +204,7 @@ class Trainer:
             "step": state.step,
             "train_loss": round(state.loss_sum / max(state.loss_weight, 1e-12), 6),
             "val_loss": round(val_loss, 6),
-            **{f"dev_{key}": round(value, 6) for key, value in values.items()},
+            **{f"val_{key}": round(value, 6) for key, value in values.items()},
             "learning_rate": learning_rate(config.optim, state.step - 1, state.total_steps),
         }
         state.history.append(record)

@@ -82,7 +82,7 @@ def _some(names: list[str]) -> str:
 
 
 def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, list[str] | DataError]]:
-    """The first line and the fields of each record; reading goes on after the line of a error."""
+    """The first line and the fields of each record; reading goes on after the line of an error."""
     reader = csv.reader(source, delimiter=delimiter, strict=True)
     while True:
         source.row.clear()

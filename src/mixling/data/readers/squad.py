@@ -87,7 +87,7 @@ def _parsed(data: BinaryIO, path: str) -> Any:
 
 
 def _items(values: Any, key: str, location: str, path: str) -> Iterator[tuple[str, Any]]:
-    """The items of a list with their places; what is no list is a error of the file."""
+    """The items of a list with their places; what is no list is an error of the file."""
     where = f"{location}.{key}" if location else key
     if not isinstance(values, dict) or key not in values:
         got = "is not an object" if not isinstance(values, dict) else f"has no key {key!r}"
