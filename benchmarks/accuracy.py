@@ -39,7 +39,7 @@ SETS: dict[str, dict[str, Any]] = {
     "sst2_glue": {"validation": None, "test": "validation", "columns": {}},
     "mtop_en": {"validation": "validation", "test": "test", "task": "tagging", "columns": {}},
 }
-# Beside the defaults; CLINC150 has 100 rows a class, and gained on validation from stronger regularisation.
+# Beside the defaults; CLINC150 has 100 rows a class, and gained on validation from stronger regularization.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "snips": {},
     "clinc150": {"model": {"head": {"dropout": 0.3}}, "train": {"epochs": 24, "token_dropout": 0.3}},

@@ -126,7 +126,7 @@ CORE_FILL, WING_FILL, BASE_FILL = "#dceaf7", "#fdf0d5", "#e8ecef"
 
 
 def centres(architecture: Architecture) -> dict[str, tuple[float, float]]:
-    """Return the centre of each package's box, core to the left and wings to the right of a line."""
+    """Return the center of each package's box, core to the left and wings to the right of a line."""
     found: dict[str, tuple[float, float]] = {}
     arrows = needed(architecture)
 
@@ -162,10 +162,10 @@ def ends(
     return found
 
 
-def _spread(one: str, neighbours: list[str], at: dict[str, tuple[float, float]], centre: float) -> float:
-    """Return the x where the arrow to one neighbour touches a box, in the order of the neighbours' own x."""
-    order = sorted(neighbours, key=lambda name: (at[name][0], name))
-    return centre + BOX * 0.8 * ((order.index(one) + 1) / (len(order) + 1) - 0.5)
+def _spread(one: str, neighbors: list[str], at: dict[str, tuple[float, float]], center: float) -> float:
+    """Return the x where the arrow to one neighbor touches a box, in the order of the neighbors' own x."""
+    order = sorted(neighbors, key=lambda name: (at[name][0], name))
+    return center + BOX * 0.8 * ((order.index(one) + 1) / (len(order) + 1) - 0.5)
 
 
 def picture(architecture: Architecture) -> str:
@@ -180,8 +180,8 @@ def picture(architecture: Architecture) -> str:
         "<defs>",
         *(
             f'<marker id="{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
-            f'<path d="M0 0 L8 4 L0 8 z" fill="{colour}"/></marker>'
-            for name, colour in (("line", LINE), ("bad", BAD))
+            f'<path d="M0 0 L8 4 L0 8 z" fill="{color}"/></marker>'
+            for name, color in (("line", LINE), ("bad", BAD))
         ),
         "</defs>",
         f'<rect width="{WIDTH}" height="{height:g}" rx="12" fill="{PAPER}"/>',
@@ -191,12 +191,12 @@ def picture(architecture: Architecture) -> str:
     for (name, other), (start, end) in ends(architecture, at).items():
         (x0, y0), (x1, y1) = start, end
         bend = (y1 - y0) * 0.5
-        kind, colour = ("bad", BAD) if (name, other) in forbidden else ("line", LINE)
+        kind, color = ("bad", BAD) if (name, other) in forbidden else ("line", LINE)
         sideways = other in WINGS and name not in WINGS
         first = ((x0 + x1) / 2, y0) if sideways else (x0, y0 + bend)
         parts.append(
             f'<path d="M{x0:g} {y0:g} C{first[0]:g} {first[1]:g} {x1:g} {y1 - bend:g} {x1:g} {y1:g}" fill="none" '
-            f'stroke="{colour}" stroke-width="1.6" marker-end="url(#{kind})"/>'
+            f'stroke="{color}" stroke-width="1.6" marker-end="url(#{kind})"/>'
         )
     for name, (x, y) in at.items():
         parts.append(_box(x - BOX / 2, y, BOX, name, WING_FILL if name in WINGS else CORE_FILL))
@@ -214,8 +214,8 @@ def _box(left: float, middle: float, width: float, name: str, fill: str) -> str:
     )
 
 
-def _text(x: float, y: float, words: str, colour: str, weight: str) -> str:
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="middle" fill="{colour}" font-weight="{weight}">{words}</text>'
+def _text(x: float, y: float, words: str, color: str, weight: str) -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="middle" fill="{color}" font-weight="{weight}">{words}</text>'
 
 
 def summary(architecture: Architecture) -> str:

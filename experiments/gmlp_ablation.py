@@ -42,7 +42,7 @@ DIM, LENGTH, SUBWORDS = 128, 128, 8192
 RATES = (2e-3, 6e-3)
 
 
-# From zero the biases do not reach the neighbours within so few steps: that one is in the table, too.
+# From zero the biases do not reach the neighbors within so few steps: that one is in the table, too.
 NEAR, ZERO = RelativePositions(start="alibi"), RelativePositions()
 BERT = bert(AttentionConfig(num_heads=4, positions=NEAR), num_layers=3, dim=DIM, max_len=LENGTH)
 

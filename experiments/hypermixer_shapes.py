@@ -3,7 +3,7 @@
     python experiments/hypermixer_shapes.py             # about half an hour of one core
 
 Paper: HyperMixer (arXiv:2203.03691), section 4.7 and Figure 5; the task is that of `mixling.data.shapes`.
-Expected, from the paper: without token mixing the task cannot be learnt; MLP-Mixer needs 5 to 10 times the signals that
+Expected, from the paper: without token mixing the task cannot be learned; MLP-Mixer needs 5 to 10 times the signals that
 HyperMixer needs; HyperMixer needs no more than attention, and its pseudo-attention |d output_i / d input_j| looks at
 the other shape of a pair, as attention's does.
 

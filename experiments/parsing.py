@@ -1,6 +1,6 @@
 """Remixer, Table 4 in small: exact match of parses, on what was seen (MTOP, COGS) and on new combinations (COGS).
 
-Paper (pretrained, COGS' generalisation set): T5.1.1 77.4, Remixer 79.2. Published from scratch: Transformer 35, LSTM
+Paper (pretrained, COGS' generalization set): T5.1.1 77.4, Remixer 79.2. Published from scratch: Transformer 35, LSTM
 32, BiLSTM 16 (Kim and Linzen 2020); Transformer with relative positions, embeddings scaled, and trained on where
 validation says nothing more, 81 (Csordas et al. 2021). Here all begin from random numbers.
 
@@ -14,14 +14,14 @@ that makes it as large as T5.1.1's, to one percent. Pieces are trained on the tr
 words are whole; places are added to the source's tokens; one table is that of sources, answers and output, for COGS of
 random numbers that do not learn; COGS' words are also learned in each other's places (`recombination`). Each model's
 rate is the one with the best validation exact match after three epochs; the last evaluation is kept, as validation says
-nothing of new combinations. COGS' generalisation set and the test splits are read once, by the models of all seeds;
+nothing of new combinations. COGS' generalization set and the test splits are read once, by the models of all seeds;
 exact match is that of greedy search, found without it (`exact_matches`). `--variants` are of one model, with one thing
 changed each: what each choice is worth (COGS), Table 5's forms of the block (Remixer).
 
 To choose by, there are "held-out" rows of COGS' training split: of 24 nouns and names and 10 verbs in one voice, drawn
 from those of middling frequency, all rows but one each are taken away and measured on; that one is, for half of the
 nouns and names, the word alone, as COGS has some. Pieces and table were chosen on an earlier draw, without words alone.
-These, and recombination, were added when the generalisation set had been read by kind, for one seed of T5.1.1 without
+These, and recombination, were added when the generalization set had been read by kind, for one seed of T5.1.1 without
 it: what is chosen by them is no longer chosen blindly.
 """
 

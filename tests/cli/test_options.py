@@ -1,4 +1,4 @@
-"""Options as records, their groups in the help, colours, completion in the shell, and near misses."""
+"""Options as records, their groups in the help, colors, completion in the shell, and near misses."""
 
 from __future__ import annotations
 
@@ -97,18 +97,18 @@ def test_help_is_coloured_on_a_terminal_alone(call: Call, monkeypatch: pytest.Mo
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for args in (["--help"], ["train", "--help"], ["show", "-h"]):
-        plain, coloured = call(*args).out, call(*args, terminal=True).out
+        plain, colored = call(*args).out, call(*args, terminal=True).out
         assert ESCAPE not in plain
-        assert f"{ESCAPE}1mUsage:{ESCAPE}0m mixling" in coloured
-        assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+        assert f"{ESCAPE}1mUsage:{ESCAPE}0m mixling" in colored
+        assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
         monkeypatch.setenv("NO_COLOR", "1")
         assert call(*args, terminal=True).out == plain
         monkeypatch.delenv("NO_COLOR")
-    coloured = call("train", "--help", terminal=True).out
+    colored = call("train", "--help", terminal=True).out
     for text in ("--text-pair", "-o, --out", "FILES..."):
-        assert f"{ESCAPE}36m{text}{ESCAPE}0m" in coloured
+        assert f"{ESCAPE}36m{text}{ESCAPE}0m" in colored
     for text in ("COLUMN", "90s|3m|1h", "<float>"):
-        assert f"{ESCAPE}33m{text}{ESCAPE}0m" in coloured
+        assert f"{ESCAPE}33m{text}{ESCAPE}0m" in colored
 
 
 Complete = Callable[[str], list[str]]

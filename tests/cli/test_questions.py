@@ -50,7 +50,7 @@ def squad(*, unanswerable: bool) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def asked(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with v1.json and v2.json, and the runs `one` and `two` that learnt them by heart."""
+    """A folder with v1.json and v2.json, and the runs `one` and `two` that learned them by heart."""
     folder = tmp_path_factory.mktemp("questions")
     for name, run, unanswerable in (("v1", "one", False), ("v2", "two", True)):
         file = folder / f"{name}.json"
@@ -86,7 +86,7 @@ def test_the_rows_of_a_file_are_answered_with_their_locations(call: Call, asked:
 
 
 def test_metrics(call: Call, asked: Path, tmp_path: Path) -> None:
-    """A model that learnt without unanswerable questions answers all of them, and is wrong at those."""
+    """A model that learned without unanswerable questions answers all of them, and is wrong at those."""
     assert "12 questions, 4 without answer: accuracy 1.0000" in call("evaluate", asked / "two", asked / "v2.json").out
     done = call("evaluate", asked / "one", asked / "v2.json", "-o", tmp_path / "m.json")
     assert done.out.startswith("exact match 0.6667, F1 0.6667, 12 questions, 4 without answer: accuracy 0.0000")

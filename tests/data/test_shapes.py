@@ -48,7 +48,7 @@ def test_signals_are_of_two_triangles_and_two_rectangles_that_do_not_touch(split
                 left, right = np.diff(samples[: top + 1]), np.diff(samples[top:])
                 assert (left > 0).all()
                 assert (right < 0).all()
-                # Straight sides: of neighbouring steps, only those at the foot and at the top are shorter.
+                # Straight sides: of neighboring steps, only those at the foot and at the top are shorter.
                 for steps in (left[1:-1], right[1:-1]):
                     np.testing.assert_allclose(steps, steps[:1].repeat(len(steps)), rtol=1e-4)
 

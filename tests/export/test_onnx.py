@@ -32,7 +32,7 @@ TEXTS = ["play some music by the beatles", "what is the weather in paris tomorro
 VOCABULARY = train_vocabulary(TEXTS, TextConfig(vocabulary_size=100))
 CASES = {
     "minhash": (MinHash(num_features=90, num_hashes=7), 0, "text", "attention"),
-    "factorised": (MinHash(num_features=90, num_hashes=7, word_hashes=2), 1, "text", "all"),
+    "factorized": (MinHash(num_features=90, num_hashes=7, word_hashes=2), 1, "text", "all"),
     "char_ngrams": (CharNgrams(num_features=64), 1, "text", "mean"),
     "simhash": (SimHash(num_features=64), 1, "tokens", "attention"),
     "binary": (Binary(num_features=90, num_hashes=7), 2, "text", "mean"),
@@ -49,7 +49,7 @@ def make(name: str, *, max_len: int = 12) -> tuple[ModelConfig, Model, LabelSet]
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=90),), feed_forward=FeedForwardConfig(ffn_dim=72))
     config = ModelConfig(
         text=TextConfig(projection=projection, max_len=max_len),
-        embedding=EmbeddingConfig(window=window, window_form="factorised" if name == "factorised" else "full"),
+        embedding=EmbeddingConfig(window=window, window_form="factorized" if name == "factorized" else "full"),
         dim=16,
         layers=(layer,),
         num_layers=2,
@@ -248,7 +248,7 @@ def test_x_small_with_a_vocabulary_of_6000_subwords_has_at_most_600_kilobytes() 
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_quantised_values_are_within_half_a_scale(axis: int) -> None:
+def test_quantized_values_are_within_half_a_scale(axis: int) -> None:
     values = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32) * np.arange(1, 31)
     values[0] = 0
     values = values.astype(np.float32)

@@ -63,7 +63,7 @@ def test_a_matrix_of_150_classes_stays_readable(tmp_path: Path, figures: list[An
     assert ticks.tolist() == list(range(0, 150, 2))
     assert [tick.get_text() for tick in axes.get_yticklabels()] == [f"intent_{i}" for i in ticks]
     assert np.isfinite(axes.images[0].get_array()).all()
-    # No two neighbouring names overlap.
+    # No two neighboring names overlap.
     boxes = [tick.get_window_extent() for tick in axes.get_yticklabels()]
     assert all(upper.y0 > lower.y1 for upper, lower in itertools.pairwise(boxes))
     assert png_size(tmp_path / "confusion.png") == (1920, 1728)

@@ -33,7 +33,7 @@ def right(*texts: str) -> Answers:
         ("四次。", "四次。"),
     ],
 )
-def test_normalising(text: str, normal: str) -> None:
+def test_normalizing(text: str, normal: str) -> None:
     assert normalize_answer(text) == normal
 
 

@@ -106,9 +106,9 @@ def test_the_bottleneck_reads_the_features_of_the_window_side_by_side(window: in
     assert sum(p.numel() for p in embedding.parameters()) == ((2 * window + 1) * m + 1) * dim
 
 
-def test_a_factorised_window_is_a_full_one_whose_matrices_fraction_their_rows() -> None:
+def test_a_factorized_window_is_a_full_one_whose_matrices_fraction_their_rows() -> None:
     torch.manual_seed(0)
-    shared = ProjectionEmbedding(EmbeddingConfig(window=2, window_form="factorised"), num_features=11, dim=4, max_len=9)
+    shared = ProjectionEmbedding(EmbeddingConfig(window=2, window_form="factorized"), num_features=11, dim=4, max_len=9)
     full = ProjectionEmbedding(EmbeddingConfig(window=2), num_features=11, dim=4, max_len=9)
     assert shared.spread is not None
     full.weight.data = shared.weight @ shared.spread
@@ -117,7 +117,7 @@ def test_a_factorised_window_is_a_full_one_whose_matrices_fraction_their_rows() 
     torch.testing.assert_close(rows, full.word_rows(positions, None))
     torch.testing.assert_close(shared(rows, index, index > 0), full(rows, index, index > 0))
     assert sum(p.numel() for p in shared.parameters()) == (11 + 5 * 4 + 1) * 4
-    # at first it reads the word in the middle, and its neighbours a little
+    # at first it reads the word in the middle, and its neighbors a little
     alone = full.weight.view(11, 5, 4)
     size = alone.pow(2).mean((0, 2)).sqrt()
     assert size[2] > 5 * size[[0, 1, 3, 4]].max()

@@ -59,7 +59,7 @@ def config(folder: Path, family: str = "t5", *, text: bool = False, **changes: A
     decoder = {"num_decoder_layers": 4} if family == "scaled-remixer" else {}
     training = {"steps": 6, "batch_size": 8, "evaluations": 2, "precision": "float32", "device": "cpu"}
     values: dict[str, Any] = {
-        "tasks": [{"name": "colours", "train": [str(folder / "rows.jsonl")]}],
+        "tasks": [{"name": "colors", "train": [str(folder / "rows.jsonl")]}],
         "tokenizer": {"size": 100},
         "model": FAMILIES[family](shape(**decoder, dropout=changes.pop("dropout", 0.0))).to_dict(),
         "train": merge(DEFAULTS.to_dict(), training),
@@ -98,7 +98,7 @@ def test_every_family_is_trained_saved_and_answers(family: str, data: Path) -> N
         assert (alone.text, alone.stopped) == (answer.text, answer.stopped)
         assert alone.score == pytest.approx(answer.score, abs=1e-5)
     best = next(record for record in reversed(run.history) if record["best"])
-    assert run.metrics["colours"].exact_match == best["val_exact_match"]
+    assert run.metrics["colors"].exact_match == best["val_exact_match"]
     assert "mixling generate" in (data / "run" / "README.md").read_text()
 
 
@@ -137,10 +137,10 @@ def test_what_is_evaluated_is_what_is_answered(data: Path) -> None:
 def test_rows_that_are_skipped_are_not_evaluated(data: Path) -> None:
     with (data / "rows.jsonl").open("a") as file:
         file.writelines(json.dumps({"source": f"{word} " * 20, "target": word}) + "\n" for word in WORDS)
-    task = {"name": "colours", "train": [str(data / "rows.jsonl")], "on_bad_row": "skip", "validation_fraction": 0.5}
+    task = {"name": "colors", "train": [str(data / "rows.jsonl")], "on_bad_row": "skip", "validation_fraction": 0.5}
     run = fit_pairs(config(data, "remixer", tasks=[task]), folder=data / "run")
     assert run is not None
-    assert 0 < run.metrics["colours"].n < 50
+    assert 0 < run.metrics["colors"].n < 50
 
 
 def test_queries_with_several_right_answers_are_evaluated_once(data: Path) -> None:
@@ -159,7 +159,7 @@ def test_queries_with_several_right_answers_are_evaluated_once(data: Path) -> No
 BAD = {
     "another shape": ({"start": "old"}, "remixer", "needs the shape|the model needs"),
     "itself": ({"start": "run"}, "t5", "a run cannot replace the one that it begins with"),
-    "a weight of no task": ({"mixing": {"weights": {"colour": 1.0}}}, "t5", "there is no task 'colour'"),
+    "a weight of no task": ({"mixing": {"weights": {"color": 1.0}}}, "t5", "there is no task 'color'"),
     "no text": (
         {"corpus": {"files": ["gone.txt"]}, "tokenizer": {"vocabulary": "old/tokenizer.json"}},
         "t5",
@@ -305,7 +305,7 @@ def test_rows_that_changed_are_not_gone_on_with(data: Path) -> None:
 
 
 def test_tasks_are_drawn_by_their_rates_and_evaluated_each(data: Path) -> None:
-    settings = config(data, text=True, mixing={"weights": {"colours": 3.0, "spans": 1.0}})
+    settings = config(data, text=True, mixing={"weights": {"colors": 3.0, "spans": 1.0}})
     outputs: list[str] = []
     run = fit_pairs(settings, folder=data / "run", log=outputs.append)
     assert run is not None

@@ -237,16 +237,16 @@ def test_flat_multirc_rows_of_a_question_belong_together() -> None:
 
 
 def test_record_is_learnt_from_each_entity_and_evaluated_with_all() -> None:
-    learnt = pairs("record", RECORD)
-    assert [(pair.target, pair.references) for pair in learnt] == [
+    learned = pairs("record", RECORD)
+    assert [(pair.target, pair.references) for pair in learned] == [
         ("Oslo", ("Oslo", "Rome")), ("Rome", ("Oslo", "Rome")), ("Rome", ()),
     ]  # fmt: skip
-    assert {pair.source for pair in learnt[:2]} == {RECORD_SOURCE}
-    assert learnt[0].question is not None
-    assert learnt[0].question == learnt[1].question != learnt[2].question
+    assert {pair.source for pair in learned[:2]} == {RECORD_SOURCE}
+    assert learned[0].question is not None
+    assert learned[0].question == learned[1].question != learned[2].question
     evaluated = pairs("record", RECORD, training=False)
     assert [pair.right for pair in evaluated] == [("Oslo", "Rome"), ("Rome",)]
-    assert [pair.source for pair in evaluated] == [learnt[0].source, learnt[2].source]
+    assert [pair.source for pair in evaluated] == [learned[0].source, learned[2].source]
     flat = {"query": "@placeholder won.", "entities": ["Oslo", "Rome"], "answers": ["Oslo", "Rome"]}
     (pair,) = pairs("record", {**flat, "passage": RECORD["passage"]["text"]}, training=False)
     assert (pair.source, pair.right) == (RECORD_SOURCE, ("Oslo", "Rome"))
@@ -406,8 +406,8 @@ def test_every_real_row_is_read(shared_data: Path, template: str, pattern: str) 
         if template == "wsc":
             assert all(pair.source.count("*") == 2 for pair in found)
         if template == "record":
-            learnt = read(path, template)
+            learned = read(path, template)
             wanted = [{a["text"] for a in row["qas"][0]["answers"]} for row in rows]
             assert [set(pair.right) for pair in found] == wanted
-            assert len(learnt) == sum(map(len, wanted))
-            assert all(f"{pair.target}, " in pair.source or f", {pair.target}" in pair.source for pair in learnt)
+            assert len(learned) == sum(map(len, wanted))
+            assert all(f"{pair.target}, " in pair.source or f", {pair.target}" in pair.source for pair in learned)

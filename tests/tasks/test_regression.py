@@ -104,7 +104,7 @@ def test_what_is_no_finite_number_is_refused_with_its_line(tmp_path: Path, value
         ([*(i / 4 for i in range(40)), "other"], "classification"),
     ],
 )
-def test_many_numbers_with_fractions_are_recognised(tmp_path: Path, numbers: list[Any], task: str) -> None:
+def test_many_numbers_with_fractions_are_recognized(tmp_path: Path, numbers: list[Any], task: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": "t", "label": number}) + "\n" for number in numbers))
     assert infer_task({"train": [str(path)]})[0] == task
@@ -141,7 +141,7 @@ def test_classes_that_do_not_exist_are_not_weighted() -> None:
 
 
 @pytest.mark.parametrize("weights", [None, [1.0, 0.0, 2.5]], ids=["plain", "weighted"])
-def test_the_loss_is_the_squared_error_of_standardised_numbers(weights: list[float] | None) -> None:
+def test_the_loss_is_the_squared_error_of_standardized_numbers(weights: list[float] | None) -> None:
     numbers, logits = [10.0, 2.0, 16.0], [0.5, -1.0, 2.0]
     given = None if weights is None else torch.tensor(weights, dtype=torch.float64)
     loss, weight = TASK.loss(
@@ -250,7 +250,7 @@ def test_from_the_command_line(mixling: Mixling, files: Path, tmp_path: Path) ->
     assert metrics["pearson"] == pytest.approx(stats.pearsonr(values, rows(40, seed=1)[1]).statistic)
     assert "labels" not in mixling("show", model)[1]
     code, _, err = mixling("distill", files / "train.csv", "--teacher", "self", "-o", tmp_path / "d")
-    assert (code, "regression cannot be learnt from a teacher" in err) == (2, True)
+    assert (code, "regression cannot be learned from a teacher" in err) == (2, True)
 
 
 @pytest.mark.slow

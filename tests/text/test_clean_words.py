@@ -23,7 +23,7 @@ ASCII = st.text(st.characters(max_codepoint=127), max_size=60)
         ("a\x00b", "a b"),
         ("\ufeffa", " a"),
         ("a\ud83d\ude00b\udfff", "a\ufffd\ufffdb\ufffd"),
-        ("\ue000 \ud7ff", "\ue000 \ud7ff"),  # the neighbours of the surrogates stay
+        ("\ue000 \ud7ff", "\ue000 \ud7ff"),  # the neighbors of the surrogates stay
         ("naïve 你好 😀", "naïve 你好 😀"),
     ],
 )

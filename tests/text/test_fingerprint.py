@@ -159,8 +159,8 @@ def test_strings_of_different_lengths_do_not_disturb_each_other() -> None:
 
 
 @pytest.mark.parametrize(("value", "mixed"), [(0, 0), (1, 0x514E28B7), (2, 0x30F4C306), (2**32 - 1, 0x81F16F39)])
-def test_the_finaliser_of_these_tests_is_murmur3s(value: int, mixed: int) -> None:
-    # MurmurHash3_x86_32 of the empty string is the finaliser of its seed, and these are its published values.
+def test_the_finalizer_of_these_tests_is_murmur3s(value: int, mixed: int) -> None:
+    # MurmurHash3_x86_32 of the empty string is the finalizer of its seed, and these are its published values.
     assert fmix32(value) == mixed
 
 

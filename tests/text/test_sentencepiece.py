@@ -116,8 +116,8 @@ def test_a_model_is_a_vocabulary(tmp_path: Path) -> None:
         vocabulary = Vocabulary.load(str(source))
         assert vocabulary.subwords(["ab", "", "xb"]) == [["▁a", "b"], [""], ["▁", "x", "b"]]
         assert [vocabulary.subword_id(subword) for subword in ("▁", "</s>", "x")] == [3, 1, 2]
-    again = Vocabulary.parse(*vocabulary.serialise())
-    assert again.serialise() == vocabulary.serialise()
+    again = Vocabulary.parse(*vocabulary.serialize())
+    assert again.serialize() == vocabulary.serialize()
     assert again.subwords(WORDS) == vocabulary.subwords(WORDS)
 
 
@@ -172,7 +172,7 @@ def test_t5s_file_gives_the_numbers_of_sentencepiece(shared_data: Path) -> None:
     assert len(vocabulary) == 32_000
     for text, ids in T5_IDS.items():
         assert vocabulary.tokenizer.encode(text).ids == ids
-    again = Vocabulary.parse(*vocabulary.serialise())
+    again = Vocabulary.parse(*vocabulary.serialize())
     assert [again.tokenizer.encode(text).ids for text in T5_IDS] == list(T5_IDS.values())
     assert vocabulary.subwords(["wunderbar", "京"]) == [["▁wunderbar"], ["▁", "京"]]
     assert vocabulary.subword_id("京") == 2

@@ -31,7 +31,7 @@ TRAIN = """
 import json, sys
 from mixling.text.subwords import PieceCoder
 join = json.loads(sys.argv[1])
-print(json.dumps(PieceCoder.train(json.load(sys.stdin), size=70, sentinels=2, join_symbols=join).serialise()))
+print(json.dumps(PieceCoder.train(json.load(sys.stdin), size=70, sentinels=2, join_symbols=join).serialize()))
 """
 
 

@@ -101,8 +101,8 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     (sequence(None), "without steps"),  # type: ignore[arg-type]
     ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": []}]}}, "of sequences"),
     ({"normalizer": {"type": "Sequence", "normalizers": 3}}, "without steps"),
-    ({"normalizer": {"type": "Other"}}, "normaliser is 'Other'"),
-    ({"normalizer": "NFC"}, "normaliser is 'NFC'"),
+    ({"normalizer": {"type": "Other"}}, "normalizer is 'Other'"),
+    ({"normalizer": "NFC"}, "normalizer is 'NFC'"),
     ({"normalizer": {"type": "NFC", "more": 1}}, "'more'"),
     ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a|a)*$"}, "behavior": "Isolated", "invert": False}},
      "pattern of its own"),

@@ -19,7 +19,7 @@ WORDS = ["the", "cat", "sat", "on", "mat", "the", "hat", "unhappiness", "unhappi
 TRAIN = """
 import json, sys
 from mixling.text.vocabulary import Vocabulary
-print(json.dumps(Vocabulary.train(json.load(sys.stdin), size=150).serialise()))
+print(json.dumps(Vocabulary.train(json.load(sys.stdin), size=150).serialize()))
 """
 
 
@@ -50,7 +50,7 @@ words = json.load(sys.stdin)
 specials = ("[SEP]", "[MASK]")
 for size in (60, 120, 150, 400):
     for kind in ("unigram", "wordpiece"):
-        print(json.dumps(Vocabulary.train(words, size=size, kind=kind, specials=specials).serialise()))
+        print(json.dumps(Vocabulary.train(words, size=size, kind=kind, specials=specials).serialize()))
 """
 
 

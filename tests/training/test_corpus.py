@@ -26,7 +26,7 @@ from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
 
 LENGTH = 16
-# A language in which every word tells the next one: what is hidden can be told from its neighbours.
+# A language in which every word tells the next one: what is hidden can be told from its neighbors.
 WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in ("a", "e", "i")]
 
 

@@ -27,7 +27,7 @@ CONFIG = TrainConfig(
 )
 STEPS = 14
 ADAFACTOR = OptimConfig(name="adafactor", lr=0.1, schedule="inverse_sqrt")
-# What else a run may differ in: rows, and the optimiser's state.
+# What else a run may differ in: rows, and the optimizer's state.
 KINDS: dict[str, dict[str, Any]] = {
     "tagging": {"tagged": True},
     "texts encoded anew": {"keep": False},

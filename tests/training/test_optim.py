@@ -1,4 +1,4 @@
-"""The schedule and the optimiser against their formulas."""
+"""The schedule and the optimizer against their formulas."""
 
 from __future__ import annotations
 

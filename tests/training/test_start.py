@@ -86,7 +86,7 @@ def test_vectors_that_are_sums_over_the_features_are_explained() -> None:
 
 
 @pytest.mark.parametrize("dim", [3, 6])
-@pytest.mark.parametrize(("window", "template"), [(0, "full"), (2, "full"), (2, "factorised")])
+@pytest.mark.parametrize(("window", "template"), [(0, "full"), (2, "full"), (2, "factorized")])
 def test_the_words_own_columns_are_set_and_no_others(window: int, template: str, dim: int) -> None:
     vectors = word_vectors()
     reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)

@@ -1,4 +1,4 @@
-"""Typer commands made of functions that take dataclasses of options; their help in groups, and in colours."""
+"""Typer commands made of functions that take dataclasses of options; their help in groups, and in colors."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _panel_index(parameter: inspect.Parameter) -> int:
 
 
 class Command(TyperCommand):
-    """A command whose help has a section for each group of options, and colours on a terminal."""
+    """A command whose help has a section for each group of options, and colors on a terminal."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
@@ -113,7 +113,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The commands; their help has colours on a terminal."""
+    """The commands; their help has colors on a terminal."""
 
     def get_help(self, ctx: Any) -> str:
         return _coloured(super().get_help(ctx))
@@ -128,7 +128,7 @@ _COLOURS = (
 
 
 def _coloured(text: str) -> str:
-    """Return a help text in colours where standard output is a terminal and NO_COLOR is not set, else as it is."""
+    """Return a help text in colors where standard output is a terminal and NO_COLOR is not set, else as it is."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     from rich.console import Console

@@ -30,7 +30,7 @@ class GenerateOptions(AnswerOptions, SourceColumn):
     ] = None
     beams: Annotated[int | None, typer.Option("--beams", min=1, help="Of a beam search; 1 is greedy [1].")] = None
     length_penalty: Annotated[
-        float | None, typer.Option("--length-penalty", help="Above 0 favours long answers of a beam search [1].")
+        float | None, typer.Option("--length-penalty", help="Above 0 favors long answers of a beam search [1].")
     ] = None
     max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most subwords of an answer.")] = None
     echo: Annotated[bool, typer.Option("--echo", help="Write each source beside its answer.")] = False

@@ -60,7 +60,7 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
         cls=Group,
         no_args_is_help=True,
         add_completion=completion,
-        rich_markup_mode=None,  # of errors, which are plain; help is coloured by `Command`
+        rich_markup_mode=None,  # of errors, which are plain; help is colored by `Command`
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

@@ -28,7 +28,7 @@ class Baseline(ABC):
 
     Attributes:
         options: the values that it was fitted with, of those tried.
-        parameters: numbers that were learnt.
+        parameters: numbers that were learned.
         seconds: of fitting.
     """
 
@@ -38,11 +38,11 @@ class Baseline(ABC):
 
     @abstractmethod
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        """The answers, in the form of the targets that were learnt."""
+        """The answers, in the form of the targets that were learned."""
 
     @abstractmethod
     def size(self) -> int:
-        """Bytes of the smallest file that could answer: what is learnt in float32, and the vocabulary as text."""
+        """Bytes of the smallest file that could answer: what is learned in float32, and the vocabulary as text."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _SEEDS = (
 )
 _SIZE = (
     "MB: model.onnx; of regressions what would have to be saved: weights in float32 (as number and place, where that "
-    "is less) and the vocabulary as lines of text; fastText's as it saves itself, not quantised."
+    "is less) and the vocabulary as lines of text; fastText's as it saves itself, not quantized."
 )
 _SPEED = (
     f"train s: all that was tried on validation included. Speed: one thread, in turn on the same texts, medians of "

@@ -36,9 +36,9 @@ def rate_interval(hits: Floats, sizes: Floats) -> Interval:
 def wilson(rate: float, count: int) -> Interval:
     """Wilson's score interval of a rate among `count` independent answers."""
     shrink = 1 + _Z**2 / count
-    centre = (rate + _Z**2 / (2 * count)) / shrink
+    center = (rate + _Z**2 / (2 * count)) / shrink
     reach = _Z * math.sqrt(rate * (1 - rate) / count + _Z**2 / (4 * count**2)) / shrink
-    return Interval(max(0.0, centre - reach), min(1.0, centre + reach))
+    return Interval(max(0.0, center - reach), min(1.0, center + reach))
 
 
 def resampled(values: Floats, sizes: Floats, *, resamples: int = RESAMPLES) -> Interval:

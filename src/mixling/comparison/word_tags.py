@@ -1,4 +1,4 @@
-"""The baseline of a tagger: logistic regression over a word, its affixes and its neighbours."""
+"""The baseline of a tagger: logistic regression over a word, its affixes and its neighbors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_EPOCHS = 30
 
 
 def word_features(words: Sequence[str], location: int) -> dict[str, float]:
-    """What the regression sees of one word: itself, affixes of up to 4 letters, shape, two neighbours on each side."""
+    """What the regression sees of one word: itself, affixes of up to 4 letters, shape, two neighbors on each side."""
     around = [words[i].lower() if 0 <= i < len(words) else "" for i in range(location - 2, location + 3)]
     word, lower = words[location], around[2]
     names = [f"{offset}={text}" for offset, text in zip(range(-2, 3), around, strict=True)]
@@ -55,7 +55,7 @@ def _rows(sentences: Sequence[Text]) -> Iterator[dict[str, float]]:
 
 
 class WordRegression(Baseline):
-    """A tag for each word by itself; tags that were given to its neighbours play no part.
+    """A tag for each word by itself; tags that were given to its neighbors play no part.
 
     One regression for each tag, fitted by averaged stochastic gradient descent.
     """
@@ -102,6 +102,6 @@ def fit_word_tags(
 
 words = BaselineKind(
     title=lambda task: f"words + {task.linear[0]}",
-    about=lambda task: f"{task.linear[1]} over a word, its affixes and two neighbours on each side; words apart",
+    about=lambda task: f"{task.linear[1]} over a word, its affixes and two neighbors on each side; words apart",
     fit=fit_word_tags,
 )

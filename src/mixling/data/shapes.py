@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 def pairs_of_shapes(count: int, *, length: int = 100, seed: int) -> tuple[Floats, Floats]:
     """Signals (B, N) and their targets (B, N), B = `count` and N = `length`; more of one seed begin with the fewer.
 
-    Of each shape, the centre, the height (1 to 25) and the width (5 to 11 samples) are uniform. The whole is drawn anew
+    Of each shape, the center, the height (1 to 25) and the width (5 to 11 samples) are uniform. The whole is drawn anew
     unless the heights of both pairs differ by more than 4 and at least one sample between any two shapes is zero. The
     top of a triangle is one sample wide, so that its height is always seen.
     Differs from the source: its noise of +-0.15 on signals and targets is left out, so that the least error is zero;

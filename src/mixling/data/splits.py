@@ -33,7 +33,7 @@ def split_validation(
 
     Raises:
         ConfigError: the fraction is not between 0 and 1.
-        DataError: there are too few different texts to set one aside, or their labels cannot be learnt at all.
+        DataError: there are too few different texts to set one aside, or their labels cannot be learned at all.
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"validation fraction: got {fraction}; a number between 0 and 1 is allowed")
@@ -174,7 +174,7 @@ def _is_whole(number: str) -> bool:
 
 
 def check_labels(train: Dataset, validation: Dataset | None) -> None:
-    """Refuse what cannot be learnt or measured.
+    """Refuse what cannot be learned or measured.
 
     Questions have no labels. For slots, `B-name` makes `I-name` known and the other way round.
 

@@ -21,7 +21,7 @@ _PERPLEXITY = "val_perplexity"
 def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path) -> None:
     """Draw counts (C, C), a row for each true class and a column for each predicted one, as a picture file.
 
-    The colour is the share of the row, so that rare classes are seen too; up to 30 classes have their counts written.
+    The color is the share of the row, so that rare classes are seen too; up to 30 classes have their counts written.
     Names that no installed font can draw are numbers, and a text file beside the picture has them: `path` and ".txt".
 
     Raises:
@@ -51,8 +51,8 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     axes.set_ylabel("true")
     if n <= _MAX_COUNTED_CLASSES:
         for row, column in np.ndindex(n, n):
-            colour = "white" if fractions[row, column] > 0.5 else "black"
-            axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=colour, fontsize=7)
+            color = "white" if fractions[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=color, fontsize=7)
     if drawn.numbered:
         legend = Path(path).with_name(Path(path).name + LEGEND_SUFFIX)
         axes.set_title(f"#: names in {legend.name}", fontsize=8, parse_math=False)

@@ -90,8 +90,8 @@ def learning_curves(
             sizes, [min(results[size]) for size in sizes], [max(results[size]) for size in sizes], alpha=0.2
         )
     for name, level in levels.items():
-        axes.axhline(level, linestyle=":", color="grey")
-        axes.annotate(name, (0.01, level), xycoords=axes.get_yaxis_transform(), va="bottom", fontsize=8, color="grey")
+        axes.axhline(level, linestyle=":", color="gray")
+        axes.annotate(name, (0.01, level), xycoords=axes.get_yaxis_transform(), va="bottom", fontsize=8, color="gray")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("training examples")
@@ -137,7 +137,7 @@ def layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
     """Draw maps of weights between tokens, a column for each layer and a row for each kind, as a picture file.
 
     Each map has its own scale, which ends at the 99th percentile of sizes; one with negative weights has zero in its
-    middle. What no text has (NaN) is grey. Axes of maps that know their tokens have these, up to 75 of them; a token
+    middle. What no text has (NaN) is gray. Axes of maps that know their tokens have these, up to 75 of them; a token
     that no installed font can draw has its number.
 
     Raises:

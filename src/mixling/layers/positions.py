@@ -107,7 +107,7 @@ class RelativeBias(nn.Module):
     """A bias for each head and each distance j - i between key and query.
 
     They start at zero or, with `start = "alibi"`, at -2^(-8 h / H) |j - i| for head h = 1..H (Press et al. 2022), and
-    are trained from there: from zero, AdamW needs thousands of steps to learn to look at neighbours.
+    are trained from there: from zero, AdamW needs thousands of steps to learn to look at neighbors.
 
     With buckets they are T5's (section 2.1): one half of the buckets for keys up to the query, the other for later keys
     (all for keys up to the query, if causal). The first half of each are single distances, the others grow

@@ -60,7 +60,7 @@ def normalize_answer(text: str) -> str:
 def score_answer(text: str, right: Answers) -> tuple[float, float]:
     """Exact match and F1 of one answer, empty for none, each the greatest over the right answers.
 
-    Right answers of which normalising leaves nothing do not count, unless all are so; then the right one is none.
+    Right answers of which normalizing leaves nothing do not count, unless all are so; then the right one is none.
     """
     given = normalize_answer(text)
     golds = [gold for gold in map(normalize_answer, right.texts) if gold] or [""]

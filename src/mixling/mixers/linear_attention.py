@@ -35,7 +35,7 @@ class LinearAttention(Mixer):
         dim: D, the width of the tokens, a multiple of num_heads.
         num_heads: H.
         bias: whether the four projections have biases.
-        eps: added to the normaliser.
+        eps: added to the normalizer.
         causal: queries see no later keys.
     """
 
@@ -157,7 +157,7 @@ class LinearAttentionConfig(MixerConfig):
     type: Literal["linear_attention"] = "linear_attention"
     num_heads: int = Field(4, ge=1, description="must divide the width")
     bias: bool = Field(True, description="whether the four projections have biases")
-    eps: float = Field(1e-6, gt=0, description="added to the normaliser")
+    eps: float = Field(1e-6, gt=0, description="added to the normalizer")
 
     supports_causal = True
     supports_cross = True

@@ -59,7 +59,7 @@ class SpatialGating(Mixer):
     Decided beyond the paper:
     - LN(Z2), and the attention's keys, are zero at padding, so that padding changes nothing. The paper masks nothing:
       `mask_padding=False`;
-    - N < n tokens take the same w, centred, or the leading N x N corner of a dense W, and the first N of b. `resize`
+    - N < n tokens take the same w, centered, or the leading N x N corner of a dense W, and the first N of b. `resize`
       makes a unit for longer inputs;
     - causal: keys up to the query only: w has the n numbers w[0..n-1], a dense W its lower triangle, and the attention
       the same mask. Steps remember LN(Z2) (and the attention's keys and values) of every token;

@@ -26,7 +26,7 @@ class EmbeddingConfig(Config):
     """
 
     window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
-    window_form: Literal["full", "factorised"] = Field(
+    window_form: Literal["full", "factorized"] = Field(
         "full", description="each of the 2w+1 matrices has its own rows, or its own (D, D) matrix after common rows"
     )
     embeddings: str | None = Field(
@@ -44,7 +44,7 @@ class ProjectionEmbedding(nn.Module):
     The m-wide features are never multiplied: they are weighted bags of positions, so W c is a weighted sum of a few
     rows of W, computed once for each distinct word of a batch and for all 2w+1 matrices together.
     Source: pNLP-Mixer, section 3.2 (bottleneck). Parameters: ((2w+1) m + 1) D.
-    Decided beyond the paper: a factorised window, W_o = A_o W with A_o (D, D), has (m + (2w+1) D + 1) D parameters and
+    Decided beyond the paper: a factorized window, W_o = A_o W with A_o (D, D), has (m + (2w+1) D + 1) D parameters and
     one sum for each word; for other models no bias, positions, a norm and dropout are options.
 
     Args:
@@ -53,7 +53,7 @@ class ProjectionEmbedding(nn.Module):
         dim: D, the width of the tokens.
         max_len: tokens of the longest input.
         embedding_dim: width of fixed embeddings over which the bags are summed first; None: there are none.
-        table: the rows are an embedding table, whose initialisation differs.
+        table: the rows are an embedding table, whose initialization differs.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class ProjectionEmbedding(nn.Module):
         inputs = num_features if embedding_dim is None else embedding_dim
         # The rows of the 2w+1 matrices are side by side, so that one gather fetches them all.
         width = (2 * window + 1) * dim
-        factorised = config.window_form == "factorised"
-        self.weight = nn.Parameter(torch.empty(inputs, dim if factorised else width))
-        self.spread = nn.Parameter(torch.empty(dim, width)) if factorised else None
+        factorized = config.window_form == "factorized"
+        self.weight = nn.Parameter(torch.empty(inputs, dim if factorized else width))
+        self.spread = nn.Parameter(torch.empty(dim, width)) if factorized else None
         self.bias = nn.Parameter(torch.zeros(dim)) if config.bias else None
         self.positions = None
         if config.positions != "none":
@@ -87,7 +87,7 @@ class ProjectionEmbedding(nn.Module):
             nn.init.normal_(self.weight, std=0.02 if config.norm else dim**-0.5)
         else:
             nn.init.xavier_uniform_(self.weight)
-        if self.spread is not None:  # starts as the word itself, with a little of its neighbours
+        if self.spread is not None:  # starts as the word itself, with a little of its neighbors
             nn.init.normal_(self.spread, std=0.1 * dim**-0.5)
             with torch.no_grad():
                 self.spread[:, window * dim : (window + 1) * dim] += torch.eye(dim)

@@ -65,7 +65,7 @@ def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> 
 
 
 def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None = None, **options: Any) -> ModelConfig:
-    """Return mixling's own small model: hashed words, a factorised window, channel MLPs, three pools.
+    """Return mixling's own small model: hashed words, a factorized window, channel MLPs, three pools.
 
     For labels of texts it has one layer without token mixing, which costs accuracy where examples are few; labels of
     words, and pairs of texts with many examples, need two layers with token mixing (experiments/README.md).
@@ -73,7 +73,7 @@ def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None 
     mixers = () if mixer is None else (mixer,)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=num_features), max_len=128, contractions=True),
-        embedding=EmbeddingConfig(window=1, window_form="factorised"),
+        embedding=EmbeddingConfig(window=1, window_form="factorized"),
         dim=dim,
         layers=(BlockConfig(mixers=mixers, feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)),),
         head=HeadConfig(pooling="all"),

@@ -75,7 +75,7 @@ class RunConfig(Config):
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 
     @property
-    def initialisation(self) -> InitConfig:
+    def initialization(self) -> InitConfig:
         """What the model begins with: as given, or the text that a teacher labels where no other text is named."""
         given = self.start
         if self.distill is None or not self.distill.unlabeled or given.kind in ("text", "model"):
@@ -85,7 +85,7 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _teacher_has_a_task(self) -> RunConfig:
         if self.distill is not None and not task_type(self.task).has_labels:
-            raise ValueError(f"{self.task} cannot be learnt from a teacher; use `mixling train`, or another task")
+            raise ValueError(f"{self.task} cannot be learned from a teacher; use `mixling train`, or another task")
         return self
 
 

@@ -107,20 +107,20 @@ def make_distillation_data(
         _mixed(soften(answer, config.temperature, task), _smoothed(target, smoothing, task), config.gold)
         for answer, target in zip(answers[: len(train)], gold, strict=True)
     ]
-    learnt = [i for i in range(len(train), len(texts)) if answers[i] is not None]
+    learned = [i for i in range(len(train), len(texts)) if answers[i] is not None]
     store = Dataset.from_examples(
-        chain(train, (Example(texts[i], None, "unlabeled", i - len(train) + 1) for i in learnt))
+        chain(train, (Example(texts[i], None, "unlabeled", i - len(train) + 1) for i in learned))
     )
     rows = np.tile(np.arange(len(train)), config.copies)
-    order = np.concatenate([rows, np.arange(len(train), len(train) + len(learnt))])
-    softened = [soften(answers[i], config.temperature, task) for i in learnt]
+    order = np.concatenate([rows, np.arange(len(train), len(train) + len(learned))])
+    softened = [soften(answers[i], config.temperature, task) for i in learned]
     if folder is not None:
-        record = {"teacher": config.teacher, "validation": quality, "unlabeled": len(learnt), "left_out": left_out}
+        record = {"teacher": config.teacher, "validation": quality, "unlabeled": len(learned), "left_out": left_out}
         write_sealed(folder / "teacher.json", record)
     return DistillationData(
         texts=store.subset(order),
         targets=[of_rows[i] for i in rows] + [item for item in softened if item is not None],
-        rows=np.concatenate([rows, np.full(len(learnt), -1)]),
+        rows=np.concatenate([rows, np.full(len(learned), -1)]),
     )
 
 
@@ -200,7 +200,7 @@ class Member:
     ) -> None:
         # The student's epochs and budget are of other rows.
         own = {
-            "start": config.initialisation.to_dict(),
+            "start": config.initialization.to_dict(),
             "distill": None,
             "train": {"epochs": None, "time_budget": None},
         }

@@ -117,7 +117,7 @@ class Parts(ABC, Generic[M]):
 
     @abstractmethod
     def content(self) -> Iterable[bytes]:
-        """Yield the content of the data, by which a checkpoint recognises its run."""
+        """Yield the content of the data, by which a checkpoint recognizes its run."""
 
     def begin(self, folder: Path) -> None:  # most kinds need nothing
         """Write what an unfinished run needs beside its checkpoint."""
@@ -161,7 +161,7 @@ def execute(
         kind: one of `mixling.runs.artifact.KINDS`.
         config: recorded as it is; of a resumed run that of its record.
         prepare: makes the parts.
-        elsewhere: keys of the configuration that name data, which are recognised by their content.
+        elsewhere: keys of the configuration that name data, which are recognized by their content.
         command: the subcommand that resumes the run; by default that of its kind.
 
     Returns:

@@ -22,7 +22,7 @@ def start_texts(config: RunConfig) -> Iterator[Text]:
     Raises:
         DataError: a file or row that cannot be used.
     """
-    for source in config.initialisation.texts:
+    for source in config.initialization.texts:
         if is_plain(source):
             yield from read_texts([source])
         else:
@@ -40,7 +40,7 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) 
         DataError: files that cannot be used, or have too few words.
         ModelFileError: no vectors are in the folder.
     """
-    start, text = config.initialisation, config.model.text
+    start, text = config.initialization, config.model.text
     if start.kind in ("random", "model"):
         return None
     check_projection(text)
@@ -54,7 +54,7 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) 
         implied = config.distill is not None and start.texts == config.distill.unlabeled
         if start.kind == "text" and not implied:
             raise
-        log(f"initialisation: random, without word vectors: {error}")  # nobody asked for more than a try
+        log(f"initialization: random, without word vectors: {error}")  # nobody asked for more than a try
         return None
     log(f"word vectors: of {len(vectors.words):,} different words, counted in {vectors.num_tokens:,} words of text")
     return vectors

@@ -166,7 +166,7 @@ class _Labeled(Parts[Metrics]):
         self.training: TrainConfig = config.train.resolved(
             len(texts),
             rows_per_label=len(examples.train) / len(self.labels) if task.has_classes else None,
-            start=config.initialisation.kind,
+            start=config.initialization.kind,
             distilled=config.distill is not None,
         )
         encoder = TextEncoder(text, self.vocabulary)
@@ -247,7 +247,7 @@ class _Labeled(Parts[Metrics]):
 
     def card(self, report: dict[str, Any]) -> str:
         used = {"model": self.model_config.to_dict(), "train": self.training.to_dict()}
-        used |= {"start": self.config.initialisation.to_dict(), "reading": report["reading"]}
+        used |= {"start": self.config.initialization.to_dict(), "reading": report["reading"]}
         values = {**self.config.to_dict(), **used}
         return model_card(values, report, self.examples.task, folder_files=DESCRIPTIONS, pairs=self.pairs)
 
@@ -296,7 +296,7 @@ def _build(
     if vectors is not None:
         started = start_bottleneck(model.embedding, encoder, vectors)
         log(
-            f"initialisation: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
+            f"initialization: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
             "variance of their vectors"
         )
     return model

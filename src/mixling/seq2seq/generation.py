@@ -28,7 +28,7 @@ class GenerationConfig(Config):
         ge=-10,
         le=10,
         allow_inf_nan=False,
-        description="alpha of score = log-probability / length^alpha; above 0 it favours long answers",
+        description="alpha of score = log-probability / length^alpha; above 0 it favors long answers",
     )
     early_stopping: bool = Field(
         True,
@@ -160,7 +160,7 @@ def _beam_search(
             break
         going = ended.to(torch.int8).argsort(dim=1, stable=True)[:, : min(most, width * (vocabulary - 1))]
         sums, beams, new = likeliest.gather(1, going), beams.gather(1, going), new.gather(1, going)
-        # A bound on what those that go on can reach: no more is lost, at the length that favours them most.
+        # A bound on what those that go on can reach: no more is lost, at the length that favors them most.
         limits = (sums[:, 0] / (config.max_len if alpha > 0 else length + 1) ** alpha).tolist()
         left = [
             row

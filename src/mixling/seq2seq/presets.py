@@ -34,7 +34,7 @@ class Shape(Config):
     dropout: T5's, on the table's vectors, the output of every sublayer and stack, the feed-forward's hidden layer and
         the mixers' weights between positions.
     biases: what attention's biases by distance begin with; T5's begin at (about) zero, where training from scratch
-        takes thousands of steps to look at neighbours.
+        takes thousands of steps to look at neighbors.
     source_positions: T5's are none, and then its encoder knows distances only.
     """
 

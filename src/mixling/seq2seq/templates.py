@@ -8,7 +8,7 @@ Fields stand in the order of that appendix. Decided beyond it:
   it.
 - WSC. T5 learns to write the noun, from the rows that are true only, and to measure compares what was written with the
   candidate, by rules. Here the candidate is told (`noun:`) and the target is True or False, so that rows that are false
-  are learnt from, too, and exact match is the task's accuracy. The pronoun stands between asterisks, as in T5.
+  are learned from, too, and exact match is the task's accuracy. The pronoun stands between asterisks, as in T5.
 - A field may be an empty string where another is not: the official files of QQP and MultiRC have such rows.
 - COPA's targets are choice1 and choice2, ReCoRD's entities are told once each, outer spaces of a field are cut.
 - WiC has no part of speech: SuperGLUE's rows lack it.

@@ -112,6 +112,6 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     for task in tasks:
         if task.own_columns and {"text", "text_pair", "label"} & named.keys():
             continue
-        if why := task.recognise(sample):
+        if why := task.recognize(sample):
             return task.name, why
     return DEFAULT_TASK, "the default"

@@ -95,7 +95,7 @@ class TokenObjective(Objective):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What is known of training rows before they are read, for a task to recognise them.
+    """What is known of training rows before they are read, for a task to recognize them.
 
     named: the keys of `ColumnsConfig` that the user named. columns: with the user's names. rows: the first ones.
     """
@@ -222,7 +222,7 @@ class Task(Objective):
     # Examples and labels
 
     @classmethod
-    def recognise(cls, sample: Sample) -> str | None:
+    def recognize(cls, sample: Sample) -> str | None:
         """Return why training rows are of this task, in a few words; None where they may be of another."""
         return None
 
@@ -231,7 +231,7 @@ class Task(Objective):
         """Make the labels of training examples.
 
         Raises:
-            DataError: they cannot be learnt.
+            DataError: they cannot be learned.
         """
         return LabelSet.from_labels(train.label_counts(), cls.kind)
 
@@ -396,7 +396,7 @@ class Task(Objective):
         """Fit a linear model on features (R, F).
 
         Args:
-            strength: the inverse of the regularisation.
+            strength: the inverse of the regularization.
         """
         raise NotImplementedError(f"{cls.name} has no linear baseline")
 

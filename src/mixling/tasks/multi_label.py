@@ -66,7 +66,7 @@ class MultiLabel(Task):
     aside = ("micro_f1", "macro_f1")
 
     @classmethod
-    def recognise(cls, sample: Sample) -> str | None:
+    def recognize(cls, sample: Sample) -> str | None:
         label = sample.columns.label
         is_list = isinstance(sample.first.get(label), list)
         return f"{sample.path} has lists of labels in the column {label}" if is_list else None

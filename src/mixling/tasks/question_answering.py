@@ -94,7 +94,7 @@ class QuestionAnswering(Task):
     csv_columns = ("id", "answer", "start", "end", "score", "no_answer")
 
     @classmethod
-    def recognise(cls, sample: Sample) -> str | None:
+    def recognize(cls, sample: Sample) -> str | None:
         if not {"question", "context", "answers"} <= sample.first.keys():
             return None
         return f"{sample.path} has questions, contexts and answers"

@@ -115,7 +115,7 @@ class Regression(Task):
     linear = ("ridge", "ridge regression")
 
     @classmethod
-    def recognise(cls, sample: Sample) -> str | None:
+    def recognize(cls, sample: Sample) -> str | None:
         """Take many different numbers for targets, if one has a fraction; whole numbers may be classes."""
         numbers = [as_number(row.get(sample.columns.label)) for row in sample.rows]
         different = {number for number in numbers if number is not None}
@@ -144,7 +144,7 @@ class Regression(Task):
         return np.array(list(targets), np.float64)
 
     def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
-        """Return standardised targets (B, 1), which the loss reads."""
+        """Return standardized targets (B, 1), which the loss reads."""
         import torch
 
         return torch.tensor((np.asarray(targets) - self.mean) / self.deviation, dtype=torch.float32)[:, None]

@@ -94,7 +94,7 @@ class Tagging(Task):
     resamples = "the sentences, since the words of a sentence are not independent"
 
     @classmethod
-    def recognise(cls, sample: Sample) -> str | None:
+    def recognize(cls, sample: Sample) -> str | None:
         if sample.is_conll:
             return f"{sample.path} is in CoNLL's format"
         if {"tokens", "slots"} <= sample.first.keys() and not {"text", "label"} <= sample.first.keys():

@@ -22,7 +22,7 @@ class Answers:
 
     @property
     def first(self) -> tuple[int, int] | None:
-        """Start and end characters of the one that is learnt."""
+        """Start and end characters of the one that is learned."""
         return (self.starts[0], self.starts[0] + len(self.texts[0])) if self.texts else None
 
 

@@ -207,7 +207,7 @@ def hash_family(base: UInt32, num_hashes: int, seed: int) -> UInt32:
 
 
 def _mix(x: UInt32) -> UInt32:
-    """The finaliser of MurmurHash3 (32 bits): a permutation whose output bits each depend on all input bits."""
+    """The finalizer of MurmurHash3 (32 bits): a permutation whose output bits each depend on all input bits."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return x ^ (x >> np.uint32(16))

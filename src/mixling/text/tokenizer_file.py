@@ -25,7 +25,7 @@ MAX_SUBWORD_CHARS = 4096
 MAX_IDS = 1 << 24
 MAX_SPECIALS = 10_000
 MAX_STEPS = 16
-# By how many times all steps of a normaliser together may lengthen a text, and each that lengthens it does.
+# By how many times all steps of a normalizer together may lengthen a text, and each that lengthens it does.
 MAX_GROWTH = 128
 _GROWTH = {"NFC": 3, "NFD": 3, "NFKC": 11, "NFKD": 11, "Lowercase": 2, "BertNormalizer": 6, "ByteLevel": 2}
 
@@ -52,20 +52,20 @@ def read_tokenizer(content: str) -> Tokenizer:
         raise ModelFileError(f"is not a tokenizer of the `tokenizers` library: {str(error)[:200]}") from None
     if not isinstance(values, dict):
         raise ModelFileError("is not a tokenizer of the `tokenizers` library: it is no JSON object")
-    normaliser = _step(values.get("normalizer"), "normaliser", _NORMALISERS)
+    normalizer = _step(values.get("normalizer"), "normalizer", _NORMALIZERS)
     rebuilt = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": _added_tokens(values.get("added_tokens")),
-        "normalizer": normaliser,
+        "normalizer": normalizer,
         "pre_tokenizer": _step(values.get("pre_tokenizer"), "pre-tokenizer", _SPLITTERS),
         "post_processor": None,
         "decoder": _step(values.get("decoder"), "decoder", _DECODERS),
         "model": _model(values.get("model")),
     }
-    if (growth := _growth(normaliser)) > MAX_GROWTH:
-        raise ModelFileError(f"its normaliser may make texts {growth} times as long; allowed: {MAX_GROWTH} times")
+    if (growth := _growth(normalizer)) > MAX_GROWTH:
+        raise ModelFileError(f"its normalizer may make texts {growth} times as long; allowed: {MAX_GROWTH} times")
     with rust_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
         return Tokenizer.from_str(json.dumps(rebuilt))
 
@@ -177,7 +177,7 @@ _BERT: Checks = {
     "lowercase": _boolean,
 }
 _REPLACE: Checks = {"pattern": _ANY, "content": _ANY}  # looked at together
-_NORMALISERS: dict[str, Checks] = {
+_NORMALIZERS: dict[str, Checks] = {
     **{name: {} for name in ("NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "StripAccents", "ByteLevel")},
     "Strip": {"strip_left": _boolean, "strip_right": _boolean},
     "BertNormalizer": _BERT,
@@ -203,7 +203,7 @@ _DECODERS: dict[str, Checks] = {
     "BPEDecoder": {"suffix": _text},
 }
 _WHOLE: dict[str, Callable[[Values], bool]] = {"Replace": _replaced, "Split": _split}
-_SEQUENCES = {"normaliser": "normalizers", "pre-tokenizer": "pretokenizers", "decoder": "decoders"}
+_SEQUENCES = {"normalizer": "normalizers", "pre-tokenizer": "pretokenizers", "decoder": "decoders"}
 
 
 def _step(step: Any, what: str, known: dict[str, Checks]) -> Values | None:
@@ -234,15 +234,15 @@ def _step(step: Any, what: str, known: dict[str, Checks]) -> Values | None:
     return dict(step)
 
 
-def _growth(normaliser: Values | None) -> int:
-    """By how many times a checked normaliser may lengthen a text."""
-    if normaliser is None:
+def _growth(normalizer: Values | None) -> int:
+    """By how many times a checked normalizer may lengthen a text."""
+    if normalizer is None:
         return 1
-    if normaliser["type"] == "Sequence":
-        return math.prod(map(_growth, normaliser["normalizers"]))
-    if normaliser["type"] == "Precompiled":
-        return check_charsmap(base64.b64decode(normaliser["precompiled_charsmap"]))
-    return _GROWTH.get(normaliser["type"], 1)
+    if normalizer["type"] == "Sequence":
+        return math.prod(map(_growth, normalizer["normalizers"]))
+    if normalizer["type"] == "Precompiled":
+        return check_charsmap(base64.b64decode(normalizer["precompiled_charsmap"]))
+    return _GROWTH.get(normalizer["type"], 1)
 
 
 _ADDED = ("single_word", "lstrip", "rstrip", "normalized", "special")

@@ -23,7 +23,7 @@ def splitter(*, join_symbols: bool = False) -> pre_tokenizers.PreTokenizer:
     """Splits at spaces and marks the start of every word, also the first.
 
     Args:
-        join_symbols: neighbouring words without two letters, as in `( x _ 1 ,` or `] ]`, stay together.
+        join_symbols: neighboring words without two letters, as in `( x _ 1 ,` or `] ]`, stay together.
     """
     marked = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="always", split=not join_symbols)
     if not join_symbols:

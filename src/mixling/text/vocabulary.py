@@ -154,7 +154,7 @@ class Vocabulary:
             base, revision = split_revision(source)
             _probe_hub(base, revision)
             return cls(read_tokenizer(Tokenizer.from_pretrained(base, revision=revision or "main").to_str()))
-        except Exception as error:  # network, authorisation and parsing errors have no common type
+        except Exception as error:  # network, authorization and parsing errors have no common type
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ConfigError(
                 f"vocabulary {source!r}: no such file or folder here, and the hub has none to give: {reason}"

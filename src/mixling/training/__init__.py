@@ -1,1 +1,1 @@
-"""The one training loop, its optimiser, its checkpoints, its processes."""
+"""The one training loop, its optimizer, its checkpoints, its processes."""

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A completed optimiser step.
+    """A completed optimizer step.
 
     Args:
         number: of the steps so far, from 1.

@@ -15,7 +15,7 @@ Start = Literal["random", "rows", "text", "model"]
 
 
 class TrainConfig(Config):
-    """How a model is trained; pNLP-Mixer's own defaults is 80 epochs, batch size 256, lr 5e-4 and no regularisation."""
+    """How a model is trained; pNLP-Mixer's own defaults is 80 epochs, batch size 256, lr 5e-4 and no regularization."""
 
     epochs: int | None = Field(None, ge=1, description="None: by the data (see `resolved`)")
     steps: int | None = Field(None, ge=1, description="steps in all, whatever the epochs")
@@ -40,7 +40,7 @@ class TrainConfig(Config):
     checkpoint_seconds: float = Field(15.0, gt=0, description="least time between two checkpoints")
 
     @model_validator(mode="after")
-    def _optimiser_can_be_shared_out(self) -> TrainConfig:
+    def _optimizer_can_be_shared_out(self) -> TrainConfig:
         # It wants means over rows and columns, for which torch's Adafactor has no parts to write to: it stops.
         if self.parallel == "fsdp" and self.optim.name == "adafactor":
             raise ValueError(

@@ -130,7 +130,7 @@ class Trainer:
             raise self._interrupted(state, interrupts.received)
 
     def _step(self, state: State, interrupts: Interrupts) -> tuple[Step, int]:
-        """One optimiser step on one global batch; returns it and the signal that came, or 0."""
+        """One optimizer step on one global batch; returns it and the signal that came, or 0."""
         config = self.config
         indices = self._batch(state.step)
         rate = learning_rate(config.optim, state.step, state.total_steps)
@@ -256,7 +256,7 @@ class Trainer:
             self._backward(self._batch(int(number)), int(number))
             spent.append(time.monotonic() - begin)
         self.optimizer.zero_grad(set_to_none=True)
-        # The first steps warm caches; the optimiser's own work is some percent; leave a tenth for noise.
+        # The first steps warm caches; the optimizer's own work is some percent; leave a tenth for noise.
         per_step = float(np.mean(spent[len(spent) // 4 :])) * 1.1
         seconds *= 0.9
         # Evaluations are one an epoch, or `fewest` in all where the epochs are fewer: at most a fifth of the time.

@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedules.
+"""Optimizers and learning-rate schedules.
 
 Adafactor (Shazeer & Stern 2018, arXiv:1804.04235, algorithms 4 and 5) is torch's, which keeps of a matrix's squared
 gradients the means of rows and columns only. A step is rho_t * max(1e-3, RMS(parameter)) * U, where U is the gradient
@@ -59,7 +59,7 @@ class OptimConfig(Config):
 
     @model_validator(mode="after")
     def _values_have_a_use(self) -> OptimConfig:
-        # Not eps: recipes set it for AdamW, and who names another optimiser only need not take it back.
+        # Not eps: recipes set it for AdamW, and who names another optimizer only need not take it back.
         for name in ("beta1", "beta2"):
             if self.name != "adamw" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} = {getattr(self, name)} is of AdamW; leave it out, or set name = 'adamw'")
@@ -71,7 +71,7 @@ class OptimConfig(Config):
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
-    """Build the optimiser, with three groups of parameters: embedding tables, other matrices, all else.
+    """Build the optimizer, with three groups of parameters: embedding tables, other matrices, all else.
 
     Weight decay is for the first two. A group's `fraction` is the factor of its rate to that of the schedule.
 

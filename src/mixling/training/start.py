@@ -59,7 +59,7 @@ def start_bottleneck(
     rows *= scale / np.sqrt(np.average(np.square(made).mean(1), weights=weights))
     with torch.no_grad():
         width = min(rows.shape[1], embedding.dim)
-        # The word's own of the 2w+1 matrices; the common one of a factorised window.
+        # The word's own of the 2w+1 matrices; the common one of a factorized window.
         first = 0 if embedding.spread is not None else embedding.window * embedding.dim
         embedding.weight[: len(rows), first : first + width] = torch.from_numpy(rows[:, :width])
     return Started(words=len(wanted), explained=float(explained))

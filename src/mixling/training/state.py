@@ -69,7 +69,7 @@ def pack(model: nn.Module, best: Mapping[str, Tensor], optimizer: torch.optim.Op
 
 
 def unpack(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Give the model and the optimiser the tensors that `pack` named; returns the weights of the best evaluation."""
+    """Give the model and the optimizer the tensors that `pack` named; returns the weights of the best evaluation."""
     groups: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
     for name, tensor in tensors.items():
         group, _, rest = name.partition("/")
