@@ -3,9 +3,9 @@
     python experiments/hypermixer_shapes.py             # about half an hour of one core
 
 Paper: HyperMixer (arXiv:2203.03691), section 4.7 and Figure 5; the task is that of `mixling.data.shapes`.
-Expected, from the paper: without token mixing the task cannot be learned; MLP-Mixer needs 5 to 10 times the signals that
-HyperMixer needs; HyperMixer needs no more than attention, and its pseudo-attention |d output_i / d input_j| looks at
-the other shape of a pair, as attention's does.
+Expected, from the paper: without token mixing the task cannot be learned; MLP-Mixer needs 5 to 10 times the signals
+that HyperMixer needs; HyperMixer needs no more than attention, and its pseudo-attention |d output_i / d input_j| looks
+at the other shape of a pair, as attention's does.
 
 Ours, as the paper's layout is in an appendix that we do not have: the layer in front is linear in the 5 samples around
 each (a convolution, as in Fleuret's network for the task), sinusoidal positions are added once, there, for all models

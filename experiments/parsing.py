@@ -254,11 +254,11 @@ def evaluate(data: Data, source: Path, folder: Path) -> dict[str, Any]:
     generator = TextGenerator(folder)
     out: dict[str, Any] = {}
     for split in data.tests:
-        columns = PairColumns(kind="kind")
+        columns = PairColumns(group="kind")
         pairs = list(read_pairs([source / f"{split}.jsonl.gz"], columns=columns, on_bad_row=OnBadRow("error")))
         reported: dict[str, list[bool]] = {}
         for pair, whole in zip(pairs, exact_matches(generator, pairs), strict=True):
-            reported.setdefault(str(pair.kind), []).append(whole)
+            reported.setdefault(str(pair.group), []).append(whole)
         out[split] = statistics.mean(itertools.chain.from_iterable(reported.values()))
         if len(reported) > 1:
             out[f"{split}_kinds"] = {kind: statistics.mean(values) for kind, values in sorted(reported.items())}

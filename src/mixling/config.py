@@ -133,11 +133,21 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
 
 # Keys that had another name before 0.1.0: the message about one names the new one.
 _RENAMED = {
-    "gradient_accumulation_steps": "gradient_accumulation_steps",
-    "keep": "load_best_at_end",
-    "survival": "drop_path",
-    "embedding_lr": "embedding_lr",
-    "token_dropout": "token_dropout",
+    "accumulate": ("gradient_accumulation_steps",),
+    "dev": ("validation",),
+    "dev_fraction": ("validation_fraction",),
+    "dev_tokens": ("validation_tokens",),
+    "form": ("template",),
+    "frontend": ("embedding",),
+    "keep": ("load_best_at_end",),
+    "kind": ("group",),
+    "pieces": ("tokenizer", "split"),
+    "share": ("fraction",),
+    "start": ("init", "pretrained"),
+    "survival": ("drop_path",),
+    "table_lr": ("embedding_lr",),
+    "unlabelled": ("unlabeled",),
+    "word_dropout": ("token_dropout",),
 }
 
 # What pydantic reports in the names of Python's types.
@@ -164,8 +174,9 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
                     repr(".".join([*keys, *location])) for location in deeper if location[-1] == close[0]
                 )
                 hint = f"did you mean {' or '.join(locations)}?"
-            if _RENAMED.get(str(key)) in allowed:
-                hint = f"its name is {'.'.join([*keys, _RENAMED[str(key)]])!r} now"
+            for name in _RENAMED.get(str(key), ()):
+                if name in allowed:
+                    hint = f"its name is {'.'.join([*keys, name])!r} now"
             lines.append(f"unknown key {shown('.'.join([*keys, str(key)]))}; {hint}")
             continue
         dotted = ".".join(_follow(kind, item["loc"])[0])

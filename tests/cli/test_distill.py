@@ -79,7 +79,7 @@ def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("\n".join(f"gut{i} gut{j} mau{i}" for i in range(9) for j in range(9)) + "\n")
     command = ["distill", data, "--teacher", "self", "--unlabeled", tmp_path / "more.txt", "-o", tmp_path / "run"]
     command += ["--epochs", "2", "--model", "pnlp-mixer-x-small", "--set", "model.dim=8", "--set", "distill.members=2"]
-    command += ["--set", "model.text.projection.num_hashes=8", "--set", "start.training_texts=false"]
+    command += ["--set", "model.text.projection.num_hashes=8", "--set", "init.training_texts=false"]
     done = call(*command)
     assert done.code == 0, done.err
     assert "teacher: model 1 of 2 is trained" in done.err

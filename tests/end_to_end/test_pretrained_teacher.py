@@ -36,7 +36,7 @@ def test_words_that_no_row_has_are_reported_by_the_teacher(tmp_path: Path) -> No
     command = [sys.executable, "-m", "mixling", "distill", "rows.jsonl", "--validation", "dev.jsonl", "--fine-tune"]
     command += ["--teacher", str(minilm.MODEL_DIR), "--unlabeled", "more.txt", "--test", "test.jsonl", "-o", "model"]
     command += ["--model", "mixling-tiny", "--epochs", "30", "--set", "distill.tuning.epochs=5"]
-    command += ["--set", "distill.tuning.max_len=16", "--set", "start.training_texts=true"]
+    command += ["--set", "distill.tuning.max_len=16", "--set", "init.training_texts=true"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     assert "is fine-tuned on 96 rows" in done.stderr

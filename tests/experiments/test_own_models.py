@@ -55,7 +55,7 @@ def test_a_small_run_is_written_and_shown(
     write(tmp_path / "cola" / "dev.jsonl.gz", rows(40))
     out = tmp_path / "out.json"
     call = ["own_models.py", "cola", "--data", str(tmp_path), "--out", str(out), "--runs", str(tmp_path / "runs")]
-    changes = ["--set", "model.dim=8", "train.epochs=2", "start.training_texts=false"]
+    changes = ["--set", "model.dim=8", "train.epochs=2", "init.training_texts=false"]
     monkeypatch.setattr("sys.argv", [*call, "--seeds", "1", *changes])
     experiment.main()
     (line,) = json.loads(out.read_text())

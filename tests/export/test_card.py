@@ -104,9 +104,9 @@ def test_it_is_deterministic() -> None:
     ("values", "reported"),
     [
         ({}, ["| begins with | random numbers |"]),
-        ({"start": {"training_texts": True}}, ["| begins with | word vectors of the training rows |"]),
+        ({"init": {"training_texts": True}}, ["| begins with | word vectors of the training rows |"]),
         (
-            {"start": {"texts": ["a.txt"]}, "distill": {"teacher": "teachers/big", "fine_tune": True}},
+            {"init": {"texts": ["a.txt"]}, "distill": {"teacher": "teachers/big", "fine_tune": True}},
             ["| begins with | word vectors of unlabeled text |", "| teacher | big, fine-tuned on the training rows |"],
         ),
         ({"distill": {"teacher": "self", "members": 3}}, ["| teacher | 3 models like this one |"]),

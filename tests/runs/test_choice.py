@@ -26,7 +26,7 @@ def config(**values: Any) -> RunConfig:
     [
         ({}, 100, "mixling-small"),
         ({}, 20_000, "mixling-base"),
-        ({"start": {"texts": ["more.txt"]}}, 100, "mixling-base"),
+        ({"init": {"texts": ["more.txt"]}}, 100, "mixling-base"),
         ({"distill": {"teacher": "run"}}, 100, "mixling-base"),
         ({"task": "tagging", "distill": {"teacher": "run"}}, 100, "mixling-mixer"),
     ],

@@ -64,7 +64,7 @@ def rows(count: int, text: Path) -> Dataset:
 def fine_tuning(folder: Path, *, model: dict[str, Any] | None = None, **start: Any) -> RunConfig:
     values = {
         "model": merge(pretrained_config(str(folder)), model or {}),
-        "start": {"pretrained": str(folder), **start},
+        "init": {"pretrained": str(folder), **start},
         "train": {**FINE_TUNING, "epochs": 1, "precision": "float32"},
         "precision": "float32",
     }

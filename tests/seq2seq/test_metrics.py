@@ -49,7 +49,7 @@ def test_exact_match_ignores_outer_white_space_only() -> None:
     assert (report.n, report.exact_match) == (5, 2 / 5)
     assert report.numbers() == {"exact_match": 2 / 5}
     assert report.score is report.no_label is report.bleu is None
-    assert not report.kinds
+    assert not report.groups
 
 
 def test_any_right_answer_counts() -> None:
@@ -58,9 +58,12 @@ def test_any_right_answer_counts() -> None:
 
 
 def test_kinds() -> None:
-    right = pairs(["a", "b", "c", "d"], kind=["short", "long", "short", None])
+    right = pairs(["a", "b", "c", "d"], group=["short", "long", "short", None])
     report = text_report(["-", "b", "c", "-"], right)
-    assert [(kind.kind, kind.n, kind.exact_match) for kind in report.kinds] == [("long", 1, 1.0), ("short", 2, 0.5)]
+    assert [(group.group, group.n, group.exact_match) for group in report.groups] == [
+        ("long", 1, 1.0),
+        ("short", 2, 0.5),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -219,14 +222,14 @@ def test_bleu_and_chrf_are_sacrebleus() -> None:
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_report_is_json_and_one_line(template: str) -> None:
     texts = {"stsb": ("1.0", "2.2"), "record": ("a", "b")}.get(template) or TEMPLATES[template].labels[:2]
-    right = pairs(texts, question=["q", "r"], kind=["k", "k"])
+    right = pairs(texts, question=["q", "r"], group=["k", "k"])
     report = text_report(list(texts), right, template=template)
     assert report.score == pytest.approx(1)
     assert tuple(report.metrics) == TEMPLATES[template].metrics
     assert set(report.metrics) < set(report.numbers())
     outputs = json.loads(json.dumps(report.to_dict()))
     assert outputs["metrics"] == report.metrics
-    assert outputs["kinds"] == [{"kind": "k", "n": 2, "exact_match": 1.0}]
+    assert outputs["groups"] == [{"group": "k", "n": 2, "exact_match": 1.0}]
     assert outputs["n"] == 2
     assert format_table(report) == report.summary()
     assert report.summary().startswith("exact match 1.0000, ")
@@ -301,6 +304,6 @@ def test_rounding_leaves_stsbs_numbers_what_they_are(shared_data: Path) -> None:
     """Measures compare with rounded numbers, as T5's do: what is right then correlates with the numbers themselves."""
     path = shared_data / "stsb" / "dev.jsonl.gz"
     right = list(read_pairs([path], columns=PairColumns(), on_bad_row=OnBadRow(), template="stsb"))
-    plain = PairColumns(source="text", target="text_pair", kind="label")
-    numbers = [pair.kind or "" for pair in read_pairs([path], columns=plain, on_bad_row=OnBadRow())]
+    plain = PairColumns(source="text", target="text_pair", group="label")
+    numbers = [pair.group or "" for pair in read_pairs([path], columns=plain, on_bad_row=OnBadRow())]
     assert min(text_report(numbers, right, template="stsb").metrics.values()) > 0.999

@@ -18,6 +18,16 @@ from typer.core import TyperCommand, TyperGroup
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
 """The groups of a command's help, in their order; arguments and options of no group come before."""
 
+# Options that had another name before 0.1.0: the message about one names the new one.
+_RENAMED = {
+    "--dev-fraction": "--validation-fraction",
+    "--form": "--template",
+    "--kind": "--group-by",
+    "--of": "--task-name",
+    "--pieces": "--split",
+    "--start": "--init-embeddings",
+    "--unlabelled": "--unlabeled",
+}
 _PANEL = "rich_help_panel"  # of options; click's own --help has none in all versions of typer
 _VALUE = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -97,6 +107,16 @@ class Command(TyperCommand):
         if any(getattr(param, _PANEL, None) for param in params):  # --help comes last, not in a section of its own
             setattr(params[-1], _PANEL, PANELS[-1])
         return params
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {name for param in self.get_params(ctx) for name in param.opts}
+        for given in args:
+            if given == "--":
+                break
+            option = given.split("=", 1)[0]
+            if option not in known and (new := _RENAMED.get(option)) in known:
+                ctx.fail(f"No such option: {option}; its name is {new} now")
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

@@ -32,7 +32,7 @@ class CompareModels(VectorOptions):
             autocompletion=complete_models,
         ),
     ] = None
-    start: Annotated[
+    init_embeddings: Annotated[
         str | None,
         typer.Option(
             "--init-embeddings", metavar="DIR", help="Our models begin with the word vectors of `mixling vectors`."
@@ -100,8 +100,8 @@ class CompareOptions(LabeledData, CompareModels, CompareTraining, CompareReport)
 
     def values(self, *, seed: int) -> dict[str, Any]:
         """Return the options laid out as `RunConfig` is; the models that are named stand beside the one it chooses."""
-        start = {"vectors": self.start, "texts": self.unlabeled}
-        return {**self.data_values(), "start": start, "train": {**self.training_values(), "seed": seed}}
+        init = {"vectors": self.init_embeddings, "texts": self.unlabeled}
+        return {**self.data_values(), "init": init, "train": {**self.training_values(), "seed": seed}}
 
 
 def compare(options: CompareOptions) -> None:

@@ -47,7 +47,7 @@ class TeacherData:
         list[str] | None,
         typer.Option("--test", metavar="FILE", help="Rows whose texts the student must not see; may be repeated."),
     ] = None
-    subwords: Annotated[
+    split: Annotated[
         str | None,
         typer.Option("--split", metavar="auto|sentences|documents", help="What of the unlabeled text is one text."),
     ] = None
@@ -64,10 +64,10 @@ class DistillOptions(TeacherOptions, TeacherData, LabeledTraining):
             "unlabeled": self.unlabeled if self.teacher is not None or self.config is not None else None,
             "fine_tune": self.fine_tune or None,
             "test": self.test,
-            "tokenizer": self.subwords,
+            "split": self.split,
             "limit": self.limit,
         }
-        # The student begins with the text that is labeled, see `mixling.runs.start`.
+        # The student begins with the text that is labeled, see `mixling.runs.initialization`.
         return {**super().values(), "distill": distill}
 
 

@@ -27,8 +27,9 @@ class EvaluateOptions(LabeledColumns, PairColumns):
     """What is measured, on which rows."""
 
     files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled rows, in any format of `train`.")]
-    of: Annotated[
-        str | None, typer.Option("--of", metavar="TASK", help="Text to text, of several tasks: whose rows they are.")
+    task_name: Annotated[
+        str | None,
+        typer.Option("--task-name", metavar="NAME", help="Text to text, of several tasks: whose rows they are."),
     ] = None
     on_bad_row: Annotated[
         str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or count it.")
@@ -92,8 +93,10 @@ def _of_pretrained(model: str, options: EvaluateOptions, *, masked: bool) -> Rep
 def _of_answers(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
     from mixling.seq2seq.evaluation import evaluate_files
 
-    columns = {"source": options.source, "target": options.target, "kind": options.kind}
-    metrics, answers = evaluate_files(model, options.files, task=options.of, columns=columns, on_bad_row=bad, bleu=bleu)
+    columns = {"source": options.source, "target": options.target, "group": options.group_by}
+    metrics, answers = evaluate_files(
+        model, options.files, task=options.task_name, columns=columns, on_bad_row=bad, bleu=bleu
+    )
     return metrics.summary(), {"skipped": bad.skipped, **metrics.to_dict(), "answers": answers}, None
 
 

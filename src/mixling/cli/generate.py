@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 class GenerateOptions(AnswerOptions, SourceColumn):
     """How text is generated."""
 
-    of: Annotated[
+    task_name: Annotated[
         str | None,
-        typer.Option("--of", metavar="TASK", help="Of a model of several tasks: whose rows, prefix and form they are."),
+        typer.Option(
+            "--task-name", metavar="NAME", help="Of a model of several tasks: whose rows, prefix and template they are."
+        ),
     ] = None
     beams: Annotated[int | None, typer.Option("--beams", min=1, help="Of a beam search; 1 is greedy [1].")] = None
     length_penalty: Annotated[
@@ -57,7 +59,7 @@ def generate(
         raise ConfigError("no input; give a text, files, or - for standard input")
     request = read_request(options)
     generator = TextGenerator(model)
-    task = generator.task(options.of)
+    task = generator.task(options.task_name)
     given = {"num_beams": options.beams, "length_penalty": options.length_penalty, "max_len": options.max_len}
     values = {**generator.generation.to_dict(), **{key: value for key, value in given.items() if value is not None}}
     config = parse(GenerationConfig, values, where="options")

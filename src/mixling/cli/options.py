@@ -73,9 +73,9 @@ class PairColumns(SourceColumn):
     target: Annotated[
         str | None, Option("--target", metavar="COLUMN", help="Text to text: column of what is written [target].")
     ] = None
-    kind: Annotated[
+    group_by: Annotated[
         str | None,
-        Option("--kind", metavar="COLUMN", help="Text to text: column of groups that are measured each, too."),
+        Option("--group-by", metavar="COLUMN", help="Text to text: column of groups that have metrics of their own."),
     ] = None
 
 
@@ -92,7 +92,7 @@ class LabeledData(LabeledColumns):
     ] = None
     validation: Annotated[
         list[str] | None,
-        Option("--validation", metavar="FILE", help="Rows to choose the best epoch on; may be repeated."),
+        Option("--validation", "--dev", metavar="FILE", help="Rows to choose the best epoch on; may be repeated."),
     ] = None
     validation_fraction: Annotated[
         float | None,
@@ -130,7 +130,7 @@ class VectorOptions:
     """What a model begins with."""
 
     panel: ClassVar[str] = MODEL
-    start: Annotated[
+    init_embeddings: Annotated[
         str | None,
         Option(
             "--init-embeddings", metavar="DIR", help="Begin with the word vectors that `mixling vectors` wrote there."
@@ -154,7 +154,7 @@ class ModelOptions:
     ] = None
     vocabulary: Annotated[
         str | None,
-        Option("--vocabulary", metavar="FILE", help="Units to use; by default trained on the training rows."),
+        Option("--vocabulary", metavar="FILE", help="Subwords to use; by default trained on the training rows."),
     ] = None
 
 
@@ -250,7 +250,7 @@ class LabeledTraining(LabeledData, VectorOptions, TrainerOptions):
         """Return the options laid out as `RunConfig` is, for `mixling.runs.spec.resolve`; None: not given."""
         return {
             **self.data_values(),
-            "start": {"vectors": self.start},
+            "init": {"vectors": self.init_embeddings},
             "model": self.model,
             "vocabulary": self.vocabulary,
             "train": self.training_values(),

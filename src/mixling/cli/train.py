@@ -22,7 +22,7 @@ class PairData(PairColumns):
     template: Annotated[
         str | None,
         typer.Option(
-            "--form", metavar="NAME", help="Text to text: the rows are those of a task, such as rte or boolq."
+            "--template", metavar="NAME", help="Text to text: the rows are those of a task, such as rte or boolq."
         ),
     ] = None
     prefix: Annotated[
@@ -31,7 +31,7 @@ class PairData(PairColumns):
 
     def has_pair_options(self) -> bool:
         """Return whether an option is given that only pairs of texts have."""
-        return any(value is not None for value in (self.source, self.target, self.kind, self.template, self.prefix))
+        return any(value is not None for value in (self.source, self.target, self.group_by, self.template, self.prefix))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,8 @@ class TrainOptions(PairData, BeginningOptions, LabeledTraining):
     ] = None
 
     def values(self) -> dict[str, Any]:
-        start = {"vectors": self.start, "texts": self.unlabeled, "pretrained": self.pretrained}
-        return {**super().values(), "start": start}
+        init = {"vectors": self.init_embeddings, "texts": self.unlabeled, "pretrained": self.pretrained}
+        return {**super().values(), "init": init}
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options laid out as `PairRunConfig` is.
@@ -68,7 +68,12 @@ class TrainOptions(PairData, BeginningOptions, LabeledTraining):
         Raises:
             ConfigError: an option is given that only labeled rows have.
         """
-        of_labels = {**self.columns(), "group": self.group, "start": self.start, "unlabeled": self.unlabeled}
+        of_labels = {
+            **self.columns(),
+            "group": self.group,
+            "init_embeddings": self.init_embeddings,
+            "unlabeled": self.unlabeled,
+        }
         if also := [name for name, value in of_labels.items() if value]:
             name = also[0].replace("_", "-")
             raise ConfigError(f"--{name}: is not of --task text2text; columns are --source and --target")
@@ -77,13 +82,13 @@ class TrainOptions(PairData, BeginningOptions, LabeledTraining):
             "train": self.files,
             "validation": self.validation,
             "validation_fraction": self.validation_fraction,
-            "form": self.template,
+            "template": self.template,
             "prefix": self.prefix,
             "on_bad_row": self.on_bad_row,
-            "columns": {"source": self.source, "target": self.target, "kind": self.kind},
+            "columns": {"source": self.source, "target": self.target, "group": self.group_by},
         }
         return {
-            "start": self.pretrained,
+            "pretrained": self.pretrained,
             "model": self.model,
             "vocabulary": self.vocabulary,
             "train": self.training_values(),

@@ -15,7 +15,7 @@ from mixling.models.encoder import Encoder
 from mixling.models.model import ModelConfig, count_parameters
 from mixling.models.presets import PRESETS, model_config
 from mixling.runs import RunConfig
-from mixling.training.start import check_projection
+from mixling.training.initialization import check_projection
 
 ALWAYS = ("pnlp-mixer-x-small",)  # beside the library's own choice
 OWN, MATCHED = "mixling", "transformer-matched"
@@ -72,7 +72,7 @@ def candidates(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> li
             raise ConfigError(
                 f"--model: two models are called {candidate.folder!r}; give one of the files another name"
             )
-        if candidate.config.start.vectors is not None or candidate.config.start.texts:
+        if candidate.config.init.vectors is not None or candidate.config.init.texts:
             try:
                 check_projection(candidate.config.model.text)
             except ConfigError as error:

@@ -24,8 +24,8 @@ from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
 from mixling.errors import ConfigError
 from mixling.runs import RunConfig, read_data
+from mixling.runs.initialization import init_texts
 from mixling.runs.spec import Resolved
-from mixling.runs.start import start_texts
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.vectors import WordVectors
@@ -112,9 +112,9 @@ def compare(
 
 def _check_start(config: RunConfig) -> None:
     """Open what our models begin with: a training would find a mistake in it only after the baselines."""
-    if config.start.vectors is not None:
-        WordVectors.load(config.start.vectors)
-    next(start_texts(config), None)
+    if config.init.vectors is not None:
+        WordVectors.load(config.init.vectors)
+    next(init_texts(config), None)
 
 
 def _read_test(config: RunConfig, files: Sequence[str], log: Log) -> Dataset:
@@ -155,7 +155,7 @@ def _remarks(
             out.append(f"{unknown:,} test rows have a label that no training row has: an error for everyone.")
     if train.schema.pairs:
         out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")
-    if config.start.vectors is not None or config.start.texts:
+    if config.init.vectors is not None or config.init.texts:
         out.append("Our models and the Transformer begin with word vectors; the baselines read the rows only.")
     for one in contestants:
         kept = [

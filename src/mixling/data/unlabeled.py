@@ -18,7 +18,7 @@ from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
-SubwordIds = Literal["auto", "sentences", "documents"]
+Split = Literal["auto", "sentences", "documents"]
 
 _SENTENCE_END = re.compile(r"(?:<br\s*/?>|\n)+|(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 _NO_COLUMN = "\0"
@@ -58,7 +58,7 @@ def choose_texts(
     train: Dataset,
     evaluated: Iterable[Text],
     *,
-    subwords: SubwordIds,
+    split: Split,
     limit: int,
     seed: int = 0,
     log: Callable[[str], None] = lambda message: None,
@@ -77,10 +77,10 @@ def choose_texts(
     first = list(islice(stream, _SAMPLE))
     if not first:
         return [], 0
-    sentences = subwords == "sentences"
+    sentences = split == "sentences"
     if sentences and not isinstance(first[0], str):
         raise ConfigError("--split sentences: pairs and lists of words have none; documents is allowed")
-    if subwords == "auto" and isinstance(first[0], str):
+    if split == "auto" and isinstance(first[0], str):
         ours = statistics.median(map(_words, train.texts[:: max(1, len(train) // _SAMPLE)]))
         theirs = statistics.median(map(_words, first))
         sentences = theirs > 2 * ours
@@ -94,16 +94,16 @@ def choose_texts(
     best: list[tuple[int, str, Text]] = []  # a heap whose first is the worst of those kept
     chosen: set[str] = set()
     leaked: set[str] = set()
-    for subword in chain.from_iterable(map(split_sentences, documents)) if sentences else documents:
-        key = _key(subword)
+    for text_part in chain.from_iterable(map(split_sentences, documents)) if sentences else documents:
+        key = _key(text_part)
         if key in held_out:
             leaked.add(key)
         elif key not in known and key not in chosen:
             rank = -int.from_bytes(hashlib.blake2b(f"{seed} {key}".encode(errors="replace"), digest_size=8).digest())
             if len(best) < limit:
-                heapq.heappush(best, (rank, key, subword))
+                heapq.heappush(best, (rank, key, text_part))
             elif rank > best[0][0]:
-                chosen.discard(heapq.heapreplace(best, (rank, key, subword))[1])
+                chosen.discard(heapq.heapreplace(best, (rank, key, text_part))[1])
             else:
                 continue
             chosen.add(key)

@@ -117,7 +117,7 @@ class Estimator(BaseEstimator, ABC):
         options = {
             "task": task,
             "model": self.model,
-            "start": {"pretrained": self.pretrained},
+            "init": {"pretrained": self.pretrained},
             "train": {
                 "epochs": self.epochs,
                 "time_budget": self.time_budget,

@@ -73,7 +73,7 @@ Of the exported {report["precision"]} model on the {validation["n"]:,} developme
 {_quantization(report.get("quantization"))}
 ## Training
 
-The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.
+The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
 
 | setting | value |
 |---|---|
@@ -148,8 +148,8 @@ def _quantization(quantization: Mapping[str, Any] | None) -> str:
     drop = round(quantization["accuracy_drop"], 2)
     change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
     return f"""
-With 8-bit weights {quantization["agreement"]:.2%} of the decisions on these rows are those of the float model; accuracy is
-{change}.
+With 8-bit weights {quantization["agreement"]:.2%} of the decisions on these rows are those of the float model; accuracy
+is {change}.
 """
 
 
@@ -167,15 +167,15 @@ def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
         "word dropout": train["token_dropout"],
         "label smoothing": train["loss"]["label_smoothing"],
         "seed": train["seed"],
-        "begins with": _start(config["start"]),
+        "begins with": _initialization(config["init"]),
         **_teacher(config["distill"]),
     }
 
 
-def _start(start: Mapping[str, Any]) -> str:
-    if start["vectors"] is not None or start["texts"]:
+def _initialization(init: Mapping[str, Any]) -> str:
+    if init["vectors"] is not None or init["texts"]:
         return "word vectors of unlabeled text"
-    return "word vectors of the training rows" if start["training_texts"] else "random numbers"
+    return "word vectors of the training rows" if init["training_texts"] else "random numbers"
 
 
 def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -202,13 +202,13 @@ mixling train rows.csv --from . -o model/
 
 ## Results
 
-On held-out text, with {config["objective"]["fraction"]:.0%} of the tokens hidden: perplexity {validation["perplexity"]:.3f},
-{validation["accuracy"]:.2%} of the hidden tokens told (step {best["step"]:,}, epoch {best["epoch"]:g}). Perplexities compare
-between models with the same subwords only.
+On held-out text, with {config["objective"]["fraction"]:.0%} of the tokens hidden: perplexity
+{validation["perplexity"]:.3f}, accuracy {validation["accuracy"]:.2%} on the hidden tokens (step {best["step"]:,}, epoch
+{best["epoch"]:g}). Perplexities can be compared between models with the same subwords only.
 
 ## Training
 
-The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.
+The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
 It reads {config["model"]["text"]["max_len"]} tokens at a time. What is unfair in its text may be repeated by what is
 made of it.
 """
@@ -225,8 +225,8 @@ def text_to_text_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> s
     model, held_out, best = config["model"], report["held_out"], report["best"]
     return f"""# A model that writes text
 
-An encoder-decoder of {report["parameters"]:,} parameters. It reads up to {model["max_source_len"]} subwords and writes up
-to {model["max_target_len"]}.
+An encoder-decoder of {report["parameters"]:,} parameters. It reads up to {model["max_source_len"]} subwords and
+writes up to {model["max_target_len"]}.
 
 ## How to use
 
@@ -242,7 +242,7 @@ mixling train pairs.jsonl --task text2text --from . -o model/
 
 ## Training
 
-The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`. What is unfair in
+The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`. What is unfair in
 its texts may be repeated in what it writes.
 """
 

@@ -81,7 +81,7 @@ class RelativePositions(Config):
     )
     max_distance: int | None = Field(None, ge=1, description="where the last bucket begins; T5's and the default: 128")
     shared: bool = Field(False, description="all layers of a stack use the biases of the first, as T5's do")
-    start: Literal["zero", "alibi"] = Field("zero", description="what they begin with; alibi: near keys weigh more")
+    init: Literal["zero", "alibi"] = Field("zero", description="what they begin with; alibi: near keys weigh more")
 
     @model_validator(mode="after")
     def _buckets_grow(self) -> RelativePositions:
@@ -106,7 +106,7 @@ def shared_positions(positions: RelativePositions | None, num_heads: int) -> dic
 class RelativeBias(nn.Module):
     """A bias for each head and each distance j - i between key and query.
 
-    They start at zero or, with `start = "alibi"`, at -2^(-8 h / H) |j - i| for head h = 1..H (Press et al. 2022), and
+    They start at zero or, with `init = "alibi"`, at -2^(-8 h / H) |j - i| for head h = 1..H (Press et al. 2022), and
     are trained from there: from zero, AdamW needs thousands of steps to learn to look at neighbors.
 
     With buckets they are T5's (section 2.1): one half of the buckets for keys up to the query, the other for later keys
@@ -137,7 +137,7 @@ class RelativeBias(nn.Module):
         # A table, since a logarithm that is rounded differently on another machine moves distances to other buckets.
         self.register_buffer("rows", rows, persistent=False)
         self.weight = nn.Parameter(torch.zeros(num_buckets or (max_len if causal else 2 * max_len - 1), num_heads))
-        if positions.start == "alibi":
+        if positions.init == "alibi":
             slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
             near = -slopes * distances.abs()[:, None]  # of a bucket the nearest distance counts
             none = torch.full_like(self.weight, -torch.inf)

@@ -18,14 +18,15 @@ from mixling.runs.artifact import KINDS, RUN_FILE, TRAINING, folder_to_resume, k
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig
-from mixling.training.config import Start, TrainConfig
+from mixling.training.config import Initialization, TrainConfig
 from mixling.version import __version__
 
 C = TypeVar("C", bound=Config)
 
 
 class InitConfig(Config):
-    """What the bottleneck of a projection begins with, instead of random numbers (`mixling.training.start`)."""
+    """What the bottleneck of a projection begins with, instead of random numbers
+    (`mixling.training.initialization`)."""
 
     vectors: str | None = Field(None, description="folder of word vectors, as `mixling vectors` writes it")
     texts: tuple[str, ...] = Field((), description="files of unlabeled text, from which vectors are made first")
@@ -36,7 +37,7 @@ class InitConfig(Config):
     resize: bool = Field(False, description="allow longer texts than those that the pretrained model read")
 
     @property
-    def kind(self) -> Start:
+    def kind(self) -> Initialization:
         """Random numbers, vectors of the training rows' text, or of more, or a whole model."""
         if self.pretrained is not None:
             return "model"
@@ -68,7 +69,7 @@ class RunConfig(Config):
     task: Annotated[str, AfterValidator(_known_task)] = DEFAULT_TASK
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
-    start: InitConfig = InitConfig()
+    init: InitConfig = InitConfig()
     reading: ReadingConfig = Field(ReadingConfig(), description="of question answering")
     train: TrainConfig = TrainConfig()
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
@@ -77,7 +78,7 @@ class RunConfig(Config):
     @property
     def initialization(self) -> InitConfig:
         """What the model begins with: as given, or the text that a teacher labels where no other text is named."""
-        given = self.start
+        given = self.init
         if self.distill is None or not self.distill.unlabeled or given.kind in ("text", "model"):
             return given
         return InitConfig(texts=self.distill.unlabeled) if self.model.text.projection.hashed else given

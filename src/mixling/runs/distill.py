@@ -88,11 +88,9 @@ def make_distillation_data(
     evaluated = [*_texts(validation), *read(config.test)]
     given = chain(read(config.unlabeled), unlabeled)
     # Students of all seeds learn from the same answers: the draw does not depend on the run's.
-    chosen, left_out = choose_texts(given, train, evaluated, subwords=config.subwords, limit=config.limit, log=log)
+    chosen, left_out = choose_texts(given, train, evaluated, split=config.split, limit=config.limit, log=log)
     if isinstance(teacher, FileTeacher):  # which speaks of whole texts
-        of_file, more = choose_texts(
-            teacher.texts(), train, evaluated, subwords="documents", limit=config.limit, log=log
-        )
+        of_file, more = choose_texts(teacher.texts(), train, evaluated, split="documents", limit=config.limit, log=log)
         chosen, left_out = [*chosen, *of_file], left_out + more
     texts = [*_texts(train), *chosen]
     reported = _progress(len(texts), log)
@@ -200,7 +198,7 @@ class Member:
     ) -> None:
         # The student's epochs and budget are of other rows.
         own = {
-            "start": config.initialization.to_dict(),
+            "init": config.initialization.to_dict(),
             "distill": None,
             "train": {"epochs": None, "time_budget": None},
         }
@@ -213,8 +211,8 @@ class Member:
             content.append(json.dumps(Vocabulary.load(model.text.vocabulary).serialize()).encode())
         if model.embedding.embeddings is not None:
             content.append(Path(model.embedding.embeddings).read_bytes())
-        kept = self._config.model_dump(mode="json", exclude={"data", "start"})
-        self.record = [kept, self._config.start.kind, *(hashlib.sha256(item).hexdigest() for item in content)]
+        kept = self._config.model_dump(mode="json", exclude={"data", "init"})
+        self.record = [kept, self._config.init.kind, *(hashlib.sha256(item).hexdigest() for item in content)]
 
     def __call__(self, seed: int, folder: Path) -> None:
         """As `TrainMember`."""

@@ -82,7 +82,7 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
     if wanted > longest and not resize:
         raise ConfigError(
             f"model.text.max_len = {wanted}, but {folder} read {longest} tokens at a time; take that, or allow longer "
-            "texts with --set start.resize=true"
+            "texts with --set init.resize=true"
         )
     if wanted > longest:
         weights = _for_longer_texts(saved, model, weights, wanted)

@@ -189,8 +189,8 @@ class _Labels(Spec[RunConfig]):
     whole = frozenset({"preset", "layers"})
 
     def pretrained(self, values: Mapping[str, Any]) -> str | None:
-        start = values.get("start")
-        return start.get("pretrained") if isinstance(start, Mapping) else None
+        init = values.get("init")
+        return init.get("pretrained") if isinstance(init, Mapping) else None
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         if "vocabulary" in merge(given, changes).get("text", {}):
@@ -206,8 +206,8 @@ class _Labels(Spec[RunConfig]):
         if folder is not None:
             return {"train": FINE_TUNING}
         defaults = preset_values(model if isinstance(model, str) else model.get("preset", ""))
-        if "start" in values:  # the user's own takes its place
-            return _without(defaults, "start")
+        if "init" in values:  # the user's own takes its place
+            return _without(defaults, "init")
         return defaults
 
     def complete(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:

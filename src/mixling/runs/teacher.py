@@ -14,7 +14,7 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, DataConfig
-from mixling.data.unlabeled import SubwordIds, read_unlabeled
+from mixling.data.unlabeled import Split, read_unlabeled
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import read_json, sha256_of, write_sealed
@@ -52,7 +52,7 @@ class DistillConfig(Config):
     test: tuple[str, ...] = Field(
         (), description="rows whose texts are left out of the unlabeled ones, as validation's are"
     )
-    subwords: SubwordIds = Field(
+    split: Split = Field(
         "auto", description="auto: sentences, where unlabeled texts are more than twice as long as labeled ones"
     )
     limit: int = Field(40_000, ge=1, description="unlabeled texts, drawn at random")

@@ -24,10 +24,10 @@ from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACH
 from mixling.runs.config import RunConfig
 from mixling.runs.data import log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
+from mixling.runs.initialization import make_vectors
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.replacement import link_folder
 from mixling.runs.run import Log, Parts, Run, Stage, execute
-from mixling.runs.start import make_vectors
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import LabeledValidation, Outputs, QuestionValidation, Validation
@@ -44,8 +44,8 @@ from mixling.training.callbacks import Callback
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.distributed import DistributedContext
+from mixling.training.initialization import init_bottleneck
 from mixling.training.questions import QuestionData, question_data
-from mixling.training.start import start_bottleneck
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
 
@@ -74,7 +74,7 @@ def fit(
         weights: one for each training example.
         teacher, unlabeled: of a run with `config.distill`, see `make_distillation_data`; by default those that it
             names.
-        vectors: to begin with, instead of those that `config.start` names.
+        vectors: to begin with, instead of those that `config.init` names.
         resume: continue from the folder's checkpoint.
 
     Returns:
@@ -166,7 +166,7 @@ class _Labeled(Parts[Metrics]):
         self.training: TrainConfig = config.train.resolved(
             len(texts),
             rows_per_label=len(examples.train) / len(self.labels) if task.has_classes else None,
-            start=config.initialization.kind,
+            init=config.initialization.kind,
             distilled=config.distill is not None,
         )
         encoder = TextEncoder(text, self.vocabulary)
@@ -247,7 +247,7 @@ class _Labeled(Parts[Metrics]):
 
     def card(self, report: dict[str, Any]) -> str:
         used = {"model": self.model_config.to_dict(), "train": self.training.to_dict()}
-        used |= {"start": self.config.initialization.to_dict(), "reading": report["reading"]}
+        used |= {"init": self.config.initialization.to_dict(), "reading": report["reading"]}
         values = {**self.config.to_dict(), **used}
         return model_card(values, report, self.examples.task, folder_files=DESCRIPTIONS, pairs=self.pairs)
 
@@ -289,12 +289,12 @@ def _build(
     model = build_model(model_config, num_outputs=len(task.labels), output=task.output, seed=config.train.seed)
     if model.embedding.embeddings is not None:
         model.embedding.load_embeddings(config.model.embedding.embeddings)
-    if config.start.pretrained is not None:
-        load_pretrained(model, model_config, config.start.pretrained, resize=config.start.resize)
+    if config.init.pretrained is not None:
+        load_pretrained(model, model_config, config.init.pretrained, resize=config.init.resize)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
     log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")
     if vectors is not None:
-        started = start_bottleneck(model.embedding, encoder, vectors)
+        started = init_bottleneck(model.embedding, encoder, vectors)
         log(
             f"initialization: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
             "variance of their vectors"

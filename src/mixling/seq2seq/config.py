@@ -74,10 +74,12 @@ class PairRunConfig(Config):
     corpus: CorpusConfig | None = Field(None, description="unlabeled text, for span corruption")
     spans: SpanConfig = SpanConfig()
     mixing: MixingConfig = Field(MixingConfig(), description="how often each task is drawn")
-    subwords: TokenizerConfig = TokenizerConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
     model: EncoderDecoderConfig = seq2seq_config(DEFAULT_MODEL)
     generation: GenerationConfig = Field(GenerationConfig(), description="how answers are sought; as long as targets")
-    start: str | None = Field(None, description="folder of a run of this kind, whose model and subwords it begins with")
+    pretrained: str | None = Field(
+        None, description="folder of a run of this kind, whose model and subwords it begins with"
+    )
     train: TokenTraining = DEFAULTS
 
     @model_validator(mode="before")
@@ -101,13 +103,13 @@ class PairRunConfig(Config):
             if names.count(name) > 1 or (name == SPANS and self.corpus is not None):
                 raise ValueError(f"tasks: the name {name!r} stands twice; give each task its own")
         given = {
-            "tokenizer.vocabulary": self.subwords.vocabulary,
-            "start": self.start,
+            "tokenizer.vocabulary": self.tokenizer.vocabulary,
+            "pretrained": self.pretrained,
             "corpus.prepared": self.corpus and self.corpus.prepared,
         }
         owner = next((f"{name} = {value!r}" for name, value in given.items() if value is not None), None)
         trained = {"size": None, "join_symbols": False, "whole_words": None}
-        changed = next((name for name, default in trained.items() if getattr(self.subwords, name) != default), None)
+        changed = next((name for name, default in trained.items() if getattr(self.tokenizer, name) != default), None)
         if owner is not None and changed is not None:
             raise ValueError(
                 f"subwords.{changed} is of subwords that are trained, those of {owner} are given; leave out one"
@@ -131,8 +133,8 @@ class _PairSpec(Spec[PairRunConfig]):
         return {**options, "tasks": [merge(_only_task(file, toml, own[0]), own[0])]} if own else options
 
     def pretrained(self, values: Mapping[str, Any]) -> str | None:
-        start = values.get("start")
-        return start if isinstance(start, str) else None
+        pretrained = values.get("pretrained")
+        return pretrained if isinstance(pretrained, str) else None
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         hint = "--from takes what `mixling train --task text2text` wrote"

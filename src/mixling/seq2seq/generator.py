@@ -72,9 +72,9 @@ class TextGenerator:
         if name is None and len(self.tasks) <= 1:
             return next(iter(self.tasks.values()), PairTaskConfig())
         if name is None:
-            raise ConfigError(f"the model knows several tasks; name one with --of: {', '.join(self.tasks)}")
+            raise ConfigError(f"the model knows several tasks; name one with --task-name: {', '.join(self.tasks)}")
         if name not in self.tasks:
-            raise ConfigError(f"--of: the model knows no task {name!r}; {near_miss(name, self.tasks)}")
+            raise ConfigError(f"--task-name: the model knows no task {name!r}; {near_miss(name, self.tasks)}")
         return self.tasks[name]
 
     def source(self, text: str, task: PairTaskConfig) -> str:
@@ -96,7 +96,8 @@ class TextGenerator:
         for other in self.tasks.values():
             if other.prefix and other.prefix != task.prefix and text.startswith(other.prefix):
                 raise DataError(
-                    f"{text[:40]!r} begins with the prefix of {other.name!r}; ask for it with --of {other.name}, or "
+                    f"{text[:40]!r} begins with the prefix of {other.name!r}; ask for it with --task-name "
+                    f"{other.name}, or "
                     "leave out the prefix"
                 )
         return task.prefix + text

@@ -33,10 +33,10 @@ from mixling.text.answers import Answers
 
 
 @dataclass(frozen=True)
-class KindScore:
-    """The exact match of the pairs of one kind."""
+class GroupScore:
+    """The exact match of the pairs of one group."""
 
-    kind: str
+    group: str
     n: int
     exact_match: float
 
@@ -51,7 +51,7 @@ class TextMetrics(Metrics):
         score: their mean, which is what the task adds to the benchmark's average; None without a form.
         no_label: the part of the answers that are none of the form's labels, or no number that it allows; None where
             an answer is free.
-        kinds: the exact match of each kind of pair, sorted.
+        groups: the exact match of each group of pairs, sorted.
         bleu, chrf: of sacreBLEU, with its own tokens and settings; None where they were not asked for.
     """
 
@@ -59,7 +59,7 @@ class TextMetrics(Metrics):
     metrics: Mapping[str, float]
     score: float | None
     no_label: float | None
-    kinds: tuple[KindScore, ...]
+    groups: tuple[GroupScore, ...]
     bleu: float | None = None
     chrf: float | None = None
 
@@ -67,7 +67,7 @@ class TextMetrics(Metrics):
         return super().numbers() | dict(self.metrics)
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"metrics": dict(self.metrics), "kinds": [asdict(kind) for kind in self.kinds]}
+        return super().to_dict() | {"metrics": dict(self.metrics), "groups": [asdict(group) for group in self.groups]}
 
     def summary(self) -> str:
         parts = [f"exact match {self.exact_match:.4f}"]
@@ -109,7 +109,7 @@ def text_report(
         metrics=metrics,
         score=float(np.mean(list(metrics.values()))) if metrics else None,
         no_label=None if task is None else _no_label(given, task),
-        kinds=_kinds(hits, pairs),
+        groups=_groups(hits, pairs),
         bleu=bleu_score,
         chrf=chrf_score,
     )
@@ -229,12 +229,12 @@ def _no_label(given: list[str], template: Template) -> float | None:
     return None
 
 
-def _kinds(hits: np.ndarray, pairs: Sequence[Pair]) -> tuple[KindScore, ...]:
+def _groups(hits: np.ndarray, pairs: Sequence[Pair]) -> tuple[GroupScore, ...]:
     found: dict[str, list[bool]] = defaultdict(list)
     for hit, pair in zip(hits.tolist(), pairs, strict=True):
-        if pair.kind is not None:
-            found[pair.kind].append(hit)
-    return tuple(KindScore(kind, len(part), float(np.mean(part))) for kind, part in sorted(found.items()))
+        if pair.group is not None:
+            found[pair.group].append(hit)
+    return tuple(GroupScore(group, len(part), float(np.mean(part))) for group, part in sorted(found.items()))
 
 
 def _sacrebleu(given: list[str], right: list[tuple[str, ...]]) -> tuple[float, float]:

@@ -11,7 +11,7 @@ class Pair:
 
     Attributes:
         target: None where it is not known.
-        kind: a group that measures are told of, too; None: of no group.
+        group: a group that has metrics of its own, too; None: of no group.
         question: what several pairs belong to where a measure is of them together (MultiRC, ReCoRD).
         references: all right answers where more than the target are right; empty: the target alone.
     """
@@ -20,7 +20,7 @@ class Pair:
     target: str | None
     path: str
     line: int
-    kind: str | None = None
+    group: str | None = None
     question: str | None = None
     references: tuple[str, ...] = ()
 

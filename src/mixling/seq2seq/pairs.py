@@ -24,7 +24,7 @@ class PairColumns(Config):
 
     source: str = "source"
     target: str = "target"
-    kind: str | None = None
+    group: str | None = None
 
 
 def read_pairs(
@@ -87,7 +87,7 @@ class _Plain:
     prefix: str
 
     def check_columns(self, row: Row, *, labeled: bool) -> None:
-        for option in ("source", "target", "kind") if labeled else ("source",):
+        for option in ("source", "target", "group") if labeled else ("source",):
             name = getattr(self.columns, option)
             if name is not None and name not in row.values:
                 known = near_miss(name, row.values) if row.values else "there are none"
@@ -103,9 +103,9 @@ class _Plain:
             target = _text(row, self.columns.target)
         elif not isinstance(target, str) or not target.strip():
             target = None
-        kind = None if self.columns.kind is None else row.values.get(self.columns.kind)
-        kind = None if kind is None else str(kind)
-        return [Pair(source=source, target=target, path=row.path, line=row.line, kind=kind)]
+        group = None if self.columns.group is None else row.values.get(self.columns.group)
+        group = None if group is None else str(group)
+        return [Pair(source=source, target=target, path=row.path, line=row.line, group=group)]
 
 
 def _text(row: Row, column: str) -> str:

@@ -126,7 +126,7 @@ def _attention(shape: Shape, *, relative: bool = False) -> AttentionConfig:
         bias=False,
         scale=False,
         dropout=shape.dropout,
-        positions=RelativePositions(num_buckets=32, shared=True, start=shape.biases) if relative else None,
+        positions=RelativePositions(num_buckets=32, shared=True, init=shape.biases) if relative else None,
     )
 
 

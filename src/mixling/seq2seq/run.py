@@ -65,11 +65,11 @@ def fit_pairs(
     Raises:
         UserError: of the kind that fits; see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
-    if config.start is not None and not resume and Path(config.start).resolve() == folder.resolve():
-        raise ConfigError(f"{config.start}: a run cannot replace the one that it begins with; give another folder")
+    if config.pretrained is not None and not resume and Path(config.pretrained).resolve() == folder.resolve():
+        raise ConfigError(f"{config.pretrained}: a run cannot replace the one that it begins with; give another folder")
     return execute(
         TEXT_TO_TEXT, config, lambda stage: _Pairs(config, stage),
-        elsewhere=frozenset({"tasks", "corpus", "start"}), folder=folder, resume=resume, command=command,
+        elsewhere=frozenset({"tasks", "corpus", "pretrained"}), folder=folder, resume=resume, command=command,
         distributed=distributed, callback=callback, log=log,
     )  # fmt: skip
 
@@ -104,9 +104,9 @@ class _Pairs(Parts[dict[str, TextMetrics]]):
             parts.append(spans)
         draws(config.mixing, {part.name: len(part) for part in parts})
         self.model = build_encoder_decoder(config.model, vocab_size=len(self.coder), seed=config.train.seed)
-        if config.start is not None and not stage.begun:
-            weights = read_artifact(config.start, _weights, hint=HINT, kinds=(TEXT_TO_TEXT,))
-            load_weights(self.model, weights, folder=config.start, remedy=_REMEDY)
+        if config.pretrained is not None and not stage.begun:
+            weights = read_artifact(config.pretrained, _weights, hint=HINT, kinds=(TEXT_TO_TEXT,))
+            load_weights(self.model, weights, folder=config.pretrained, remedy=_REMEDY)
         self.data = PairData(
             objective=TextToText("exact_match" if config.tasks else "perplexity", config.train.loss),
             parts=parts,
@@ -161,14 +161,14 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
     """The vocabulary: kept in the folder of a resumed run, given, of the run that it begins with, or trained."""
     if kept is not None and (kept / TOKENIZER_FILE).is_file():
         return SubwordTokenizer.load(str(kept / TOKENIZER_FILE))
-    sentinels = config.subwords.sentinels if config.corpus is not None else 0
-    source = config.subwords.vocabulary
-    if config.start is not None:
+    sentinels = config.tokenizer.sentinels if config.corpus is not None else 0
+    source = config.tokenizer.vocabulary
+    if config.pretrained is not None:
         if source is not None:
             raise ConfigError(
-                f"{config.start} has the subwords that it was trained with; leave out tokenizer.vocabulary"
+                f"{config.pretrained} has the subwords that it was trained with; leave out tokenizer.vocabulary"
             )
-        return read_artifact(config.start, read_coder, hint=HINT, kinds=(TEXT_TO_TEXT,))
+        return read_artifact(config.pretrained, read_coder, hint=HINT, kinds=(TEXT_TO_TEXT,))
     if config.corpus is not None and config.corpus.prepared is not None:
         source = str(Path(config.corpus.prepared) / TOKENIZER_FILE)
     if source is not None:
@@ -182,13 +182,13 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
             yield from sample_documents(config.corpus)
             yield from _ASCII  # what labels and parses of later tasks are written with
 
-    size = None if config.subwords.size is None else config.subwords.size + sentinels
+    size = None if config.tokenizer.size is None else config.tokenizer.size + sentinels
     return SubwordTokenizer.train(
         texts(),
         size=size,
         sentinels=sentinels,
-        join_symbols=config.subwords.join_symbols,
-        whole_words=config.subwords.whole_words,
+        join_symbols=config.tokenizer.join_symbols,
+        whole_words=config.tokenizer.whole_words,
     )
 
 

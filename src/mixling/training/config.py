@@ -11,7 +11,7 @@ from mixling.tasks.base import LossConfig
 from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
 
-Start = Literal["random", "rows", "text", "model"]
+Initialization = Literal["random", "rows", "text", "model"]
 
 
 class TrainConfig(Config):
@@ -62,7 +62,7 @@ class TrainConfig(Config):
         return self.epochs or min(max(round(400_000 / max(num_examples, 1)), 3), 40)
 
     def resolved(
-        self, num_examples: int, *, rows_per_label: float | None, start: Start, distilled: bool
+        self, num_examples: int, *, rows_per_label: float | None, init: Initialization, distilled: bool
     ) -> TrainConfig:
         """With what is left open decided by the data; chosen on the validation splits of SST-2, CLINC150 and SNIPS.
 
@@ -72,19 +72,19 @@ class TrainConfig(Config):
 
         Args:
             rows_per_label: of a task with one label a text, else None.
-            start: what the bottleneck begins with: random numbers, vectors of the training text, or of more text.
+            init: what the bottleneck begins with: random numbers, vectors of the training text, or of more text.
             distilled: the examples are a teacher's.
         """
         epochs = self.planned_epochs(num_examples)
         if self.epochs is None and distilled:
             epochs = min(max(round(240_000 / max(num_examples, 1)), 3), 20)
-        elif self.epochs is None and start == "model":
+        elif self.epochs is None and init == "model":
             epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
-        elif self.epochs is None and start != "random" and rows_per_label is not None:
-            epochs = min(max(round((280 if start == "text" else 560) / rows_per_label**0.5), 3), 25)
+        elif self.epochs is None and init != "random" and rows_per_label is not None:
+            epochs = min(max(round((280 if init == "text" else 560) / rows_per_label**0.5), 3), 25)
         fraction = self.optim.embedding_lr
         if fraction is None:
-            fraction = 0.3 if start == "text" and not distilled else 1.0
+            fraction = 0.3 if init == "text" and not distilled else 1.0
         optim = self.optim.model_copy(update={"embedding_lr": fraction})
         return self.model_copy(update={"epochs": epochs, "optim": optim})
 

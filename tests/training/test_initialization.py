@@ -13,7 +13,7 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import Binary, MinHash, Projection, SubwordEmbedding
 from mixling.text.vectors import VectorConfig, WordVectors
 from mixling.training import start
-from mixling.training.start import start_bottleneck
+from mixling.training.initialization import init_bottleneck
 
 DIM = 4
 
@@ -54,7 +54,7 @@ def test_it_is_weighted_ridge_regression_up_to_its_scale(
     vectors = word_vectors()
     reader, front = encoder(projection, vectors), embedding(EmbeddingConfig(), num_features=50)
     monkeypatch.setattr(start, "_PENALTY", 0.2)
-    done = start_bottleneck(front, reader, vectors, scale=0.7)
+    done = init_bottleneck(front, reader, vectors, scale=0.7)
     assert done.words == len(vectors.words)
     features = np.zeros((len(vectors.words), 50))
     for row, item in zip(features, reader.encode([[word] for word in vectors.words]), strict=True):
@@ -79,7 +79,7 @@ def test_vectors_that_are_sums_over_the_features_are_explained() -> None:
     known = rows_of(embedding(EmbeddingConfig(), num_features=50), reader, vectors.words).numpy()
     copy = WordVectors(config=vectors.config, words=vectors.words, counts=vectors.counts, vectors=known, num_tokens=9)
     fractions = [
-        start_bottleneck(embedding(EmbeddingConfig(), num_features=50), reader, v).explained for v in (vectors, copy)
+        init_bottleneck(embedding(EmbeddingConfig(), num_features=50), reader, v).explained for v in (vectors, copy)
     ]
     assert fractions[0] < 0.4  # of random vectors, by as many rows as every sixth word
     assert fractions[1] > 0.95
@@ -92,7 +92,7 @@ def test_the_words_own_columns_are_set_and_no_others(window: int, template: str,
     reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)
     front = embedding(EmbeddingConfig(window=window, window_form=template), num_features=50, dim=dim)
     before = front.weight.detach().clone()
-    start_bottleneck(front, reader, vectors)
+    init_bottleneck(front, reader, vectors)
     changed = (front.weight.detach() != before).any(0).nonzero().flatten().tolist()
     first = window * dim if template == "full" else 0
     assert changed == list(range(first, first + min(dim, DIM)))
@@ -102,11 +102,11 @@ def test_what_cannot_begin_so_is_reported() -> None:
     vectors = word_vectors(lowercase=False)
     front = embedding(EmbeddingConfig(), num_features=50)
     with pytest.raises(ConfigError, match="made with lowercase = False, the model has"):
-        start_bottleneck(front, encoder(MinHash(num_features=50), vectors), vectors)
+        init_bottleneck(front, encoder(MinHash(num_features=50), vectors), vectors)
     vectors = word_vectors()
     reader = encoder(MinHash(num_features=50), vectors)
     subwords = TextEncoder(
         TextConfig(projection=SubwordEmbedding(num_features=len(reader.vocabulary))), reader.vocabulary
     )
     with pytest.raises(ConfigError, match="projection 'subwords' has none"):
-        start_bottleneck(front, subwords, vectors)
+        init_bottleneck(front, subwords, vectors)

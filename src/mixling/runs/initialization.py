@@ -13,10 +13,10 @@ from mixling.runs.config import RunConfig
 from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
-from mixling.training.start import check_projection
+from mixling.training.initialization import check_projection
 
 
-def start_texts(config: RunConfig) -> Iterator[Text]:
+def init_texts(config: RunConfig) -> Iterator[Text]:
     """The texts of the files to begin with, by the columns of the rows.
 
     Raises:
@@ -40,19 +40,19 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) 
         DataError: files that cannot be used, or have too few words.
         ModelFileError: no vectors are in the folder.
     """
-    start, text = config.initialization, config.model.text
-    if start.kind in ("random", "model"):
+    init, text = config.initialization, config.model.text
+    if init.kind in ("random", "model"):
         return None
     check_projection(text)
-    if start.vectors is not None:
-        return WordVectors.load(start.vectors)
-    texts: Iterable[Text] = chain(train.texts, start_texts(config))
+    if init.vectors is not None:
+        return WordVectors.load(init.vectors)
+    texts: Iterable[Text] = chain(train.texts, init_texts(config))
     counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
     try:
         vectors = train_vectors(texts, counting)
     except DataError as error:
-        implied = config.distill is not None and start.texts == config.distill.unlabeled
-        if start.kind == "text" and not implied:
+        implied = config.distill is not None and init.texts == config.distill.unlabeled
+        if init.kind == "text" and not implied:
             raise
         log(f"initialization: random, without word vectors: {error}")  # nobody asked for more than a try
         return None

@@ -32,7 +32,7 @@ class Started:
     explained: float
 
 
-def start_bottleneck(
+def init_bottleneck(
     embedding: ProjectionEmbedding, encoder: TextEncoder, vectors: WordVectors, *, scale: float = 0.5
 ) -> Started:
     """Set the bottleneck's rows by ridge regression of the word vectors.
