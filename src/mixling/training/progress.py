@@ -65,7 +65,7 @@ class TrainingProgress(Callback):
             self._bar.update(self._bar.task_ids[0], completed=step.number, description=reported)
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        self._validation = f"  validation {self.metric.replace('_', ' ')} {_shown(record[f'dev_{self.metric}'])}"
+        self._validation = f"  validation {self.metric.replace('_', ' ')} {_shown(record[f'val_{self.metric}'])}"
         best = "  (best so far)" if record["best"] else ""
         losses = f"train loss {record['train_loss']:.4f}  validation loss {record['val_loss']:.4f}"
         self.log(f"{self._position(record)}  {losses}{self._validation}  {self._speed():>16}{best}")
