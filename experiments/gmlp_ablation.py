@@ -73,8 +73,8 @@ MODELS = {
     "Transformer, without content": family("transformer", 3, SynthesizerConfig(num_heads=4, positions=NEAR)),
     "MLP-Mixer": mlp_mixer(),
     **{
-        f"gMLP, {form}": gmlp(num_layers=4, dim=DIM, ffn_dim=576, max_len=LENGTH, form=form)
-        for form in ("linear", "additive", "multiplicative")
+        f"gMLP, {variant}": gmlp(num_layers=4, dim=DIM, ffn_dim=576, max_len=LENGTH, variant=variant)
+        for variant in ("linear", "additive", "multiplicative")
     },
     "gMLP, multiplicative, split": family("gmlp", 4),
     "aMLP": family("amlp", 3),

@@ -389,7 +389,7 @@ def test_closed_streams(model: Path, reviews: Path, tmp_path: Path, command: str
         ("config.json", "[]"),
         ("config.json", "{}"),
         ("config.json", '{"model": 3}'),
-        ("config.json", '{"model": {"layers": [3], "num_layers": null, "dim": 8, "frontend": {"window": 1}}}'),
+        ("config.json", '{"model": {"layers": [3], "num_layers": null, "dim": 8, "embedding": {"window": 1}}}'),
         ("config.json", "{"),
         ("metrics.json", "3"),
         ("metrics.json", '["validation", "best"]'),

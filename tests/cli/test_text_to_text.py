@@ -277,7 +277,7 @@ def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path
         answer, error = (json.loads(line) for line in done.out.splitlines())
         assert "answer" in answer
         assert error["error"].startswith(problem)
-    labeled = write(tmp_path / "labelled.jsonl", [{"source": "six", "target": "six"}, LONG])
+    labeled = write(tmp_path / "labeled.jsonl", [{"source": "six", "target": "six"}, LONG])
     done = call("evaluate", tmp_path / "run", labeled)
     assert (done.code, f"{labeled}:2: the source {problem}" in done.err) == (2, True)
     done = call("evaluate", tmp_path / "run", labeled, "--on-bad-row", "skip")

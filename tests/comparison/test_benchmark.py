@@ -48,7 +48,7 @@ def one_small_model() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "ALWAYS", ())
         patch.setattr(candidates, "_matched", lambda chosen: candidates.Candidate(name="t", about="", config=chosen))
-        patch.setattr(benchmark, "entrants", lambda *args: candidates.candidates(*args)[:1])
+        patch.setattr(benchmark, "candidates", lambda *args: candidates.candidates(*args)[:1])
         yield
 
 
@@ -211,7 +211,7 @@ def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeyp
     monkeypatch.setattr(benchmark, "ExportedModel", lambda folder: Always("a"))
     resolved = resolve({}, spec=LABELS, overrides={"task": "classification", "train": {"optim": {"lr": 0.1}}})
     two = candidates.Candidate(name="two rates", about="", config=resolved.config, rates=(1.0, 0.3))
-    monkeypatch.setattr(benchmark, "entrants", lambda *args: [two])
+    monkeypatch.setattr(benchmark, "candidates", lambda *args: [two])
     store = Dataset.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
     found = train_all(
         resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, log=lambda message: None, callback=Callback

@@ -30,7 +30,7 @@ FEW = Dataset.from_examples(Example(f"some text {i}", "a", "x", i) for i in rang
         ("pqrnn", {}),
     ],
 )
-def test_the_transformer_has_the_models_size_and_front_end(name: str, changes: dict) -> None:
+def test_the_transformer_has_the_models_size_and_embedding_layer(name: str, changes: dict) -> None:
     model = model_config(name, changes)
     matched = matched_transformer(model)
     ours, theirs = (count_parameters(build_model(m, num_outputs=3, output="text")) for m in (model, matched))

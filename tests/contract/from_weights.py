@@ -39,12 +39,12 @@ def remixing(mixer: Mixer, x: Tensor, source: Tensor, found: dict[str, Tensor]) 
 
 def spatial_gating(mixer: Mixer, x: Tensor, source: Tensor, found: dict[str, Tensor]) -> Tensor:
     z = F.gelu(mixer.expand(x))
-    first, second = z.chunk(2, -1) if mixer.form == "split" else (z, z)
+    first, second = z.chunk(2, -1) if mixer.variant == "split" else (z, z)
     gate = found["spatial weights"][0] @ mixer.norm(second) + mixer.bias[: x.shape[1], None]
     if mixer.attention is not None:
         values = mixer.attention.qkv(source).chunk(3, -1)[2]
         gate = gate + mixer.attention.out(found["tiny attention"][:, 0] @ values)
-    made = {"additive": first + gate, "linear": gate}.get(mixer.form, first * gate)
+    made = {"additive": first + gate, "linear": gate}.get(mixer.variant, first * gate)
     return mixer.contract(made)
 
 

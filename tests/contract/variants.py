@@ -41,12 +41,12 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "spatial_gating": {
         "narrow": {"ffn_dim": 6},
         "dense": {"ffn_dim": 6, "weights": "dense"},
-        "multiplicative": {"ffn_dim": 5, "form": "multiplicative"},
-        "additive": {"ffn_dim": 5, "form": "additive", "weights": "dense"},
-        "linear": {"ffn_dim": 5, "form": "linear"},
+        "multiplicative": {"ffn_dim": 5, "variant": "multiplicative"},
+        "additive": {"ffn_dim": 5, "variant": "additive", "weights": "dense"},
+        "linear": {"ffn_dim": 5, "variant": "linear"},
         "attention": {"ffn_dim": 6, "tiny_attention_dim": 3},
         "dense-attention": {"ffn_dim": 6, "weights": "dense", "tiny_attention_dim": 3},
-        "linear-attention": {"ffn_dim": 5, "form": "linear", "tiny_attention_dim": 2},
+        "linear-attention": {"ffn_dim": 5, "variant": "linear", "tiny_attention_dim": 2},
     },
     "synthesizer": {
         "one-head": {"num_heads": 1, "dropout": 0.1},

@@ -141,7 +141,7 @@ def test_the_graph_of_every_part_is_followed() -> None:
         "layers": [layer, {**layer, "norm": "post", "norm_type": "layer"}],
         "num_layers": None,
         "text": {"max_len": 12, "projection": {"type": "tsp", "num_features": 32}, "segments": True},
-        "embedding": {"window": 1, "window_form": "factorized", "positions": "sinusoidal", "norm": True},
+        "embedding": {"window": 1, "window_type": "factorized", "positions": "sinusoidal", "norm": True},
         "head": {"pooling": "all"},
         "final_norm": True,
     }

@@ -49,7 +49,7 @@ def make(name: str, *, max_len: int = 12) -> tuple[ModelConfig, Model, LabelSet]
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=90),), feed_forward=FeedForwardConfig(ffn_dim=72))
     config = ModelConfig(
         text=TextConfig(projection=projection, max_len=max_len),
-        embedding=EmbeddingConfig(window=window, window_form="factorized" if name == "factorized" else "full"),
+        embedding=EmbeddingConfig(window=window, window_type="factorized" if name == "factorized" else "full"),
         dim=16,
         layers=(layer,),
         num_layers=2,

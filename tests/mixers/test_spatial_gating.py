@@ -70,12 +70,12 @@ def tiny_attention(mixer: SpatialGating, x: Rows, causal: bool) -> Rows:
     return out
 
 
-def by_loops(mixer: SpatialGating, x: Rows, *, form: str, weights: str, causal: bool) -> Rows:
+def by_loops(mixer: SpatialGating, x: Rows, *, variant: str, weights: str, causal: bool) -> Rows:
     """Y = V s(gelu(U x)), token by token and channel by channel, for a text without padding."""
     n, w, b = mixer.max_len, mixer.weight.tolist(), mixer.bias.tolist()
     z = [[gelu(value) for value in linear(mixer.expand, row)] for row in x]
     z1, z2 = z, z
-    if form == "split":
+    if variant == "split":
         half = len(z[0]) // 2
         z1, z2 = [row[:half] for row in z], [row[half:] for row in z]
     normed = [layer_norm(mixer.norm, row) for row in z2]
@@ -89,7 +89,7 @@ def by_loops(mixer: SpatialGating, x: Rows, *, form: str, weights: str, causal: 
                 f += (w[i][j] if weights == "dense" else w[n - 1 + j - i]) * normed[j][c]
             if attended is not None:
                 f += attended[i][c]
-            row.append({"linear": f, "additive": z1[i][c] + f}.get(form, z1[i][c] * f))
+            row.append({"linear": f, "additive": z1[i][c] + f}.get(variant, z1[i][c] * f))
         y.append(linear(mixer.contract, row))
     return y
 
@@ -98,11 +98,11 @@ def by_loops(mixer: SpatialGating, x: Rows, *, form: str, weights: str, causal: 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("tiny_attention_dim", [None, 2])
 @pytest.mark.parametrize("weights", ["toeplitz", "dense"])
-@pytest.mark.parametrize("form", ["split", "multiplicative", "additive", "linear"])
-def test_it_is_the_equation(form: str, weights: str, tiny_attention_dim: int | None, causal: bool, length: int) -> None:
-    mixer = built(form=form, weights=weights, tiny_attention_dim=tiny_attention_dim, causal=causal)
+@pytest.mark.parametrize("variant", ["split", "multiplicative", "additive", "linear"])
+def test_it_is_the_equation(variant: str, weights: str, tiny_attention_dim: int | None, causal: bool, length: int) -> None:
+    mixer = built(variant=variant, weights=weights, tiny_attention_dim=tiny_attention_dim, causal=causal)
     x = tokens(length, 2)
-    expected = [by_loops(mixer, item, form=form, weights=weights, causal=causal) for item in x.tolist()]
+    expected = [by_loops(mixer, item, variant=variant, weights=weights, causal=causal) for item in x.tolist()]
     y = mixer(x, every(length, 2))
     torch.testing.assert_close(y, torch.tensor(expected, dtype=torch.float64), **EXACT)
 
@@ -138,7 +138,7 @@ def test_it_is_the_block_of_g_mlp_pytorch(tiny_attention_dim: int | None, causal
         (512, {}, 2_368_511),
         (128, {"tiny_attention_dim": 64}, 2_367_359 + 198_336),
         (128, {"weights": "dense"}, 2_367_359 - 255 + 128 * 128),
-        (128, {"form": "multiplicative", "ffn_dim": 2048}, 1024 + 1_050_624 + 4096 + 255 + 128 + 1_049_088),
+        (128, {"variant": "multiplicative", "ffn_dim": 2048}, 1024 + 1_050_624 + 4096 + 255 + 128 + 1_049_088),
     ],
 )
 def test_the_parameters_of_a_block_of_the_paper(max_len: int, options: dict[str, Any], parameters: int) -> None:
@@ -162,7 +162,7 @@ def test_it_starts_as_the_identity_on_the_first_half(weights: str, causal: bool)
 
 @pytest.mark.parametrize(("weights", "causal"), list(itertools.product(["toeplitz", "dense"], [False, True])))
 def test_toeplitz_weights_are_triangular_only_if_causal(weights: str, causal: bool) -> None:
-    mixer = built(form="linear", weights=weights, causal=causal)
+    mixer = built(variant="linear", weights=weights, causal=causal)
     x = tokens(6).requires_grad_()
     y = mixer(x, every(6))[0]
     reached = torch.stack([torch.autograd.grad(row.sum(), x, retain_graph=True)[0][0].abs().sum(-1) for row in y])
@@ -190,7 +190,7 @@ def test_a_longer_subword_gives_the_same_for_short_inputs(
         x = tokens(length)
         torch.testing.assert_close(long(x, every(length)), mixer(x, every(length)), **EXACT)
     x = tokens(MAX_LEN + 4)
-    expected = by_loops(long, x[0].tolist(), form="split", weights=weights, causal=causal)
+    expected = by_loops(long, x[0].tolist(), variant="split", weights=weights, causal=causal)
     torch.testing.assert_close(long(x, every(MAX_LEN + 4))[0], torch.tensor(expected, dtype=x.dtype), **EXACT)
     assert (long.bias[MAX_LEN:] == 1).all()
     with pytest.raises(ConfigError, match=f"got {MAX_LEN + 5} tokens, built for at most {MAX_LEN + 4}"):
@@ -238,7 +238,7 @@ def test_a_text_of_padding_only_stays_finite(dtype: torch.dtype, causal: bool) -
 def test_an_odd_width_cannot_be_split() -> None:
     with pytest.raises(ValueError, match="ffn_dim = 5 cannot be split"):
         SpatialGatingConfig(ffn_dim=5)
-    assert SpatialGatingConfig(ffn_dim=5, form="linear").build(2, 3).max_len == 3
+    assert SpatialGatingConfig(ffn_dim=5, variant="linear").build(2, 3).max_len == 3
 
 
 def matrix_product(values: Tensor, x: Tensor) -> Tensor:

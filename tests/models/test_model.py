@@ -108,7 +108,7 @@ def test_the_bottleneck_reads_the_features_of_the_window_side_by_side(window: in
 
 def test_a_factorized_window_is_a_full_one_whose_matrices_fraction_their_rows() -> None:
     torch.manual_seed(0)
-    shared = ProjectionEmbedding(EmbeddingConfig(window=2, window_form="factorized"), num_features=11, dim=4, max_len=9)
+    shared = ProjectionEmbedding(EmbeddingConfig(window=2, window_type="factorized"), num_features=11, dim=4, max_len=9)
     full = ProjectionEmbedding(EmbeddingConfig(window=2), num_features=11, dim=4, max_len=9)
     assert shared.spread is not None
     full.weight.data = shared.weight @ shared.spread
@@ -383,5 +383,5 @@ def test_subword_embeddings_come_from_a_file_of_the_right_shape(tmp_path: Path) 
     for name, message in (("wrong", "(3, 6)"), ("pickled", "pickle"), ("missing", "No such file")):
         with pytest.raises(ConfigError, match=re.escape(message)):
             embedding.load_embeddings(str(tmp_path / f"{name}.npy"))
-    with pytest.raises(ConfigError, match=r"model\.frontend\.embeddings"):
+    with pytest.raises(ConfigError, match=r"model\.embedding\.embeddings"):
         embedding.load_embeddings(None)

@@ -107,7 +107,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
         {"dim": 8},
         {"num_layers": 10**9, "layers": [{}]},
         {"text": {"max_len": 1e30}},
-        {"embedding": {"window": 8, "window_form": "factorized"}},
+        {"embedding": {"window": 8, "window_type": "factorized"}},
     ],
 )
 def test_a_model_that_its_weights_do_not_fill_takes_up_no_memory(changes: dict, tmp_path: Path) -> None:

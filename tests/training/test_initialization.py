@@ -90,7 +90,7 @@ def test_vectors_that_are_sums_over_the_features_are_explained() -> None:
 def test_the_words_own_columns_are_set_and_no_others(window: int, template: str, dim: int) -> None:
     vectors = word_vectors()
     reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)
-    front = embedding(EmbeddingConfig(window=window, window_form=template), num_features=50, dim=dim)
+    front = embedding(EmbeddingConfig(window=window, window_type=template), num_features=50, dim=dim)
     before = front.weight.detach().clone()
     init_bottleneck(front, reader, vectors)
     changed = (front.weight.detach() != before).any(0).nonzero().flatten().tolist()

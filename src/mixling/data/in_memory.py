@@ -94,7 +94,7 @@ def unlabeled_texts(texts: Iterable[Text], *, pairs: bool) -> list[Text]:
                 f"got {'one text' if pairs else 'a pair of texts'}; the rows are {'pairs' if pairs else 'single texts'}"
             )
         if problem:
-            raise DataError(problem, path="<unlabelled>", line=number)
+            raise DataError(problem, path="<unlabeled>", line=number)
     return out
 
 

@@ -15,7 +15,7 @@ from mixling.layers.masks import real, visible
 from mixling.layers.mixer import Mixer, MixerConfig, State
 from mixling.layers.positions import FFT_FROM, Size, toeplitz, toeplitz_product
 
-Form = Literal["split", "multiplicative", "additive", "linear"]
+Variant = Literal["split", "multiplicative", "additive", "linear"]
 
 
 class TinyAttention(nn.Module):
@@ -46,7 +46,7 @@ class TinyAttention(nn.Module):
 
 
 class SpatialGating(Mixer):
-    """Y = V s(Z), Z = gelu(U X); by `form`, with f(Z) = W LN(Z) + b, a linear map over the tokens:
+    """Y = V s(Z), Z = gelu(U X); by `variant`, with f(Z) = W LN(Z) + b, a linear map over the tokens:
 
     "split": s(Z) = Z1 * f(Z2), Z = [Z1 | Z2] over the channels; "multiplicative": Z * f(Z); "additive": Z + f(Z);
     "linear": f(Z). With `tiny_attention_dim` = A (aMLP), f gains a one-head attention over X before the product.
@@ -68,8 +68,8 @@ class SpatialGating(Mixer):
     Args:
         dim: D, the width of the tokens.
         max_len: n, tokens of the longest input.
-        ffn_dim: F, channels after U; even in the form "split".
-        form: how s is made of f, as above.
+        ffn_dim: F, channels after U; even in the variant "split".
+        variant: how s is made of f, as above.
         weights: W as one number for each distance, or for each pair of positions.
         tiny_attention_dim: A; None: gMLP, without attention.
         mask_padding: False: padding reaches real tokens, as in the paper.
@@ -84,16 +84,16 @@ class SpatialGating(Mixer):
         dim: int,
         max_len: int,
         ffn_dim: int,
-        form: Form,
+        variant: Variant,
         weights: Literal["toeplitz", "dense"],
         tiny_attention_dim: int | None,
         mask_padding: bool,
         causal: bool,
     ) -> None:
         super().__init__()
-        self.dim, self.max_len, self.ffn_dim, self.form = dim, max_len, ffn_dim, form
+        self.dim, self.max_len, self.ffn_dim, self.variant = dim, max_len, ffn_dim, variant
         self.dense, self.mask_padding, self.causal = weights == "dense", mask_padding, causal
-        self.gate_dim = ffn_dim // 2 if form == "split" else ffn_dim  # E
+        self.gate_dim = ffn_dim // 2 if variant == "split" else ffn_dim  # E
         self.expand = nn.Linear(dim, ffn_dim)  # U
         self.norm = nn.LayerNorm(self.gate_dim)
         shape = (max_len, max_len) if self.dense else (max_len if causal else 2 * max_len - 1,)
@@ -192,7 +192,7 @@ class SpatialGating(Mixer):
     def _expand(self, x: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B N E"], Float[Tensor, "B N E"]]:
         """Return Z and LN(Z), or Z1 and LN(Z2)."""
         z = F.gelu(self.expand(x))
-        z, gated = z.chunk(2, dim=-1) if self.form == "split" else (z, z)
+        z, gated = z.chunk(2, dim=-1) if self.variant == "split" else (z, z)
         return z, self.norm(gated)
 
     def _spatial(self, normed: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
@@ -215,9 +215,9 @@ class SpatialGating(Mixer):
         return visible(mask, causal=self.causal)
 
     def _combine(self, z: Float[Tensor, "B N E"], gate: Float[Tensor, "B N E"]) -> Float[Tensor, "B N D"]:
-        if self.form == "additive":
+        if self.variant == "additive":
             gate = z + gate
-        elif self.form != "linear":
+        elif self.variant != "linear":
             gate = z * gate
         return self.contract(gate)
 
@@ -227,8 +227,8 @@ class SpatialGatingConfig(MixerConfig):
 
     type: Literal["spatial_gating"] = "spatial_gating"
     supports_causal = True
-    ffn_dim: int = Field(3072, ge=1, description="channels after U; even in the form split")
-    form: Form = Field("split", description="what is done with f(Z), as in Table 3 of the paper")
+    ffn_dim: int = Field(3072, ge=1, description="channels after U; even in the variant split")
+    variant: Variant = Field("split", description="what is done with f(Z), as in Table 3 of the paper")
     weights: Literal["toeplitz", "dense"] = Field(
         "toeplitz", description="between tokens: one for each distance, or one for each pair of positions"
     )
@@ -239,7 +239,7 @@ class SpatialGatingConfig(MixerConfig):
 
     @model_validator(mode="after")
     def _halves_are_whole(self) -> SpatialGatingConfig:
-        if self.form == "split" and self.ffn_dim % 2:
+        if self.variant == "split" and self.ffn_dim % 2:
             raise ValueError(f"ffn_dim = {self.ffn_dim} cannot be split in two halves; make it even")
         return self
 

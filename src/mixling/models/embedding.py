@@ -26,7 +26,7 @@ class EmbeddingConfig(Config):
     """
 
     window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
-    window_form: Literal["full", "factorized"] = Field(
+    window_type: Literal["full", "factorized"] = Field(
         "full", description="each of the 2w+1 matrices has its own rows, or its own (D, D) matrix after common rows"
     )
     embeddings: str | None = Field(
@@ -72,7 +72,7 @@ class ProjectionEmbedding(nn.Module):
         inputs = num_features if embedding_dim is None else embedding_dim
         # The rows of the 2w+1 matrices are side by side, so that one gather fetches them all.
         width = (2 * window + 1) * dim
-        factorized = config.window_form == "factorized"
+        factorized = config.window_type == "factorized"
         self.weight = nn.Parameter(torch.empty(inputs, dim if factorized else width))
         self.spread = nn.Parameter(torch.empty(dim, width)) if factorized else None
         self.bias = nn.Parameter(torch.zeros(dim)) if config.bias else None

@@ -73,7 +73,7 @@ def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None 
     mixers = () if mixer is None else (mixer,)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=num_features), max_len=128, contractions=True),
-        embedding=EmbeddingConfig(window=1, window_form="factorized"),
+        embedding=EmbeddingConfig(window=1, window_type="factorized"),
         dim=dim,
         layers=(BlockConfig(mixers=mixers, feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)),),
         head=HeadConfig(pooling="all"),
@@ -185,8 +185,8 @@ PRESETS: dict[str, Preset] = {
     "amlp-base": Preset(gmlp(num_layers=36, max_len=512, tiny_attention_dim=64), "gMLP, Table 5", 32_000),
     "amlp-large": Preset(gmlp(num_layers=72, dim=768, max_len=512, tiny_attention_dim=128), "gMLP, Table 5", 32_000),
     **{
-        f"gmlp-36-{form}": Preset(gmlp(num_layers=36, ffn_dim=2048, form=form), "gMLP, Table 3", 32_000)
-        for form in ("linear", "additive", "multiplicative")
+        f"gmlp-36-{variant}": Preset(gmlp(num_layers=36, ffn_dim=2048, variant=variant), "gMLP, Table 3", 32_000)
+        for variant in ("linear", "additive", "multiplicative")
     },
     "mlp-mixer-text": Preset(
         _on_subwords(_layer(TokenMLPConfig(hidden_dim=384), 2304), dim=768, num_layers=24, max_len=128),
