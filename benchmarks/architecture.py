@@ -34,13 +34,13 @@ OLD_WINGS = re.compile(
     r"|pair|pairs|pair_\w+|mixing|recombination|spans|forms|unfolding)\.py"
 )
 OLD_NAMES = re.compile(
-    r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|recipe|forms?|frontend|accumulate"
+    r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|recipe|forms?|frontend"
     r"|survival|observers?|processes|lessons|taught|contest|entrants?|unfold|unfolding|passages?|stretch|house|labeller"
     r"|unlabelled|serialise"
 )
 OLD_PROSE = re.compile(
     r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|recipe|taught|lessons|contest|entrants?"
-    r"|pieces|units|faults?|stretch|front end|unfolding)\b"
+    r"|pieces|(?<!hidden )units(?! of each direction)|faults?|stretch|front end|unfolding)\b"
 )
 
 
@@ -195,36 +195,35 @@ def shared_names(source: Path) -> dict[str, list[str]]:
     return {name: files for name, files in sorted(found.items()) if len(files) > 1}
 
 
-def old_words(source: Path, readme: str) -> dict[str, int]:
-    """Count old words in public names, in configuration keys, in options and help, and in the README."""
-    names, keys, options = Counter[str](), Counter[str](), Counter[str]()
+def old_words(source: Path, readme: str) -> dict[str, list[str]]:
+    """Return where old words are in public names, configuration keys, options, help and the README: "file:line:
+    text"."""
+    found: dict[str, list[str]] = {"names": [], "keys": [], "options": [], "readme": []}
     for path, tree in trees(source):
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                names.update(_old(node.name))
+            where = f"{path}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_") and _old(node.name):
+                found["names"].append(f"{where}: {node.name}")
             if isinstance(node, ast.ClassDef) and any("Config" in ast.unparse(base) for base in node.bases):
                 for item in node.body:
                     if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                        keys.update(_old(item.target.id))
-                        text = " ".join(
-                            str(part.value)
-                            for part in ast.walk(item)
-                            if isinstance(part, ast.Constant) and isinstance(part.value, str)
-                        )
-                        keys.update(OLD_PROSE.findall(text))
+                        text = " ".join([item.target.id, *_strings(item)])
+                        if _old(item.target.id) or OLD_PROSE.search(text):
+                            found["keys"].append(f"{path}:{item.lineno}: {text}")
             if path.parts[0] == "cli" and isinstance(node, ast.Call) and _name(node.func) in ("Option", "Argument"):
-                for part in ast.walk(node):
-                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                        if part.value.startswith("-"):
-                            options.update(_old(part.value.replace("-", "_")))
-                        else:
-                            options.update(OLD_PROSE.findall(part.value))
-    return {
-        "public_names": names.total(),
-        "configuration_keys_and_descriptions": keys.total(),
-        "options_and_help": options.total(),
-        "readme": len(OLD_PROSE.findall(readme)),
-    }
+                for text in _strings(node):
+                    old = _old(text.replace("-", "_")) if text.startswith("-") else OLD_PROSE.search(text)
+                    if old and text != "--dev":  # the alias of --validation
+                        found["options"].append(f"{where}: {text}")
+    for number, line in enumerate(readme.splitlines(), 1):
+        if OLD_PROSE.search(line):
+            found["readme"].append(f"README.md:{number}: {line}")
+    return found
+
+
+def _strings(node: ast.AST) -> list[str]:
+    parts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+    return [value for value in parts if isinstance(value, str)]
 
 
 def _old(name: str) -> set[str]:
@@ -271,7 +270,7 @@ def figures(root: Path) -> dict[str, Any]:
             "tests": private_doors(root / "tests"),
         },
         "names_in_two_modules": shared,
-        "old_words": old_words(source, (root / "README.md").read_text()),
+        "old_words": {name: len(items) for name, items in old_words(source, (root / "README.md").read_text()).items()},
         "lines": lines(source),
     }
 

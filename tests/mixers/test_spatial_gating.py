@@ -99,7 +99,9 @@ def by_loops(mixer: SpatialGating, x: Rows, *, variant: str, weights: str, causa
 @pytest.mark.parametrize("tiny_attention_dim", [None, 2])
 @pytest.mark.parametrize("weights", ["toeplitz", "dense"])
 @pytest.mark.parametrize("variant", ["split", "multiplicative", "additive", "linear"])
-def test_it_is_the_equation(variant: str, weights: str, tiny_attention_dim: int | None, causal: bool, length: int) -> None:
+def test_it_is_the_equation(
+    variant: str, weights: str, tiny_attention_dim: int | None, causal: bool, length: int
+) -> None:
     mixer = built(variant=variant, weights=weights, tiny_attention_dim=tiny_attention_dim, causal=causal)
     x = tokens(length, 2)
     expected = [by_loops(mixer, item, variant=variant, weights=weights, causal=causal) for item in x.tolist()]

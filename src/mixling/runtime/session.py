@@ -48,7 +48,7 @@ class Metadata(Config):
     task: str = Field(min_length=1, max_length=100)
     text: TextConfig
     labels: dict[str, Any]
-    pairs: bool | None = Field(None, description="trained on pairs of texts; None: the file does not say")
+    pairs: bool | None = Field(None, description="trained on pairs of texts; None: unknown")
     reading: ReadingConfig | None = Field(None, description="how questions are answered, of a model that does")
     precision: Precision
     parameters: int = Field(ge=0)

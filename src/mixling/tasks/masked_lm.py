@@ -13,12 +13,14 @@ from mixling.tasks.base import NO_TARGET, TokenObjective
 class MaskedLMConfig(Config):
     """What is hidden, and what is told of it."""
 
-    fraction: float = Field(0.15, gt=0, lt=1, description="of the tokens that are to be told")
-    masked: float = Field(0.8, ge=0, le=1, description="share of these that [MASK] stands for")
-    random: float = Field(0.1, ge=0, le=1, description="share of these that another one stands for; the rest stay")
+    fraction: float = Field(0.15, gt=0, lt=1, description="of the tokens that are to be predicted")
+    masked: float = Field(0.8, ge=0, le=1, description="fraction of these that [MASK] replaces")
+    random: float = Field(0.1, ge=0, le=1, description="fraction of these that a random one replaces; the rest stay")
     whole_words: bool = Field(True, description="all subwords of a word are hidden, or none")
     num_words: int = Field(
-        8192, ge=100, description="where tokens are words: how many, the most frequent, are told; others are only read"
+        8192,
+        ge=100,
+        description="where tokens are words: how many of the most frequent ones are predicted; others are only read",
     )
 
 

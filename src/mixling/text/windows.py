@@ -41,7 +41,7 @@ class ReadingConfig(Config):
         allow_inf_nan=False,
         description="no answer where its score is higher than the best answer's by more than this; None: chosen on "
         "validation "
-        "where training questions lack answers, else every question has an answer",
+        "if some training questions have no answer, else every question has an answer",
     )
 
     def window(self, question: int, max_len: int) -> tuple[int, int]:

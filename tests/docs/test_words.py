@@ -1,0 +1,42 @@
+"""Public names, configuration keys, options, help and the README use the words of docs/glossary.md."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("count_architecture", ROOT / "benchmarks" / "architecture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("what", ["names", "keys", "options", "readme"])
+def test_old_words_are_gone(script: ModuleType, what: str) -> None:
+    found = script.old_words(ROOT / "src" / "mixling", (ROOT / "README.md").read_text("utf-8"))[what]
+    assert not found, "docs/glossary.md has the new words, in its last table"
+
+
+def test_each_kind_of_old_word_is_found(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "cli" / "train.py").write_text("typer.Option('--dev-fraction', help='Share that is told.')\n")
+    (tmp_path / "config.py").write_text(
+        "class A(Config):\n    dev: int\n    b: int = Field(1, description='the recipe')\n"
+    )
+    (tmp_path / "runs.py").write_text("def settle_units() -> None: ...\ndef _dev() -> None: ...\n")
+    assert script.old_words(tmp_path, "One command tells.\n") == {
+        "names": ["runs.py:1: settle_units"],
+        "keys": ["config.py:2: dev", "config.py:3: b the recipe"],
+        "options": ["cli/train.py:1: --dev-fraction", "cli/train.py:1: Share that is told."],
+        "readme": ["README.md:1: One command tells."],
+    }
