@@ -23,12 +23,12 @@ from mixling.storage import write_json
 
 
 def main() -> None:
-    """Write benchmarks/results/gate.json."""
+    """Write benchmarks/results/quantization.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds sst2_glue")
     parser.add_argument("--rows", type=int, default=1500)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gate.json")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "quantization.json")
     args = parser.parse_args()
     origin = provenance(seed=0)
     with gzip.open(args.data / "sst2_glue" / "train.jsonl.gz", "rt") as file:
