@@ -33,11 +33,11 @@ from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
 
 SETS: dict[str, dict[str, Any]] = {
-    "snips": {"validation": "validation", "test": "test", "columns": {"text": "tokens", "label": "intent"}},
+    "snips": {"validation": "dev", "test": "test", "columns": {"text": "tokens", "label": "intent"}},
     "clinc150": {"validation": "val", "test": "test", "columns": {}},
     # GLUE's test labels are not public: its validation split is the test here, and 5% of train choose.
-    "sst2_glue": {"validation": None, "test": "validation", "columns": {}},
-    "mtop_en": {"validation": "validation", "test": "test", "task": "tagging", "columns": {}},
+    "sst2_glue": {"validation": None, "test": "dev", "columns": {}},
+    "mtop_en": {"validation": "dev", "test": "test", "task": "tagging", "columns": {}},
 }
 # Beside the defaults; CLINC150 has 100 rows a class, and gained on validation from stronger regularization.
 DEFAULTS: dict[str, dict[str, Any]] = {

@@ -43,7 +43,7 @@ RATES = (2e-3, 6e-3)
 
 
 # From zero the biases do not reach the neighbors within so few steps: that one is in the table, too.
-NEAR, ZERO = RelativePositions(start="alibi"), RelativePositions()
+NEAR, ZERO = RelativePositions(init="alibi"), RelativePositions()
 BERT = bert(AttentionConfig(num_heads=4, positions=NEAR), num_layers=3, dim=DIM, max_len=LENGTH)
 
 

@@ -51,9 +51,9 @@ class Task(NamedTuple):
 
 
 TASKS = {
-    "snips": Task("train", "validation", "test", 6, 64, {"text": "tokens", "label": "intent"}),
-    "sst2_glue": Task("train", None, "validation", 2, 64, {}),
-    "conjnli": Task("train_adversarial", None, "validation", 2, 128, {"text_pair": "text_pair"}),
+    "snips": Task("train", "dev", "test", 6, 64, {"text": "tokens", "label": "intent"}),
+    "sst2_glue": Task("train", None, "dev", 2, 64, {}),
+    "conjnli": Task("train_adversarial", None, "dev", 2, 128, {"text_pair": "text_pair"}),
 }
 # Of each model, the width that decides its size.
 FREE = {

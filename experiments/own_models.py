@@ -66,15 +66,15 @@ class Set(NamedTuple):
 
 REVIEWS = "imdb_unsup_lm/train.txt.gz"
 SETS = {
-    "sst2": Set("sst2_glue", None, "validation", unlabeled=REVIEWS),
-    "sst2_glue": Set("sst2_glue", None, "validation", unlabeled=REVIEWS),
+    "sst2": Set("sst2_glue", None, "dev", unlabeled=REVIEWS),
+    "sst2_glue": Set("sst2_glue", None, "dev", unlabeled=REVIEWS),
     "imdb": Set("imdb", None, "test", unlabeled=REVIEWS),
     "clinc150": Set("clinc150", "val", "test"),
-    "snips": Set("snips", "validation", "test", columns={"text": "tokens", "label": "intent"}),
-    "cola": Set("cola", None, "validation"),
-    "mrpc": Set("mrpc", None, "validation", columns={"text_pair": "text_pair"}),
-    "rte": Set("rte", None, "validation", columns={"text_pair": "text_pair"}),
-    "mtop_en": Set("mtop_en", "validation", "test", task="tagging"),
+    "snips": Set("snips", "dev", "test", columns={"text": "tokens", "label": "intent"}),
+    "cola": Set("cola", None, "dev"),
+    "mrpc": Set("mrpc", None, "dev", columns={"text_pair": "text_pair"}),
+    "rte": Set("rte", None, "dev", columns={"text_pair": "text_pair"}),
+    "mtop_en": Set("mtop_en", "dev", "test", task="tagging"),
 }
 OUT = Path(__file__).parent / "results" / "own_models.json"
 
@@ -139,7 +139,7 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
     about = SETS[name]
     values: dict[str, Any] = {"task": about.task, "data": {"columns": dict(about.columns)}, "train": {"seed": seed}}
     if options.vectors and about.unlabeled is not None:
-        values["start"] = {"vectors": options.vectors}
+        values["init"] = {"vectors": options.vectors}
     if options.teacher:
         values["distill"] = {
             "teacher": options.teacher,
@@ -150,7 +150,7 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
         }
     choice = choose_model(train, parse(RunConfig, values, where=name))
     chosen = options.model or choice.name
-    values = merge({} if "start" in values else preset_values(chosen), values)
+    values = merge({} if "init" in values else preset_values(chosen), values)
     values["model"] = model_config(chosen, choice.changes).to_dict()
     return parse(RunConfig, merge(values, read_overrides(options.set)), where=name), chosen
 

@@ -72,7 +72,7 @@ class Data(NamedTuple):
 
 DATA = {
     "cogs": Data("cogs", ("test", "gen"), 64, 256, 900, whole_words=1, recombination=0.3),
-    "held-out": Data("cogs", ("validation",), 64, 256, 900, whole_words=1, recombination=0.3),
+    "held-out": Data("cogs", ("dev",), 64, 256, 900, whole_words=1, recombination=0.3),
     "mtop": Data("mtop_en_seq2seq", ("test",), 96, 128, 1000, embedding_lr=1.0),
 }
 SHAPE = Shape(
@@ -243,7 +243,7 @@ def hold_out(source: Path, folder: Path) -> Path:
             )
     taken = [{**examples[number], "kind": held[number]} for number in sorted(held)]
     kept = [row for number, row in enumerate(examples) if number not in held]
-    for name, part in (("train", kept + alone), ("validation", taken)):
+    for name, part in (("train", kept + alone), ("dev", taken)):
         with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in part)
     return folder

@@ -59,11 +59,11 @@ class Task(NamedTuple):
 
 
 TASKS = {
-    "sst2_glue": Task("train", "validation", 3, 0.05),
+    "sst2_glue": Task("train", "dev", 3, 0.05),
     "imdb": Task("train", "test", 2, 0.1, rates={"pretrained": (2e-3,), "scratch": (4e-3,)}),  # those of SST-2
-    "rte": Task("train", "validation", 10, 0.1, pairs=True),
-    "mrpc": Task("train", "validation", 10, 0.1, pairs=True),
-    "conjnli": Task("train_adversarial", "validation", 4, 0.1, pairs=True),
+    "rte": Task("train", "dev", 10, 0.1, pairs=True),
+    "mrpc": Task("train", "dev", 10, 0.1, pairs=True),
+    "conjnli": Task("train_adversarial", "dev", 4, 0.1, pairs=True),
 }
 
 
@@ -124,7 +124,7 @@ def tune(folder: Path, source: Path, start: str, task: Task, rows: tuple[Dataset
         defaults = merge(FINE_TUNING, {"optim": {"lr": rate}, "epochs": task.epochs, "seed": seed})
         values: dict[str, Any] = {"model": pretrained_config(str(source)), "train": defaults, "precision": "float32"}
         if start == "pretrained":
-            values["start"] = {"pretrained": str(source)}
+            values["init"] = {"pretrained": str(source)}
         fit(parse(RunConfig, values, where=str(folder)), *rows, folder=folder)
     validation = json.loads((folder / "metrics.json").read_text())["validation"]["accuracy"]
     print(folder, round(validation, 4), flush=True)

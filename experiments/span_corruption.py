@@ -107,7 +107,7 @@ def tune(task: str, pretrained: dict[str, Any], options: argparse.Namespace) -> 
     for name in SYSTEMS:
         source = options.runs / "pretrained" / name / f"{pretrained[name]['rate']:g}"
         for start in ("pretrained", "scratch"):
-            begin = {"start": str(source)} if start == "pretrained" else {
+            begin = {"pretrained": str(source)} if start == "pretrained" else {
                 "tokenizer": {"vocabulary": str(source / "tokenizer.json")}
             }  # fmt: skip
             folders = options.runs / task / name / start
@@ -115,7 +115,13 @@ def tune(task: str, pretrained: dict[str, Any], options: argparse.Namespace) -> 
             def validation(
                 rate: float, seed: int, name: str = name, folders: Path = folders, begin: dict[str, Any] = begin
             ) -> float:
-                settings = {"name": task, "form": task, "train": [str(train)], "validation_fraction": 0.1, "cut": True}
+                settings = {
+                    "name": task,
+                    "template": task,
+                    "train": [str(train)],
+                    "validation_fraction": 0.1,
+                    "cut": True,
+                }
                 training = {"epochs": TASKS[task], "seed": seed, "optim": {"lr": rate}}
                 made = run(folders / f"{rate:g}" / str(seed), SYSTEMS[name], training, tasks=[settings], **begin)
                 return float(made["held_out"]["exact_match"])

@@ -50,7 +50,7 @@ def test_from_text_to_a_model_that_answers(call: Call, text: Path, rows: Path, t
     tuned = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "tuned", "--epochs", 1)
     assert tuned.code == 0, tuned.err
     config = json.loads((tmp_path / "tuned" / "run.json").read_text())["config"]
-    assert config["start"]["pretrained"] == str(tmp_path / "pre")
+    assert config["init"]["pretrained"] == str(tmp_path / "pre")
     assert config["model"]["dim"] == 16
     assert call("predict", tmp_path / "tuned", "abcd").code == 0
 
@@ -73,7 +73,7 @@ def test_its_metric_is_that_of_the_same_text(call: Call, text: Path, tmp_path: P
         (["pretrain", "-o", "{run}"], "no text; name at least one file"),
         (["pretrain", "gone.txt", "-o", "{run}"], "gone.txt: no such file"),
         (["pretrain", "{text}", "--model", "gmpl-tiny", "-o", "{run}"], "did you mean 'gmlp-tiny'"),
-        (["pretrain", "{text}", "--set", "objective.shear=0.2", "-o", "{run}"], "did you mean"),
+        (["pretrain", "{text}", "--set", "objective.fractoin=0.2", "-o", "{run}"], "did you mean"),
         (["pretrain", "{text}", "--set", "train.token_dropout=0.2", "-o", "{run}"], "is of tasks with labels"),
         (["pretrain", "--resume", "-o", "{run}"], "there is no run to resume"),
         (["train", "{rows}", "--from", "{run}", "-o", "{other}"], "is no folder of a finished run"),

@@ -53,7 +53,11 @@ def test_documents_come_back_from_subwords(tmp_path: Path) -> None:
     assert train == [text for text in normal if text in train], "in their order"
     assert 30 < len(validation) < 90
     assert made.train.starts is None
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["corpus.json", "dev.rows", "train.rows"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "corpus.json",
+        "train.rows",
+        "validation.rows",
+    ]
 
     again = open_prepared(tmp_path / "out", SubwordReader(SubwordTokenizer.parse(*CODER.serialize())))
     assert np.array_equal(again.train.rows, made.train.rows)

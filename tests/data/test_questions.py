@@ -162,8 +162,8 @@ BAD_QUESTIONS = [
     (changed(DOG, id="1"), r"qas\[1\]: the id '1' stands twice"),
     (changed(DOG, question=" "), r"qas\[1\] \(id '2'\): 'question' is missing or empty"),
     ("a question", r"qas\[1\] is not an object"),
-    (changed(DOG, answers=[{"text": "dog", "answer_start": 0}]), r"validation\.json:2: question '2': answer 1, 'dog'"),
-    (changed(DOG, answers="absent"), r"validation\.json:2: no column 'answers'"),
+    (changed(DOG, answers=[{"text": "dog", "answer_start": 0}]), r"dev\.json:2: question '2': answer 1, 'dog'"),
+    (changed(DOG, answers="absent"), r"dev\.json:2: no column 'answers'"),
     (changed(DOG, is_impossible=True), r"qas\[1\] \(id '2'\): is_impossible is true, but there are answers"),
 ]
 # fmt: on

@@ -274,7 +274,7 @@ def test_labels_that_cannot_be_learnt_or_evaluated() -> None:
 def test_slots_know_both_their_forms() -> None:
     train = store_of((["a", "b"], ("O", "B-x")))
     check_labels(train, store_of((["a", "b"], ("B-x", "I-x"))))
-    with pytest.raises(DataError, match=r"validation\.csv:2: label 'B-y' does not occur in training"):
+    with pytest.raises(DataError, match=r"dev\.csv:2: label 'B-y' does not occur in training"):
         check_labels(train, store_of((["a"], ("B-y",)), path="dev.csv"))
     with pytest.raises(DataError, match="only the label 'O'"):
         check_labels(store_of((["a"], ("O",))), None)

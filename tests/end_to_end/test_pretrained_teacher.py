@@ -28,7 +28,7 @@ def test_words_that_no_row_has_are_reported_by_the_teacher(tmp_path: Path) -> No
             (text, label) for label, words in (("good", GOOD), ("bad", BAD)) for text in sentences(words[first:last])
         ]
 
-    for name, items in (("rows", rows(0, 4) * 6), ("validation", rows(4, 6)), ("test", rows(6, 8))):
+    for name, items in (("rows", rows(0, 4) * 6), ("dev", rows(4, 6)), ("test", rows(6, 8))):
         lines = [json.dumps({"text": text, "label": label}) for text, label in items]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     more = [f"{text} {end}" for text, _ in rows(0, 8) for end in ("indeed", "again", "from start to end", "today")]

@@ -78,7 +78,7 @@ def test_held_out_words_are_known_from_one_row(parsing: ModuleType, shared_data:
 def test_held_out_rows_are_the_same_each_time(parsing: ModuleType, shared_data: Path, tmp_path: Path) -> None:
     source = shared_data / "cogs" / "train.jsonl.gz"
     one, two = (parsing.hold_out(source, tmp_path / name) for name in ("one", "two"))
-    for name in ("train", "validation"):
+    for name in ("train", "dev"):
         assert read(one / f"{name}.jsonl.gz") == read(two / f"{name}.jsonl.gz")
 
 

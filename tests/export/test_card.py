@@ -82,7 +82,7 @@ def test_every_metric_of_the_report_is_reported() -> None:
             assert f"| {name.replace('_', ' ')} | {value:.4f} |" in text
     assert "208,279 parameters, 0.46 MB" in text
     assert "99.50% of the decisions" in text
-    assert "accuracy is\n0.25 points higher" in text
+    assert "accuracy\nis 0.25 points higher" in text
     assert "`x.y`: a file" in text
 
 

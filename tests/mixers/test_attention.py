@@ -396,7 +396,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize(("num_buckets", "causal"), [(None, False), (None, True), (8, False), (8, True)])
 def test_biases_may_begin_with_near_keys(num_buckets: int | None, causal: bool) -> None:
-    positions = RelativePositions(num_buckets=num_buckets, max_distance=num_buckets and 16, start="alibi")
+    positions = RelativePositions(num_buckets=num_buckets, max_distance=num_buckets and 16, init="alibi")
     bias = RelativeBias(positions, num_heads=4, max_len=MAX_LEN, causal=causal)
     found = bias(MAX_LEN, MAX_LEN).detach()
     exact = 2 if num_buckets and not causal else 4 if num_buckets else MAX_LEN  # distances with a bucket of their own

@@ -66,7 +66,8 @@ def given_options(record: Any) -> list[str]:
         if getattr(record, parameter.name) != parameter.default:
             _, info = get_args(parameter.annotation)
             names = (info.default, *(info.param_decls or ()))  # typer's `default` has the first where it is annotated
-            found.append(names[-1] if isinstance(names[-1], str) else info.metavar.removesuffix("..."))
+            options = [name for name in names if isinstance(name, str)]
+            found.append(max(options, key=len) if options else info.metavar.removesuffix("..."))
     return found
 
 

@@ -83,7 +83,7 @@ class CompareOptions(LabeledData, CompareModels, CompareTraining, CompareReport)
     ] = field()  # required, unlike that of the other commands
     validation: Annotated[
         list[str] | None,
-        typer.Option("--validation", metavar="FILE", help="Rows that all choices are made on; repeatable."),
+        typer.Option("--validation", "--dev", metavar="FILE", help="Rows that all choices are made on; repeatable."),
     ] = None
     test: Annotated[
         list[str] | None,

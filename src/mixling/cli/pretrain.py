@@ -28,7 +28,7 @@ class Corpus(TextColumn):
     ] = None
     validation: Annotated[
         list[str] | None,
-        typer.Option("--validation", metavar="FILE", help="Held-out text; by default 1% of the documents."),
+        typer.Option("--validation", "--dev", metavar="FILE", help="Held-out text; by default 1% of the documents."),
     ] = None
 
 

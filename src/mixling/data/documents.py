@@ -116,7 +116,7 @@ class SubwordReader:
     def reading(self) -> dict[str, Any]:
         """The coder's file, by its digest."""
         name, content = self._coder.serialize()
-        return {"tokenizer": len(self._coder), name: hashlib.sha256(content.encode()).hexdigest()}
+        return {"subwords": len(self._coder), name: hashlib.sha256(content.encode()).hexdigest()}
 
     def __len__(self) -> int:
         return len(self._coder)
