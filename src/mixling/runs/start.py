@@ -52,7 +52,7 @@ def make_vectors(config: RunConfig, train: Dataset, say: Callable[[str], None]) 
         vectors = train_vectors(texts, counting)
     except DataError as error:
         implied = config.distill is not None and start.texts == config.distill.unlabelled
-        if start.kind == "text" and not implied:
+        if start.has_texts and not implied:
             raise
         say(f"initialisation: random, without word vectors: {error}")  # nobody asked for more than a try
         return None
