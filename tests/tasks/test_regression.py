@@ -234,6 +234,8 @@ def test_from_the_command_line(mixling: Mixling, files: Path, tmp_path: Path) ->
     assert "predicts a number for a text" in card
     assert "type: pearsonr" in card
     assert "a number in the unit of the training rows, whose mean was" in card
+    assert "of the predictions on these rows are within 0.1 standard deviations" in card
+    assert "label smoothing" not in card
     predictor, texts = Predictor(model), rows(40, seed=1)[0]
     values = [item.value for item in predictor.predict_stream(texts)]
     for name, expected in (

@@ -33,6 +33,7 @@ def model_card(
     measures = {key.replace("_", " "): value for key, value in dev.items() if isinstance(value, float)}
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
+    gate = f"\n{task.card_gate(report['gate'])}\n" if report.get("gate") else ""
     return f"""---
 {_front_matter(task, dev)}
 ---
@@ -70,14 +71,14 @@ Of the exported {report["precision"]} model on the {dev["n"]:,} development rows
 | measure | value |
 |---|---|
 {_table(measures, "{:.4f}")}
-{_gate(report.get("gate"))}
+{gate}
 ## Training
 
 The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.
 
 | setting | value |
 |---|---|
-{_table(_recipe(config), "{}")}
+{_table(_recipe(config, smooths=task.smooths), "{}")}
 
 ## Limits
 
@@ -142,18 +143,7 @@ def _code(name: str) -> str:
     return f"{fence}{pad}{line}{pad}{fence}"
 
 
-def _gate(gate: Mapping[str, Any] | None) -> str:
-    if gate is None:
-        return ""
-    drop = round(gate["accuracy_drop"], 2)
-    change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
-    return f"""
-With 8-bit weights {gate["agreement"]:.2%} of the decisions on these rows are those of the float model; accuracy is
-{change}.
-"""
-
-
-def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
+def _recipe(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:
     model, train = config["model"], config["train"]
     layers = len(model["layers"]) if model["num_layers"] is None else model["num_layers"]
     projection = model["text"]["projection"]
@@ -165,7 +155,7 @@ def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
         "learning rate": train["optim"]["lr"],
         "weight decay": train["optim"]["weight_decay"],
         "word dropout": train["token_dropout"],
-        "label smoothing": train["loss"]["label_smoothing"],
+        **({"label smoothing": train["loss"]["label_smoothing"]} if smooths else {}),
         "seed": train["seed"],
         "begins with": _start(config["start"]),
         **_teacher(config["distill"]),
