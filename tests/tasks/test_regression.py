@@ -15,6 +15,7 @@ import torch
 from scipy import stats
 from sklearn.base import clone
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+from sklearn.model_selection import cross_val_score
 
 from mixling import Predictor, TextClassifier, TextRegressor
 from mixling.data.dataset import Dataset
@@ -210,6 +211,12 @@ def test_the_estimator_is_one_of_scikit_learns(files: Path) -> None:
         made.predictor_.predict_proba(texts)
     with pytest.raises(ModelFileError, match=r"its model gives a number a text; read it with TextRegressor\.load"):
         TextClassifier.load(files / "model")
+
+
+@pytest.mark.slow
+def test_folds_are_scored_by_scikit_learn() -> None:
+    found = cross_val_score(TextRegressor(epochs=10, lr=0.02, config=TINY), *rows(160), cv=2, error_score="raise")
+    assert found.min() > 0.8
 
 
 def test_wrong_numbers_are_named() -> None:
