@@ -41,7 +41,7 @@ def classifier(**changes: Any) -> TextClassifier:
 )
 def test_predictions_have_the_form_of_the_targets(kind: Any, tmp_path: Path) -> None:
     texts, marks = rows()
-    made = classifier().fit(texts, kind(marks), dev=(texts, kind(marks)))
+    made = classifier().fit(texts, kind(marks), validation=(texts, kind(marks)))
     theirs = OneVsRestClassifier(DecisionTreeClassifier()).fit(np.eye(4), np.eye(4, 3, dtype=int))
     assert made.classes_.tolist() == theirs.classes_.tolist() == [0, 1, 2]
     found = made.predict(texts)
@@ -92,5 +92,9 @@ def test_matrices_that_are_none_are_refused(targets: Any, message: str) -> None:
 def test_other_targets_than_those_of_fit_are_refused() -> None:
     texts, marks = rows()
     for other in (marks[:, :2], [("0",)] * 48, np.zeros(48)):
-        with pytest.raises(DataError, match=r"<dev>: got targets of .*; a matrix of 0 and 1 with 3 columns is needed"):
-            classifier(epochs=1).fit(texts, marks, dev=(texts, other))
+        with pytest.raises(
+            DataError,
+            match=r"<validation>: got targets of .*; a matrix of 0 and 1 with 3 columns is "
+            r"needed",
+        ):
+            classifier(epochs=1).fit(texts, marks, validation=(texts, other))

@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mixling.data.in_memory import COLLECTIONS, label_name, labelled_rows, listed, plain, score_weights
+from mixling.data.in_memory import COLLECTIONS, label_name, labeled_rows, listed, plain, score_weights
 from mixling.errors import DataError
-from mixling.estimators.base import DEV, FIT, SCORE, Estimator
-from mixling.estimators.indicators import IndicatorForm
+from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
+from mixling.estimators.indicators import IndicatorTemplate
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.text.encoder import Text
@@ -27,14 +27,14 @@ class TextClassifier(ClassifierMixin, Estimator):
     Args:
         model: a preset's name, or a TOML file; None: chosen by the size and kind of the data.
         pretrained: the folder of a run, such as one of `mixling pretrain`, to begin with instead.
-        epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the recipe's.
-        dev_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `dev`.
+        epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the defaults's.
+        validation_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `validation`.
         verbose: 1 shows the progress of `fit` on standard error, 2 what is read and made, too.
         config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.
 
     Attributes:
         classes_: (C,) the labels, in the order of `predict_proba`'s columns; of an indicator matrix 0 to C - 1.
-        metrics_: of the exported model on dev.
+        metrics_: of the exported model on validation.
     """
 
     def fit(
@@ -43,34 +43,36 @@ class TextClassifier(ClassifierMixin, Estimator):
         y: Iterable[Any],
         sample_weight: Any = None,
         *,
-        dev: tuple[Iterable[Text], Iterable[Any]] | None = None,
+        validation: tuple[Iterable[Text], Iterable[Any]] | None = None,
         teacher: Any = None,
-        unlabelled: Iterable[Text] = (),
+        unlabeled: Iterable[Text] = (),
     ) -> Self:
         """Train.
 
         Args:
             sample_weight: (n,) numbers >= 0.
-            dev: texts and labels to choose the best epoch on; by default a stratified share of the examples.
+            validation: texts and labels to choose the best epoch on; by default a stratified share of the examples.
             teacher: learn from it, too: a saved model's folder, a `Teacher`, a fitted estimator with `predict_proba`
                 and `classes_`, or a function from texts to probabilities (see `mixling.teachers.base`).
-            unlabelled: texts for the teacher to label; those that stand in `dev` are left out.
+            unlabeled: texts for the teacher to label; those that stand in `validation` are left out.
 
         Raises:
             DataError: texts and labels that cannot be used.
         """
-        form = IndicatorForm.of(y, FIT)
-        targets = listed(y, "targets") if form is None else form.sets(y, FIT)
-        many = form is not None or (bool(targets) and isinstance(targets[0], COLLECTIONS))
-        if form is not None and targets and not any(targets):
+        template = IndicatorTemplate.of(y, FIT)
+        targets = listed(y, "targets") if template is None else template.sets(y, FIT)
+        many = template is not None or (bool(targets) and isinstance(targets[0], COLLECTIONS))
+        if template is not None and targets and not any(targets):
             raise DataError("the indicator matrix has no 1; give a text with a label", path=FIT)
-        rows = labelled_rows(X, targets, FIT, many=many)
-        if dev is not None and form is not None:
-            dev = dev[0], form.sets(dev[1], DEV)
-        dev_rows = None if dev is None else labelled_rows(*dev, DEV, many=many)
-        self._fit((MultiLabel if many else Classification).name, rows, dev_rows, sample_weight, teacher, unlabelled)
+        rows = labeled_rows(X, targets, FIT, many=many)
+        if validation is not None and template is not None:
+            validation = validation[0], template.sets(validation[1], VALIDATION)
+        validation_rows = None if validation is None else labeled_rows(*validation, VALIDATION, many=many)
+        self._fit(
+            (MultiLabel if many else Classification).name, rows, validation_rows, sample_weight, teacher, unlabeled
+        )
         flat = [item for target in targets for item in target] if many else targets
-        self._set_classes({label_name(item): plain(item) for item in flat}, form)
+        self._set_classes({label_name(item): plain(item) for item in flat}, template)
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:
@@ -78,15 +80,15 @@ class TextClassifier(ClassifierMixin, Estimator):
         if not self.predictor_.task.exclusive:
             found = self.predictor_.predict_stream(X)
             sets = [tuple(self._original[name] for name in item.labels or ()) for item in found]
-            return sets if self._form is None else self._form.matrix(sets)
+            return sets if self._template is None else self._template.matrix(sets)
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
         """Probabilities (n, C), columns in the order of `classes_`; 0 of a column that had no 1 in training."""
         found = self.predictor_.predict_proba(X)
-        if self._form is None:
+        if self._template is None:
             return found[:, self._columns]
-        out = np.zeros((len(found), self._form.columns), found.dtype)
+        out = np.zeros((len(found), self._template.columns), found.dtype)
         out[:, list(self._original.values())] = found
         return out
 
@@ -97,14 +99,16 @@ class TextClassifier(ClassifierMixin, Estimator):
             DataError: texts, targets and weights that cannot be used, or none.
         """
         many = not self.predictor_.task.exclusive
-        texts, targets = labelled_rows(X, y if self._form is None else self._form.sets(y, SCORE), SCORE, many=many)
+        texts, targets = labeled_rows(
+            X, y if self._template is None else self._template.sets(y, SCORE), SCORE, many=many
+        )
         weights = score_weights(sample_weight, len(texts))
         found = self.predictor_.predict_stream(texts)
         names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]
         return float(np.average([name == target for name, target in zip(names, targets, strict=True)], weights=weights))
 
-    def _set_classes(self, original: dict[str, Any], form: IndicatorForm | None = None) -> None:
-        self._form = form
+    def _set_classes(self, original: dict[str, Any], template: IndicatorTemplate | None = None) -> None:
+        self._template = template
         names = self.predictor_.labels.names
         self._original = {name: original.get(name, name) for name in names}
         values = list(self._original.values())
@@ -112,8 +116,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         order = sorted(range(len(values)), key=lambda i: values[i] if len(kinds) == 1 else names[i])
         self._columns = np.array(order)
         self.classes_ = np.array([values[i] for i in order], dtype=None if len(kinds) == 1 else object)
-        if form is not None:
-            self.classes_ = np.arange(form.columns)
+        if template is not None:
+            self.classes_ = np.arange(template.columns)
 
     def _loaded(self) -> None:
         self._set_classes({})
