@@ -19,6 +19,9 @@ from mixling.comparison import fast_text
 from mixling.comparison.baselines import choose, fit_tfidf
 from mixling.comparison.word_tags import fit_word_tags
 from mixling.errors import DataError
+from mixling.tasks.classification import Classification
+from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.tagging import Tagging
 
 WORDS = {"good": ["great", "lovely", "fine", "superb", "nice"], "bad": ["awful", "boring", "poor", "dull", "weak"]}
 
@@ -44,7 +47,7 @@ def test_tfidf_is_scikit_learns_pipeline_with_each_option() -> None:
     texts, labels = rows(120)
     others, _ = rows(60, seed=1)
     seen = set()
-    for found in fit_tfidf(texts, labels, seed=0):
+    for found in fit_tfidf(Classification, texts, labels, seed=0):
         parts: list[tuple[str, Any]] = [("word", words())]
         parts += [("char", letters())] * (found.options["features"] == "word+char")
         direct = make_pipeline(FeatureUnion(parts), LogisticRegression(C=found.options["C"], max_iter=1000))
@@ -71,7 +74,7 @@ def test_a_pair_has_the_features_of_each_text() -> None:
     firsts, labels = rows(80)
     seconds, _ = rows(80, seed=2)
     pairs = list(zip(firsts, seconds, strict=True))
-    found = next(fit_tfidf(pairs, labels, seed=0))
+    found = next(fit_tfidf(Classification, pairs, labels, seed=0))
     sides = words().fit(firsts), words().fit(seconds)
     blocks = hstack([sides[0].transform(firsts), sides[1].transform(seconds)])
     direct = LogisticRegression(C=1.0, max_iter=1000).fit(blocks, labels)
@@ -83,7 +86,9 @@ def test_a_pair_has_the_features_of_each_text() -> None:
 
 def test_words_that_were_split_before_are_joined() -> None:
     texts, labels = rows(40)
-    whole, split = (next(fit_tfidf(given, labels, seed=0)) for given in (texts, [text.split() for text in texts]))
+    whole, split = (
+        next(fit_tfidf(Classification, given, labels, seed=0)) for given in (texts, [text.split() for text in texts])
+    )
     assert whole.predict(texts) == split.predict([text.split() for text in texts])
 
 
@@ -92,7 +97,7 @@ def test_several_labels_have_a_regression_each() -> None:
     targets = [
         ("all", label, "film") if "film" in text else ("all", label) for text, label in zip(texts, labels, strict=True)
     ]
-    found = next(fit_tfidf(texts, targets, seed=0))
+    found = next(fit_tfidf(MultiLabel, texts, targets, seed=0))
     features = words().fit_transform(texts)
     asked = {}
     for name in ("good", "bad", "film"):
@@ -104,14 +109,14 @@ def test_several_labels_have_a_regression_each() -> None:
 
 def test_labels_that_all_texts_have_are_always_given() -> None:
     texts, _ = rows(10)
-    found = next(fit_tfidf(texts, [("a", "b")] * 10, seed=0))
+    found = next(fit_tfidf(MultiLabel, texts, [("a", "b")] * 10, seed=0))
     assert found.predict(["other"]) == [("a", "b")]
     assert found.parameters == 0
 
 
 def test_texts_without_words_are_refused() -> None:
     with pytest.raises(DataError, match="TF-IDF finds no words in the training texts"):
-        next(fit_tfidf(["?", "!"], ["a", "b"], seed=0))
+        next(fit_tfidf(Classification, ["?", "!"], ["a", "b"], seed=0))
 
 
 def test_a_word_is_tagged_by_itself_its_affixes_and_its_neighbours() -> None:
@@ -121,7 +126,9 @@ def test_a_word_is_tagged_by_itself_its_affixes_and_its_neighbours() -> None:
         side = chance.choice(["to", "from"])
         sentences.append(["fly", side, chance.choice(cities), f"at{number}"])
         tags.append(("O", "O", f"B-{side}", "B-time"))
-    best, tried = choose(fit_word_tags(sentences, tags, seed=0), lambda one: float(one.predict(sentences) == tags))
+    best, tried = choose(
+        fit_word_tags(Tagging, sentences, tags, seed=0), lambda one: float(one.predict(sentences) == tags)
+    )
     assert len(tried) == 3
     # The city was never seen, and only the prefix of the time.
     assert best.predict([["fly", "from", "paris", "at999"], ["oslo"]])[0] == ("O", "O", "B-from", "B-time")
@@ -171,7 +178,7 @@ def test_fasttext_is_tuned_where_it_is_installed(monkeypatch: pytest.MonkeyPatch
     assert fast_text.is_installed()
     texts, labels = rows(60)
     named = [f"very {label}" for label in labels]
-    best, tried = choose(fast_text.fit_fasttext(texts, named, seed=3), lambda one: float(np.mean(
+    best, tried = choose(fast_text.fit_fasttext(Classification, texts, named, seed=3), lambda one: float(np.mean(
         [a == b for a, b in zip(one.predict(texts), named, strict=True)]
     )))  # fmt: skip
     assert len(tried) == 12

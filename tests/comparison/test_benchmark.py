@@ -19,6 +19,8 @@ from mixling.data.dataset import Column, Dataset
 from mixling.data.examples import Example, Target
 from mixling.runs import Run, RunConfig
 from mixling.runs.spec import LABELS, Resolved, resolve
+from mixling.tasks.classification import Classification
+from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
@@ -183,7 +185,7 @@ def contestant(name: str, *answers: Target) -> Contestant:
 def test_rankings_are_means_over_seeds_and_paired_differences() -> None:
     targets: list[Target] = ["a"] * 6 + ["b"] * 2 + ["new"] * 2
     everyone = [contestant("ours", "a", "b"), contestant(TFIDF, "b")]
-    found = rankings(everyone, LabelSet(("a", "b"), "single"), Rows([""] * 10, targets))
+    found = rankings(everyone, Classification(LabelSet(("a", "b"), "single")), Rows([""] * 10, targets))
     assert [numbers["accuracy"] for numbers in found["ours"].by_seed] == [0.6, 0.2]
     assert found["ours"].mean == pytest.approx(0.4)
     assert found["ours"].difference == pytest.approx(0.2)
@@ -225,7 +227,7 @@ def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeyp
 
 def test_words_that_a_tagger_does_not_reach_are_outside() -> None:
     answer = Prediction(truncated=True, tokens=("oslo",), tags=("B-city",), spans=())
-    assert benchmark._target(answer, ["oslo", "to", "rome"]) == ("B-city", "O", "O")
+    assert Tagging.answer(answer, ["oslo", "to", "rome"]) == ("B-city", "O", "O")
 
 
 def test_all_systems_get_the_same_texts_in_turn() -> None:

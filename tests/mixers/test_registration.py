@@ -83,13 +83,13 @@ class ShiftConfig(MixerConfig):
 @pytest.fixture
 def registered() -> Iterator[type[MixerConfig]]:
     yield register_mixer(ShiftConfig)
-    mixling.mixers._registered.pop("shift")
+    mixling.mixers.MIXERS.registered.pop("shift")
 
 
 @pytest.fixture
 def entry_points(monkeypatch: pytest.MonkeyPatch) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
-    monkeypatch.setattr(mixling.mixers, "_entry_points", lambda: found)
+    monkeypatch.setattr(mixling.mixers.MIXERS, "entry_points", found)
     return found
 
 
@@ -168,7 +168,7 @@ def test_an_entry_point_is_loaded_when_it_is_named(entry_points: dict[str, Entry
         ("no_such_module:Config", "shift", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
         ("json:Config", "shift", "cannot be loaded: AttributeError: "),
         ("json:dumps", "shift", "a mixer is given by a subclass"),
-        ("mixling.mixers.pooling:PoolingConfig", "shift", "its configuration has the type 'pooling'; name the entry"),
+        ("mixling.mixers.pooling:PoolingConfig", "shift", "its type is 'pooling'; name the entry point so"),
     ],
 )
 def test_an_entry_point_that_is_of_no_use_is_named(

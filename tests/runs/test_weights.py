@@ -14,6 +14,7 @@ from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.pretrained import pretrained_config
 from mixling.runs.weights import load_model, read_weights, write_model
 from mixling.storage import read_json, sha256_of, write_sealed
+from mixling.tasks.classification import Classification
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import FunctionTeacher
 from mixling.text.config import TextConfig
@@ -24,7 +25,7 @@ from mixling.text.subwords import SubwordTokenizer
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.text.vocabulary import Vocabulary
 
-LABELS = LabelSet(("no", "yes"), "single")
+TASK = Classification(LabelSet(("no", "yes"), "single"))
 TEXT = TextConfig(projection=MinHash(num_features=16, num_hashes=4), max_len=8)
 CONFIG = ModelConfig(text=TEXT, dim=4)
 
@@ -37,7 +38,7 @@ def save_folder(folder: Path, config: ModelConfig = CONFIG) -> Model:
     name, content = vocabulary().serialize()
     (folder / name).write_text(content)
     model = build_model(CONFIG, num_outputs=2, output="text", seed=1)
-    saved = {"task": "classification", "model": config.to_dict(), "labels": LABELS.to_dict(), "vocabulary": name}
+    saved = {"task": "classification", "model": config.to_dict(), "labels": TASK.labels.to_dict(), "vocabulary": name}
     write_model(folder, model, saved)
     return model
 
@@ -71,9 +72,9 @@ def test_vectors_answers_and_corpora_with_one_flipped_bit_are_refused(tmp_path: 
         flipped(path, lambda: WordVectors.load(tmp_path / "vectors"), count=60)
 
     teacher = FunctionTeacher(lambda texts: np.full((len(texts), 2), 0.5), key="k")
-    collect_answers(teacher, texts, LABELS, folder=tmp_path / "answers")
+    collect_answers(teacher, texts, TASK, folder=tmp_path / "answers")
     (answers,) = (tmp_path / "answers").iterdir()
-    flipped(answers, lambda: collect_answers(teacher, texts, LABELS, folder=tmp_path / "answers"), count=40)
+    flipped(answers, lambda: collect_answers(teacher, texts, TASK, folder=tmp_path / "answers"), count=40)
 
     (tmp_path / "t.txt").write_text("\n".join(texts))
     reader = WordReader(TextEncoder(TEXT, vocabulary()))

@@ -15,6 +15,7 @@ import torch
 from scipy import stats
 from sklearn.base import clone
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+from sklearn.model_selection import cross_val_score
 
 from mixling import Predictor, TextClassifier, TextRegressor
 from mixling.data.dataset import Dataset
@@ -214,6 +215,12 @@ def test_the_estimator_is_one_of_scikit_learns(files: Path) -> None:
         TextClassifier.load(files / "model")
 
 
+@pytest.mark.slow
+def test_folds_are_scored_by_scikit_learn() -> None:
+    found = cross_val_score(TextRegressor(epochs=10, lr=0.02, config=TINY), *rows(160), cv=2, error_score="raise")
+    assert found.min() > 0.8
+
+
 def test_wrong_numbers_are_named() -> None:
     for wrong in (math.nan, "x", True, None):
         with pytest.raises(DataError, match=r"<fit>:1: got .* where a finite number is needed"):
@@ -236,6 +243,8 @@ def test_from_the_command_line(mixling: Mixling, files: Path, tmp_path: Path) ->
     assert "predicts a number for a text" in card
     assert "type: pearsonr" in card
     assert "a number in the unit of the training rows, whose mean was" in card
+    assert "of the predictions on these rows are within 0.1 standard deviations" in card
+    assert "label smoothing" not in card
     predictor, texts = Predictor(model), rows(40, seed=1)[0]
     values = [item.value for item in predictor.predict_stream(texts)]
     for name, expected in (

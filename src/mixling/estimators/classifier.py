@@ -9,7 +9,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mixling.data.in_memory import COLLECTIONS, label_name, labeled_rows, listed, plain, score_weights
+from mixling.errors import DataError
 from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
+from mixling.estimators.indicators import IndicatorTemplate
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.text.encoder import Text
@@ -18,7 +20,9 @@ from mixling.text.encoder import Text
 class TextClassifier(ClassifierMixin, Estimator):
     """Classifies texts, pairs of texts (tuples) or pre-split texts (lists of words).
 
-    Targets are strings, integers or booleans, one each; or a collection of strings each, which makes it multi-label.
+    Targets are strings, integers or booleans, one each; or several labels each, which makes it multi-label: a
+    collection of strings each, or an indicator matrix (n, C) of 0 and 1, a NumPy array or a sparse matrix of SciPy; its
+    labels are the numbers of its columns.
 
     Args:
         model: a preset's name, or a TOML file; None: chosen by the size and kind of the data.
@@ -29,7 +33,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.
 
     Attributes:
-        classes_: (C,) the labels, in the order of `predict_proba`'s columns.
+        classes_: (C,) the labels, in the order of `predict_proba`'s columns; of an indicator matrix 0 to C - 1.
         metrics_: of the exported model on validation.
     """
 
@@ -55,27 +59,38 @@ class TextClassifier(ClassifierMixin, Estimator):
         Raises:
             DataError: texts and labels that cannot be used.
         """
-        targets = listed(y, "targets")
-        many = bool(targets) and isinstance(targets[0], COLLECTIONS)
+        template = IndicatorTemplate.of(y, FIT)
+        targets = listed(y, "targets") if template is None else template.sets(y, FIT)
+        many = template is not None or (bool(targets) and isinstance(targets[0], COLLECTIONS))
+        if template is not None and targets and not any(targets):
+            raise DataError("the indicator matrix has no 1; give a text with a label", path=FIT)
         rows = labeled_rows(X, targets, FIT, many=many)
+        if validation is not None and template is not None:
+            validation = validation[0], template.sets(validation[1], VALIDATION)
         validation_rows = None if validation is None else labeled_rows(*validation, VALIDATION, many=many)
         self._fit(
             (MultiLabel if many else Classification).name, rows, validation_rows, sample_weight, teacher, unlabeled
         )
         flat = [item for target in targets for item in target] if many else targets
-        self._set_classes({label_name(item): plain(item) for item in flat})
+        self._set_classes({label_name(item): plain(item) for item in flat}, template)
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:
-        """The most probable label of each text, (n,); for multi-label a list of tuples."""
+        """The most probable label of each text, (n,); for multi-label a list of tuples, or what `fit` got: a matrix."""
         if not self.predictor_.task.exclusive:
             found = self.predictor_.predict_stream(X)
-            return [tuple(self._original[name] for name in item.labels or ()) for item in found]
+            sets = [tuple(self._original[name] for name in item.labels or ()) for item in found]
+            return sets if self._template is None else self._template.matrix(sets)
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
-        """Probabilities (n, C), columns in the order of `classes_`."""
-        return self.predictor_.predict_proba(X)[:, self._columns]
+        """Probabilities (n, C), columns in the order of `classes_`; 0 of a column that had no 1 in training."""
+        found = self.predictor_.predict_proba(X)
+        if self._template is None:
+            return found[:, self._columns]
+        out = np.zeros((len(found), self._template.columns), found.dtype)
+        out[:, list(self._original.values())] = found
+        return out
 
     def score(self, X: Iterable[Text], y: Iterable[Any], sample_weight: Any = None) -> float:
         """The share of texts whose label is right; for multi-label, whose whole set of labels is right.
@@ -84,13 +99,16 @@ class TextClassifier(ClassifierMixin, Estimator):
             DataError: texts, targets and weights that cannot be used, or none.
         """
         many = not self.predictor_.task.exclusive
-        texts, targets = labeled_rows(X, y, SCORE, many=many)
+        texts, targets = labeled_rows(
+            X, y if self._template is None else self._template.sets(y, SCORE), SCORE, many=many
+        )
         weights = score_weights(sample_weight, len(texts))
         found = self.predictor_.predict_stream(texts)
         names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]
         return float(np.average([name == target for name, target in zip(names, targets, strict=True)], weights=weights))
 
-    def _set_classes(self, original: dict[str, Any]) -> None:
+    def _set_classes(self, original: dict[str, Any], template: IndicatorTemplate | None = None) -> None:
+        self._template = template
         names = self.predictor_.labels.names
         self._original = {name: original.get(name, name) for name in names}
         values = list(self._original.values())
@@ -98,6 +116,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         order = sorted(range(len(values)), key=lambda i: values[i] if len(kinds) == 1 else names[i])
         self._columns = np.array(order)
         self.classes_ = np.array([values[i] for i in order], dtype=None if len(kinds) == 1 else object)
+        if template is not None:
+            self.classes_ = np.arange(template.columns)
 
     def _loaded(self) -> None:
         self._set_classes({})

@@ -33,6 +33,7 @@ def model_card(
     metrics = {key.replace("_", " "): value for key, value in validation.items() if isinstance(value, float)}
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
+    quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
     return f"""---
 {_front_matter(task, validation)}
 ---
@@ -70,14 +71,14 @@ Of the exported {report["precision"]} model on the {validation["n"]:,} developme
 | measure | value |
 |---|---|
 {_table(metrics, "{:.4f}")}
-{_quantization(report.get("quantization"))}
+{quantization}
 ## Training
 
 The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
 
 | setting | value |
 |---|---|
-{_table(_defaults(config), "{}")}
+{_table(_defaults(config, smooths=task.smooths), "{}")}
 
 ## Limits
 
@@ -142,18 +143,7 @@ def _code(name: str) -> str:
     return f"{fence}{pad}{line}{pad}{fence}"
 
 
-def _quantization(quantization: Mapping[str, Any] | None) -> str:
-    if quantization is None:
-        return ""
-    drop = round(quantization["accuracy_drop"], 2)
-    change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
-    return f"""
-With 8-bit weights {quantization["agreement"]:.2%} of the decisions on these rows are those of the float model; accuracy
-is {change}.
-"""
-
-
-def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:
     model, train = config["model"], config["train"]
     layers = len(model["layers"]) if model["num_layers"] is None else model["num_layers"]
     projection = model["text"]["projection"]
@@ -165,7 +155,7 @@ def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
         "learning rate": train["optim"]["lr"],
         "weight decay": train["optim"]["weight_decay"],
         "word dropout": train["token_dropout"],
-        "label smoothing": train["loss"]["label_smoothing"],
+        **({"label smoothing": train["loss"]["label_smoothing"]} if smooths else {}),
         "seed": train["seed"],
         "begins with": _initialization(config["init"]),
         **_teacher(config["distill"]),

@@ -17,12 +17,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mixling.config import parse
-from mixling.errors import ConfigError, near_miss
+from mixling.errors import ConfigError
+from mixling.registry import Registry
 
 if TYPE_CHECKING:
     from mixling.layers.mixer import MixerConfig
@@ -31,12 +31,10 @@ C = TypeVar("C", bound="type[MixerConfig]")
 
 ENTRY_POINTS = "mixling.mixers"
 
-_registered: dict[str, type[MixerConfig]] = {}
-
 
 def mixer_types() -> list[str]:
     """Return the names of all mixers: the files of this package, those registered, and those of other packages."""
-    return sorted({*_files(), *_registered, *_entry_points()})
+    return MIXERS.names()
 
 
 def register_mixer(config: C) -> C:
@@ -49,13 +47,7 @@ def register_mixer(config: C) -> C:
     Raises:
         ConfigError: it is no such class, or the name is taken.
     """
-    name = _type_of(config)
-    known = _registered.get(name)
-    same = known is not None and (known.__module__, known.__qualname__) == (config.__module__, config.__qualname__)
-    if name in _files() or (known is not None and not same):
-        owner = "mixling" if known is None else f"{known.__module__}.{known.__qualname__}"
-        raise ConfigError(f"mixer {name!r}: {owner} has a mixer of this type; choose another")
-    _registered[name] = config
+    MIXERS.register(config)
     return config
 
 
@@ -65,18 +57,7 @@ def config_class(name: object) -> type[MixerConfig]:
     Raises:
         ConfigError: there is none, or its entry point cannot be loaded.
     """
-    if not isinstance(name, str):
-        raise _unknown(name)
-    if name in _files():
-        module = f"{__name__}.{name}"
-        found = [value for key, value in vars(importlib.import_module(module)).items() if _is_config(key, name)]
-        assert len(found) == 1, f"{module} must hold one MixerConfig named after the file, it holds {len(found)}"
-        return found[0]
-    if name in _registered:
-        return _registered[name]
-    if name in _entry_points():
-        return _loaded(_entry_points()[name])
-    raise _unknown(name)
+    return MIXERS.get(name)
 
 
 def mixer_config(values: Any) -> MixerConfig:
@@ -120,26 +101,11 @@ def _files() -> frozenset[str]:
     return frozenset(info.name for info in pkgutil.iter_modules(__path__))
 
 
-@cache
-def _entry_points() -> dict[str, EntryPoint]:
-    return {found.name: found for found in entry_points(group=ENTRY_POINTS)}
-
-
-def _unknown(name: object) -> ConfigError:
-    return ConfigError(
-        f"unknown mixer {name!r}; {near_miss(str(name), mixer_types())}; those of other packages are found by an entry "
-        f"point of the group {ENTRY_POINTS!r}, or after mixling.mixers.register_mixer"
-    )
-
-
-def _loaded(found: EntryPoint) -> type[MixerConfig]:
-    where = f"mixer {found.name!r}: entry point {found.value!r}"
-    try:
-        config = found.load()
-    except Exception as error:  # whatever the import of foreign code raises
-        raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
-    if (name := _type_of(config)) != found.name:
-        raise ConfigError(f"{where}: its configuration has the type {name!r}; name the entry point so")
+def _own(name: str) -> type[MixerConfig]:
+    module = f"{__name__}.{name}"
+    found = [value for key, value in vars(importlib.import_module(module)).items() if _is_config(key, name)]
+    assert len(found) == 1, f"{module} must hold one MixerConfig named after the file, it holds {len(found)}"
+    config: type[MixerConfig] = found[0]
     return config
 
 
@@ -162,3 +128,14 @@ def _is_of(name: str, file: str) -> bool:
 
 def _is_config(name: str, file: str) -> bool:
     return _is_of(name, file) and name.endswith("Config")
+
+
+MIXERS: Registry[type[MixerConfig]] = Registry(
+    "mixer",
+    key="type",
+    group=ENTRY_POINTS,
+    how="mixling.mixers.register_mixer",
+    own=_files,
+    load_own=_own,
+    name_of=_type_of,
+)

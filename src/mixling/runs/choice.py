@@ -36,7 +36,7 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
         return Choice("mixling-mixer", changes, f"{len(train):,} pairs of texts" if pairs else "words have labels")
     if config.distill is not None:
         return Choice("mixling-base", changes, "there is a teacher")
-    if config.init.kind == "text":
+    if config.init.has_texts:
         return Choice("mixling-base", changes, "there is more text to begin with")
     labels = len(train.label_counts())
     name = "mixling-base" if len(train) >= _MANY_ROWS or labels >= _MANY_LABELS else "mixling-small"

@@ -41,9 +41,14 @@ class InitConfig(Config):
         """Random numbers, vectors of the training rows' text, or of more, or a whole model."""
         if self.pretrained is not None:
             return "model"
-        if self.vectors is not None or self.texts:
+        if self.has_texts:
             return "text"
         return "rows" if self.training_texts else "random"
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether words have vectors of more text than the training rows'."""
+        return self.vectors is not None or bool(self.texts)
 
     @model_validator(mode="after")
     def _one_source(self) -> InitConfig:
@@ -79,7 +84,7 @@ class RunConfig(Config):
     def initialization(self) -> InitConfig:
         """What the model begins with: as given, or the text that a teacher labels where no other text is named."""
         given = self.init
-        if self.distill is None or not self.distill.unlabeled or given.kind in ("text", "model"):
+        if self.distill is None or not self.distill.unlabeled or given.has_texts or given.pretrained is not None:
             return given
         return InitConfig(texts=self.distill.unlabeled) if self.model.text.projection.hashed else given
 

@@ -52,7 +52,7 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) 
         vectors = train_vectors(texts, counting)
     except DataError as error:
         implied = config.distill is not None and init.texts == config.distill.unlabeled
-        if init.kind == "text" and not implied:
+        if init.has_texts and not implied:
             raise
         log(f"initialization: random, without word vectors: {error}")  # nobody asked for more than a try
         return None

@@ -1,7 +1,13 @@
 """Tasks, one a file: `task = "tagging"` in a configuration means the file `tagging.py`.
 
-Those of others are found by an entry point of the group "mixling.tasks", whose name is the task's, or are given to
-`register`. Importing this package, or a task, imports no torch.
+A task of another package is a subclass of `mixling.tasks.base.Task` with a new `name`. It is found by an entry point of
+the group "mixling.tasks", named as the task and pointing to the class,
+
+    [project.entry-points."mixling.tasks"]
+    length = "my_package.length:Length"
+
+or, for one process, by `register`. From then on `--task`, TOML files and saved models may name it. Importing this
+package, or a task, imports no torch.
 """
 
 from __future__ import annotations
@@ -12,69 +18,71 @@ import pkgutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mixling.errors import ConfigError, near_miss
+from mixling.errors import ConfigError
+from mixling.registry import Registry
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from mixling.tasks.base import Task
 
 T = TypeVar("T", bound="type[Task]")
 
-GROUP = "mixling.tasks"
+ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
 _NOT_TASKS = ("base", "masked_lm")
 _SAMPLE = 100  # rows that are looked at to see which task they are of
 
-_registered: dict[str, type[Task]] = {}
-
 
 def task_names() -> list[str]:
-    """Return the names of all tasks: the files of this package, and those of others."""
-    return sorted({*own_tasks(), *_registered, *(point.name for point in _entry_points())})
-
-
-def own_tasks() -> list[str]:
-    """Return the names of the library's own tasks, without a look at what else is installed."""
-    return sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name not in _NOT_TASKS)
-
-
-def register(task: T) -> T:
-    """Make a task of one's own known by its name, in configurations and model files; usable as a decorator.
-
-    Raises:
-        ConfigError: another task has the name.
-    """
-    if task.name in task_names() and _registered.get(task.name) is not task:
-        raise ConfigError(f"task {task.name!r}: there is one of this name already; choose another name")
-    _registered[task.name] = task
-    return task
-
-
-def task_type(name: str) -> type[Task]:
-    """Return a task by its name.
-
-    Raises:
-        ConfigError: there is none; the message names the nearest one.
-    """
-    return _registered[name] if name in _registered else _load(name)
+    """Return the names of all tasks: the files of this package, those registered, and those of other packages."""
+    return TASKS.names()
 
 
 @functools.cache
-def _load(name: str) -> type[Task]:
-    if name in own_tasks():
-        module = importlib.import_module(f"{__name__}.{name}")
-        return next(item for item in vars(module).values() if isinstance(item, type) and vars(item).get("name") == name)
-    found: list[type[Task]] = [point.load() for point in _entry_points() if point.name == name]
-    if not found:
-        raise ConfigError(f"unknown task {name!r}; {near_miss(name, task_names())}")
-    return found[0]
+def own_tasks() -> tuple[str, ...]:
+    """Return the names of the library's own tasks, without a look at what else is installed."""
+    return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name not in _NOT_TASKS))
 
 
-def _entry_points() -> list[EntryPoint]:
-    from importlib.metadata import entry_points  # it takes longer than all the rest here
+def register(task: T) -> T:
+    """Make a task known by its name, in this process; usable as a class decorator.
 
-    return list(entry_points(group=GROUP))
+    Args:
+        task: a subclass of `mixling.tasks.base.Task`. A class of the same module and name replaces the one registered
+            before, as when a notebook's cell is run again.
+
+    Raises:
+        ConfigError: it is no such class, or the name is taken.
+    """
+    TASKS.register(task)
+    return task
+
+
+def task_type(name: object) -> type[Task]:
+    """Return the task of this name.
+
+    Raises:
+        ConfigError: there is none, or its entry point cannot be loaded.
+    """
+    return TASKS.get(name)
+
+
+def _own(name: str) -> type[Task]:
+    module = importlib.import_module(f"{__name__}.{name}")
+    return next(item for item in vars(module).values() if isinstance(item, type) and vars(item).get("name") == name)
+
+
+def _name_of(task: Any) -> str:
+    """Return the name of a task."""
+    from mixling.tasks.base import Task
+
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        raise ConfigError(f"got {task!r}; a task is given by a subclass of mixling.tasks.base.Task")
+    name = getattr(task, "name", None)
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f'{task.__qualname__}: has no name; add name = "my_name"')
+    if missing := sorted(task.__abstractmethods__):
+        raise ConfigError(f"{task.__qualname__}: lacks the methods {', '.join(missing)} of mixling.tasks.base.Task")
+    return name
 
 
 def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
@@ -115,3 +123,14 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
         if why := task.recognize(sample):
             return task.name, why
     return DEFAULT_TASK, "the default"
+
+
+TASKS: Registry[type[Task]] = Registry(
+    "task",
+    key="name",
+    group=ENTRY_POINTS,
+    how="mixling.tasks.register",
+    own=own_tasks,
+    load_own=_own,
+    name_of=_name_of,
+)

@@ -359,6 +359,17 @@ class Task(Objective):
         return None
 
     @classmethod
+    def card_quantization(cls, quantization: Mapping[str, Any]) -> str:
+        """Return what the card says of 8-bit weights; `quantization` has the fields of a `QuantizationCheck`."""
+        drop = round(quantization["accuracy_drop"], 2)
+        change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
+        return (
+            f"With 8-bit weights {quantization['agreement']:.2%} of the decisions on these rows are those of the "
+            f"float model; "
+            f"accuracy is\n{change}."
+        )
+
+    @classmethod
     def card_limits(cls, config: Mapping[str, Any]) -> str:
         """Return the card's first limits, as items of a list; `config` is a `RunConfig` as JSON values."""
         words = config["model"]["text"]["max_len"]

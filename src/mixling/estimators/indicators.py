@@ -1,0 +1,74 @@
+"""Indicator matrices: the labels of n texts as (n, C) zeros and ones, as scikit-learn has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from mixling.errors import DataError
+
+
+@dataclass(frozen=True)
+class IndicatorTemplate:
+    """An indicator matrix without its rows: how to read others like it, and to write predictions so.
+
+    Attributes:
+        columns: C, of which column j is the label j.
+        container: the type of a sparse matrix in CSR format; None: a NumPy array.
+    """
+
+    columns: int
+    container: type | None
+
+    @classmethod
+    def of(cls, y: Any, where: str) -> IndicatorTemplate | None:
+        """Return the form of targets; None where they are no matrix of numbers.
+
+        Raises:
+            DataError: they are one of less than two columns.
+        """
+        if sparse.issparse(y):
+            container = sparse.csr_array if isinstance(y, sparse.sparray) else sparse.csr_matrix
+        elif isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf":
+            container = None
+        else:
+            return None
+        if y.ndim != 2 or y.shape[1] < 2:
+            remedy = "of one label each make a flat array, y.ravel()"
+            raise DataError(
+                f"got targets of shape {y.shape}; an indicator matrix has two columns or more: {remedy}", path=where
+            )
+        return cls(y.shape[1], container)
+
+    def sets(self, y: Any, where: str) -> list[tuple[int, ...]]:
+        """Return the columns that are 1 in each row.
+
+        Raises:
+            DataError: it is no matrix of so many columns, or one with other numbers than 0 and 1.
+        """
+        if type(self).of(y, where) is None or y.shape[1] != self.columns:
+            got = f"shape {y.shape}" if hasattr(y, "shape") else type(y).__name__
+            raise DataError(
+                f"got targets of {got}; a matrix of 0 and 1 with {self.columns} columns is needed", path=where
+            )
+        rows = sparse.csr_array(y)
+        rows.sum_duplicates()
+        wrong = np.flatnonzero((rows.data != 0) & (rows.data != 1))
+        if len(wrong):
+            row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
+            got = f"got {rows.data[wrong[0]]} in column {rows.indices[wrong[0]]} of an indicator matrix"
+            raise DataError(f"{got}; 0 and 1 are allowed", path=where, line=row)
+        rows.eliminate_zeros()
+        return [tuple(row.tolist()) for row in np.split(rows.indices, rows.indptr[1:-1])] if rows.shape[0] else []
+
+    def matrix(self, sets: Sequence[Sequence[int]]) -> Any:
+        """Return sets of columns as a matrix (n, C) of this form, of integers."""
+        out: npt.NDArray[np.int64] = np.zeros((len(sets), self.columns), np.int64)
+        for row, columns in zip(out, sets, strict=True):
+            row[list(columns)] = 1
+        return out if self.container is None else self.container(out)

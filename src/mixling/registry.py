@@ -1,0 +1,102 @@
+"""Things that are found by name: files of a package, entry points of other packages, and what a process registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from mixling.errors import ConfigError, near_miss
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T", bound=type)
+
+
+class Registry(Generic[T]):
+    """Classes of one sort by name: the library's own first, then registered ones, then those of entry points.
+
+    Args:
+        what: one of them in a word, for messages.
+        key: what its name is called: "name" or "type".
+        group: the group of the entry points.
+        how: the function that registers one, with its module.
+        own: returns the names of the library's own, without importing them.
+        load_own: imports one of these.
+        name_of: returns the name of a class, and raises ConfigError where it is not of the sort.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        key: str,
+        group: str,
+        how: str,
+        own: Callable[[], Collection[str]],
+        load_own: Callable[[str], T],
+        name_of: Callable[[Any], str],
+    ) -> None:
+        self.what, self.key, self.group, self.how = what, key, group, how
+        self._own, self._load_own, self._name_of = own, load_own, name_of
+        self.registered: dict[str, T] = {}
+        self._loaded: dict[str, T] = {}
+
+    @cached_property
+    def entry_points(self) -> Mapping[str, EntryPoint]:
+        """The entry points of the group by name."""
+        from importlib.metadata import entry_points  # its import takes longer than the rest of this module
+
+        return {found.name: found for found in entry_points(group=self.group)}
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        return sorted({*self._own(), *self.registered, *self.entry_points})
+
+    def register(self, item: T) -> T:
+        """Make a class known in this process; one of the same module and name replaces that registered before.
+
+        Raises:
+            ConfigError: it is not of the sort, or its name is taken.
+        """
+        name = self._name_of(item)
+        known = self.registered.get(name)
+        same = known is not None and (known.__module__, known.__qualname__) == (item.__module__, item.__qualname__)
+        if name in self._own() or (known is not None and not same):
+            owner = "mixling" if known is None else f"{known.__module__}.{known.__qualname__}"
+            raise ConfigError(
+                f"{self.what} {name!r}: {owner} has a {self.what} of this {self.key}; choose another {self.key}"
+            )
+        self.registered[name] = item
+        return item
+
+    def get(self, name: object) -> T:
+        """Return the class of this name.
+
+        Raises:
+            ConfigError: there is none, or its entry point cannot be loaded.
+        """
+        if isinstance(name, str):
+            if name in self.registered:
+                return self.registered[name]
+            if name not in self._loaded and name in self._own():
+                self._loaded[name] = self._load_own(name)
+            if name in self._loaded:
+                return self._loaded[name]
+            if name in self.entry_points:
+                return self._from_entry_point(self.entry_points[name])
+        raise ConfigError(
+            f"unknown {self.what} {name!r}; {near_miss(str(name), self.names())}; those of other packages are found by "
+            f"an entry point of the group {self.group!r}, or after {self.how}"
+        )
+
+    def _from_entry_point(self, found: EntryPoint) -> T:
+        where = f"{self.what} {found.name!r}: entry point {found.value!r}"
+        try:
+            item: T = found.load()
+        except Exception as error:  # whatever the import of foreign code raises
+            raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
+        if (name := self._name_of(item)) != found.name:
+            raise ConfigError(f"{where}: its {self.key} is {name!r}; name the entry point so")
+        return item
