@@ -15,5 +15,6 @@ format:
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
-picture:  ## docs/architecture.svg and .md, from the imports
+picture:  ## docs/architecture.svg and .md from the imports, docs/api.md from the docstrings
 	$(PYTHON) docs/architecture.py
+	$(PYTHON) docs/api.py

@@ -19,16 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from mixling import Dataset, Predictor, RunConfig, fit, model_config, read_examples
 from mixling.config import merge, parse, read_overrides
 from mixling.cost.provenance import provenance
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import split_validation
 from mixling.metrics.base import Metrics
-from mixling.models.presets import model_config
-from mixling.runs import RunConfig, fit
-from mixling.runtime.predictor import Predictor
 from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
 

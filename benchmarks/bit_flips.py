@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from mixling import Predictor, TextGenerator
+from mixling import Predictor, TextGenerator, UserError
 from mixling.cost.provenance import provenance
 from mixling.data.documents import WordReader
 from mixling.data.prepared import open_prepared
-from mixling.errors import UserError
-from mixling.runs import load_model, resumed_config
 from mixling.runs.artifact import read_run
+from mixling.runs.config import resumed_config
 from mixling.runs.description import describe
 from mixling.runs.pretrained import load_pretraining
+from mixling.runs.weights import load_model
 from mixling.storage import read_json, write_json
 from mixling.tasks.classification import Classification
 from mixling.teachers.answers import collect_answers

@@ -19,8 +19,8 @@ import threading
 import time
 from pathlib import Path
 
+from mixling import Predictor
 from mixling.cost.provenance import provenance
-from mixling.runtime.predictor import Predictor
 
 MODEL = Path(__file__).parents[1] / "tests" / "golden" / "model-v1.onnx"
 TEXT = "what a film"

@@ -28,11 +28,9 @@ from typing import Any
 
 from mutations import KINDS, structure
 
+from mixling import ModelFileError, Prediction, Predictor, UserError
 from mixling.cost.provenance import provenance
-from mixling.errors import ModelFileError, UserError
 from mixling.runtime.onnx_file import seal
-from mixling.runtime.predictor import Predictor
-from mixling.text.predictions import Prediction
 
 SEAL_LENGTH = 84
 MAX_CPU, MAX_MIB = 2.0, 256
@@ -69,11 +67,9 @@ def main() -> int:
 
 def make_models(folder: Path) -> None:
     """Small models of every task, of words and of subwords, with both kinds of vocabulary files."""
+    from mixling import Vocabulary, build_model, model_config
     from mixling.export.onnx import export_onnx
-    from mixling.models.model import build_model
-    from mixling.models.presets import model_config
     from mixling.text.labels import LabelSet
-    from mixling.text.vocabulary import Vocabulary
     from mixling.text.windows import ReadingConfig
 
     words = [

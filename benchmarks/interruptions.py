@@ -48,12 +48,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from mixling import Dataset, Example, UserError, fit
 from mixling.cli.main import build_app, run
 from mixling.cost.provenance import provenance
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.errors import UserError
-from mixling.runs import fit
 from mixling.runs.artifact import NEXT, ONNX_FILE, RUN_FILE, is_finished, read_folder
 from mixling.training.loop import Trainer
 
@@ -109,11 +106,9 @@ def warm_up() -> None:
     import scipy.sparse
     import sklearn.linear_model
 
+    from mixling import Vocabulary, build_model, model_config
     from mixling.export.onnx import export_onnx
-    from mixling.models.model import build_model
-    from mixling.models.presets import model_config
     from mixling.text.labels import LabelSet
-    from mixling.text.vocabulary import Vocabulary
 
     _ = matplotlib.pyplot, onnxscript, scipy.sparse, sklearn.linear_model, fit
     build_app()

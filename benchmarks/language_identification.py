@@ -22,9 +22,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from mixling import Predictor
 from mixling.cost.provenance import provenance
 from mixling.data.samples import LANGUAGES
-from mixling.runtime.predictor import Predictor
 
 PACKAGES = ("Babel", "Django", "Sphinx", "django-allauth", "djangorestframework")
 

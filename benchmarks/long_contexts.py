@@ -25,11 +25,9 @@ LIMIT = 300.0  # MB beyond the start
 
 def make_model(path: Path) -> None:
     """Write a model that answers questions."""
+    from mixling import Vocabulary, build_model, model_config
     from mixling.export.onnx import export_onnx
-    from mixling.models.model import build_model
-    from mixling.models.presets import model_config
     from mixling.tasks.question_answering import ANSWER_ENDS
-    from mixling.text.vocabulary import Vocabulary
     from mixling.text.windows import ReadingConfig
 
     config = model_config("mixling-mixer", {})
@@ -51,7 +49,7 @@ def peak_mb() -> float:
 
 def evaluate(model: str, num_words: int, distinct: int) -> None:
     """Print, as JSON, what one answer takes."""
-    from mixling.runtime.predictor import Predictor
+    from mixling import Predictor
 
     predictor = Predictor(model)
     context = " ".join(f"{number * 7919 % distinct:06d}" for number in range(num_words))

@@ -22,16 +22,15 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from mixling import ModelConfig, TextEncoder, Vocabulary, build_model
 from mixling.cost.provenance import provenance
 from mixling.data.prepared import Tokens
 from mixling.mixers.attention import AttentionConfig
-from mixling.models.model import ModelConfig, build_model, count_parameters
+from mixling.models.model import count_parameters
 from mixling.models.presets import bert, gmlp
 from mixling.storage import write_json
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.encoder import TextEncoder
 from mixling.text.table import FIRST
-from mixling.text.vocabulary import Vocabulary
 from mixling.training.corpus import MASK_WORD, MaskedText, subword_targets
 from mixling.training.optim import OptimConfig, build_optimizer
 

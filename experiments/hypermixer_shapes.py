@@ -36,11 +36,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mixling import MixerConfig
 from mixling.cost.provenance import provenance
 from mixling.data.shapes import pairs_of_shapes
 from mixling.inspect.maps import pseudo_attention
 from mixling.inspect.plots import learning_curves, token_maps
-from mixling.layers.mixer import MixerConfig
 from mixling.layers.positions import Positions
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.hypermixing import HyperMixingConfig

@@ -23,18 +23,16 @@ from typing import Any, NamedTuple
 
 import torch
 
+from mixling import PRESETS, Dataset, ModelConfig, Predictor, RunConfig, fit, model_config, read_examples
 from mixling.config import parse
 from mixling.cost.flops import count
 from mixling.cost.provenance import provenance
 from mixling.cost.timing import evaluate
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
-from mixling.models.model import ModelConfig
-from mixling.models.presets import PRESETS, model_config
-from mixling.runs import RUN_FILE, RunConfig, fit, resumed_config
-from mixling.runtime.predictor import Predictor
+from mixling.runs.artifact import RUN_FILE
+from mixling.runs.config import resumed_config
 from mixling.storage import write_json
 from mixling.tasks.classification import Classification
 

@@ -32,21 +32,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from mixling import Dataset, Example, Predictor, RunConfig, Task, fit, model_config, read_examples
 from mixling.comparison.baselines import choose, fit_tfidf
 from mixling.comparison.scores import rate_interval, resampled
 from mixling.config import merge, parse, read_overrides
 from mixling.cost.provenance import provenance
 from mixling.data.batches import TextSet
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
-from mixling.models.presets import model_config, preset_values
-from mixling.runs import RunConfig, choose_model, fit, load_model
-from mixling.runtime.predictor import Predictor
+from mixling.models.presets import preset_values
+from mixling.runs.choice import choose_model
+from mixling.runs.weights import load_model
 from mixling.storage import write_json
 from mixling.tasks import task_type
-from mixling.tasks.base import Task
 from mixling.training.dataset_adapter import predict_logits
 
 NONE: Mapping[str, str] = MappingProxyType({})

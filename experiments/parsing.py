@@ -42,6 +42,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from mixling import TextGenerator
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.readers.rows import OnBadRow
@@ -49,7 +50,6 @@ from mixling.models.model import count_parameters
 from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.seq2seq.config import DEFAULTS, PairRunConfig
 from mixling.seq2seq.evaluation import exact_matches
-from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig
 from mixling.seq2seq.pairs import PairColumns, read_pairs
 from mixling.seq2seq.presets import Family, Shape, hypermixer, mixer, remixer, t5

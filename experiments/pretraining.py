@@ -28,21 +28,18 @@ from typing import Any, NamedTuple
 import torch
 from gmlp_ablation import DIM, encode_text, family, train
 
+from mixling import Dataset, ModelConfig, Predictor, RunConfig, fit, read_examples
 from mixling.comparison.baselines import choose, fit_tfidf
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.model import ModelConfig
 from mixling.models.presets import own
-from mixling.runs import RUN_FILE, RunConfig, fit
-from mixling.runs.artifact import is_finished
+from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.runs.pretrained import FINE_TUNING, evaluate_text, pretrained_config
-from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.tasks.classification import Classification
 

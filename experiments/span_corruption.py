@@ -25,13 +25,13 @@ from typing import Any
 import torch
 from parsing import MODELS, SHAPE, matched, size
 
+from mixling import TextGenerator
 from mixling.config import merge
 from mixling.cost.provenance import provenance
 from mixling.data.readers.rows import OnBadRow
 from mixling.runs.artifact import RUN_FILE, is_finished
 from mixling.seq2seq.config import DEFAULTS, PairRunConfig
 from mixling.seq2seq.evaluation import evaluate_task
-from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.model import EncoderDecoderConfig
 from mixling.seq2seq.pairs import PairColumns, read_pairs
 from mixling.seq2seq.run import fit_pairs

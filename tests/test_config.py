@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
+from mixling import ConfigError, RunConfig
 from mixling.config import Config, merge, parse, read_overrides, read_toml
-from mixling.errors import ConfigError, near_miss
-from mixling.runs import RunConfig
+from mixling.errors import near_miss
 
 
 class Circle(Config):

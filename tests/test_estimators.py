@@ -16,8 +16,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from mixling import Predictor, TextClassifier, TokenClassifier
-from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, UserError
+from mixling import ConfigError, DataError, ModelFileError, Predictor, TextClassifier, TokenClassifier, UserError
+from mixling.errors import NotFittedError
 
 GOOD, BAD = ("fine", "great", "lovely", "superb"), ("awful", "poor", "dreadful", "dull")
 TINY: dict[str, Any] = {

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from mixling import storage
-from mixling.errors import ModelFileError, StorageError
+from mixling import ModelFileError, storage
+from mixling.errors import StorageError
 from mixling.storage import (
     append,
     check_sha256,

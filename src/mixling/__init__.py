@@ -11,38 +11,70 @@ from typing import TYPE_CHECKING, Any
 from mixling.version import __version__
 
 if TYPE_CHECKING:
-    from mixling.errors import UserError
+    from mixling.data.dataset import Dataset
+    from mixling.data.examples import DataConfig, Example, read_examples
+    from mixling.errors import ConfigError, DataError, ModelFileError, UserError
     from mixling.estimators import TextClassifier, TextRegressor, TokenClassifier
+    from mixling.layers.mixer import Mixer, MixerConfig
+    from mixling.mixers import register_mixer
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
     from mixling.runs.artifact import load
+    from mixling.runs.config import RunConfig
+    from mixling.runs.data import read_data
+    from mixling.runs.pretrain import PretrainConfig, pretrain
+    from mixling.runs.training import fit
     from mixling.runtime.predictor import Predictor
     from mixling.seq2seq.generator import TextGenerator
+    from mixling.tasks import register_task
+    from mixling.tasks.base import Task
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
     from mixling.text.predictions import Answer, Prediction, Span
+    from mixling.text.vocabulary import Vocabulary
     from mixling.training.callbacks import Callback, CallbackList, Step
+    from mixling.training.config import TrainConfig
 
+# The public API: everything else is private, or documented in CONTRIBUTING.md as an extension point.
 _HOMES = {
-    "Answer": "text.predictions",
-    "UserError": "errors",
-    "load": "runs.artifact",
-    "TextClassifier": "estimators",
-    "TextRegressor": "estimators",
-    "TokenClassifier": "estimators",
-    "ModelConfig": "models.model",
-    "build_model": "models.model",
     "PRESETS": "models.presets",
-    "model_config": "models.presets",
-    "Predictor": "runtime.predictor",
-    "TextGenerator": "seq2seq.generator",
-    "TextConfig": "text.config",
-    "TextEncoder": "text.encoder",
-    "Prediction": "text.predictions",
-    "Span": "text.predictions",
+    "Answer": "text.predictions",
     "Callback": "training.callbacks",
     "CallbackList": "training.callbacks",
+    "ConfigError": "errors",
+    "DataConfig": "data.examples",
+    "DataError": "errors",
+    "Dataset": "data.dataset",
+    "Example": "data.examples",
+    "Mixer": "layers.mixer",
+    "MixerConfig": "layers.mixer",
+    "ModelConfig": "models.model",
+    "ModelFileError": "errors",
+    "Prediction": "text.predictions",
+    "Predictor": "runtime.predictor",
+    "PretrainConfig": "runs.pretrain",
+    "RunConfig": "runs.config",
+    "Span": "text.predictions",
     "Step": "training.callbacks",
+    "Task": "tasks.base",
+    "TextClassifier": "estimators",
+    "TextConfig": "text.config",
+    "TextEncoder": "text.encoder",
+    "TextGenerator": "seq2seq.generator",
+    "TextRegressor": "estimators",
+    "TokenClassifier": "estimators",
+    "TrainConfig": "training.config",
+    "UserError": "errors",
+    "Vocabulary": "text.vocabulary",
+    "build_model": "models.model",
+    "fit": "runs.training",
+    "load": "runs.artifact",
+    "model_config": "models.presets",
+    "pretrain": "runs.pretrain",
+    "read_data": "runs.data",
+    "read_examples": "data.examples",
+    "register_mixer": "mixers",
+    "register_task": "tasks",
 }
 
 __all__ = [
@@ -50,22 +82,41 @@ __all__ = [
     "Answer",
     "Callback",
     "CallbackList",
+    "ConfigError",
+    "DataConfig",
+    "DataError",
+    "Dataset",
+    "Example",
+    "Mixer",
+    "MixerConfig",
     "ModelConfig",
+    "ModelFileError",
     "Prediction",
     "Predictor",
+    "PretrainConfig",
+    "RunConfig",
     "Span",
     "Step",
+    "Task",
     "TextClassifier",
     "TextConfig",
     "TextEncoder",
     "TextGenerator",
     "TextRegressor",
     "TokenClassifier",
+    "TrainConfig",
     "UserError",
+    "Vocabulary",
     "__version__",
     "build_model",
+    "fit",
     "load",
     "model_config",
+    "pretrain",
+    "read_data",
+    "read_examples",
+    "register_mixer",
+    "register_task",
 ]
 
 

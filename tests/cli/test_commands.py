@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from mixling import Predictor
 from mixling.errors import Interrupted
 from mixling.runs.artifact import RUN_FILE, WRITTEN
-from mixling.runtime.predictor import Predictor
 from mixling.training.loop import Trainer
 
 from .conftest import Call

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
+from mixling import PRESETS, ConfigError
 from mixling.config import Config
-from mixling.errors import ConfigError
-from mixling.models.presets import PRESETS
 from mixling.runs.spec import LABELS, MASKED_LM, Spec, resolve
 from mixling.runs.toml import default_toml
 from mixling.seq2seq.config import PAIRS

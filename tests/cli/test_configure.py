@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from mixling import PRESETS, ConfigError, DataError, ModelFileError, RunConfig
 from mixling.cli.inputs import kind_of
 from mixling.cli.options import read_seconds
 from mixling.cli.output import format_seconds
 from mixling.data.inputs import stream_items
 from mixling.data.readers.rows import MAX_LINE
-from mixling.errors import ConfigError, DataError, ModelFileError
-from mixling.models.presets import PRESETS
-from mixling.runs import RunConfig
 from mixling.runs.evaluation import columns_of
 from mixling.runs.spec import LABELS, resolve
 from mixling.tasks import infer_task

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
+from mixling import PRESETS
 from mixling.cost import timing
-from mixling.models.presets import PRESETS
 from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 from mixling.vision import IMAGE_PRESETS
 

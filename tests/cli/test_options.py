@@ -12,12 +12,12 @@ import pytest
 import typer
 from typer.main import get_command
 
+from mixling import PRESETS
 from mixling.cli.command import OUTPUT, PANELS, given_options, with_options
 from mixling.cli.completion import MODELS, TASKS
 from mixling.cli.main import COMMANDS, build_app
 from mixling.cli.pretrain import PretrainOptions
 from mixling.cli.train import TrainOptions
-from mixling.models.presets import PRESETS
 from mixling.runs.kinds import WRITING
 from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 from mixling.tasks import task_names

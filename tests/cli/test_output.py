@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from mixling import ConfigError, Prediction
 from mixling.cli.answers import csv_line, writer_for
 from mixling.cli.inputs import kind_of
 from mixling.config import Config, parse
 from mixling.data.inputs import stream_items
-from mixling.errors import ConfigError, printable, shown
+from mixling.errors import printable, shown
 from mixling.tasks.classification import Classification
 from mixling.text.labels import LabelSet
-from mixling.text.predictions import Prediction
 
 
 def test_what_could_steer_a_terminal_is_replaced() -> None:

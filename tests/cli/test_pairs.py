@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.runtime.predictor import Predictor
+from mixling import Predictor
 
 from .conftest import Call
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from mixling.errors import DataError
-from mixling.runtime.predictor import Predictor
+from mixling import DataError, Predictor
 
 from .conftest import Call
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mixling import TextGenerator
 from mixling.data.readers.rows import OnBadRow
 from mixling.seq2seq.evaluation import exact_matches
-from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.pairs import PairColumns, read_pairs
 
 Call = Callable[..., Any]

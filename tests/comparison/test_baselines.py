@@ -15,10 +15,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 
+from mixling import DataError
 from mixling.comparison import fast_text
 from mixling.comparison.baselines import choose, fit_tfidf
 from mixling.comparison.word_tags import fit_word_tags
-from mixling.errors import DataError
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging

@@ -10,21 +10,20 @@ from typing import Any
 
 import pytest
 
+from mixling import Callback, Dataset, Example, Prediction, RunConfig
 from mixling.comparison import benchmark, candidates, outcome
 from mixling.comparison.benchmark import Contestant, Rows, rankings, train_all
 from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge
-from mixling.data.dataset import Column, Dataset
-from mixling.data.examples import Example, Target
-from mixling.runs import Run, RunConfig
+from mixling.data.dataset import Column
+from mixling.data.examples import Target
+from mixling.runs.run import Run
 from mixling.runs.spec import LABELS, Resolved, resolve
 from mixling.tasks.classification import Classification
 from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
-from mixling.text.predictions import Prediction
-from mixling.training.callbacks import Callback
 
 TFIDF = "tf-idf + lr"
 TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mixling import ConfigError, Dataset, Example, RunConfig, build_model, model_config
 from mixling.comparison.candidates import MATCHED, OWN, candidates, matched_transformer
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.errors import ConfigError
-from mixling.models.model import build_model, count_parameters
-from mixling.models.presets import model_config
-from mixling.runs import RunConfig
+from mixling.models.model import count_parameters
 from mixling.runs.config import InitConfig
 from mixling.runs.spec import LABELS, resolve
 

@@ -8,8 +8,8 @@ from scipy import stats
 from seqeval.metrics import f1_score as span_f1
 from sklearn.metrics import accuracy_score, f1_score
 
+from mixling import Task
 from mixling.comparison.scores import rate_interval, resampled, wilson
-from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging

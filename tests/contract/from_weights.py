@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mixling.layers.mixer import Mixer
+from mixling import Mixer
 
 # Rows of all others sum to one. Those of linear attention are short of it by eps.
 NOT_NORMALIZED = {"spatial weights", "linear attention"}

@@ -20,10 +20,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import mixling.mixers
+from mixling import ConfigError, Mixer, MixerConfig
 from mixling.config import parse
-from mixling.errors import ConfigError
 from mixling.layers import mixer as steps
-from mixling.layers.mixer import Mixer, MixerConfig
 from mixling.mixers import config_class, mixer_config, mixer_types
 
 from .from_weights import FROM_WEIGHTS, NOT_NORMALIZED

@@ -11,11 +11,11 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from mixling import PRESETS, build_model, model_config
 from mixling.cost import timing
 from mixling.cost.flops import count, count_encoder_decoder
 from mixling.cost.provenance import provenance
-from mixling.models.model import build_model, count_parameters, sized
-from mixling.models.presets import PRESETS, model_config
+from mixling.models.model import count_parameters, sized
 from mixling.seq2seq.model import build_encoder_decoder
 from mixling.seq2seq.presets import seq2seq_config
 from mixling.vision import IMAGE_PRESETS, build_image_model

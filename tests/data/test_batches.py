@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mixling import Dataset, Example, TextConfig, TextEncoder, Vocabulary
 from mixling.data.batches import (
     Batch,
     TextSet,
@@ -21,12 +22,8 @@ from mixling.data.batches import (
     shard,
     training_batches,
 )
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Text, TextEncoder
+from mixling.text.encoder import Text
 from mixling.text.fingerprint import Binary, MinHash, Projection, SimHash
-from mixling.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.train(["the", "cat", "sat", "on", "the", "mat", "and", "a", "dog", "sat", "there"])
 TEXTS: list[Text] = ["the cat sat", "", ("a dog", "a cat"), ["New York", "the"], "the the dog and the cat and the mat"]

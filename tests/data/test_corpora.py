@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mixling import ConfigError, DataError
 from mixling.data.corpora import read_texts
-from mixling.errors import ConfigError, DataError
 
 
 def test_lines_and_cells_are_documents(tmp_path: Path) -> None:

@@ -16,12 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixling import DataError, Dataset, Example
 from mixling.data import columns
 from mixling.data import dataset as dataset_module
 from mixling.data.columns import Schema
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.errors import DataError, StorageError
+from mixling.errors import StorageError
 from mixling.text.answers import Answers
 
 PAIR, TOKENS = ("a", "b"), ["a", "b"]

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mixling import ConfigError, DataError, TextConfig, TextEncoder
 from mixling.data.documents import DocumentReader, SubwordReader, WordReader
 from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, open_prepared, prepare
-from mixling.errors import ConfigError, DataError
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import SubwordEmbedding
 from mixling.text.subwords import SubwordTokenizer
 from mixling.text.table import SEPARATOR

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mixling import ConfigError, DataError, Example, read_examples
 from mixling.config import parse
-from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
-from mixling.errors import ConfigError, DataError
 from mixling.tasks import task_type
 
 

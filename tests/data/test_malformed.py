@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling import DataError, Example, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
-from mixling.errors import DataError
 from mixling.tasks import task_type
 
 SKIP = "pass --on-bad-row skip"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mixling import Dataset, Example, read_examples
 from mixling.data import near_duplicates
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.near_duplicates import NearDuplicates, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import split_validation

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mixling import ConfigError, DataError, TextConfig, TextEncoder
 from mixling.data.documents import WordReader
 from mixling.data.prepared import CorpusConfig, Tokens, is_prepared, open_prepared, prepare, sample_documents
-from mixling.errors import ConfigError, DataError, StorageError
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.errors import StorageError
+from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import MinHash, SubwordEmbedding
 from mixling.text.table import FIRST, SEPARATOR
 

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mixling import DataError, Dataset, Example, TextConfig, TextEncoder, read_examples
 from mixling.data.batches import collate
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, split_validation
-from mixling.errors import DataError
 from mixling.tasks.question_answering import QuestionAnswering
 from mixling.text.answers import Answers
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.windows import ReadingConfig, WindowEncoder
 from mixling.training.questions import WindowSet

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from mixling import ConfigError
 from mixling.data.shapes import pairs_of_shapes
-from mixling.errors import ConfigError
 
 COUNT = 200
 

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling import ConfigError, DataError, Dataset, Example, read_examples
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, report_duplicates, split_validation, unseen
-from mixling.errors import ConfigError, DataError
 from mixling.tasks.classification import Classification
 
 

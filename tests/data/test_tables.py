@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mixling import ConfigError, DataError, UserError
 from mixling.data.readers import OnBadRow, Row, read_rows
 from mixling.data.readers.rows import MAX_LINE
-from mixling.errors import ConfigError, DataError, UserError
 
 ROWS = [
     {"text": "a film, long", "label": "good"},

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, Example
+from mixling import ConfigError, DataError, Dataset, Example
+from mixling.data.examples import ColumnsConfig
 from mixling.data.unlabeled import choose_texts, read_unlabeled, split_sentences
-from mixling.errors import ConfigError, DataError
 from mixling.tasks.classification import Classification
 from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text

@@ -14,8 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from mixling import TextClassifier
-from mixling.errors import DataError
+from mixling import DataError, TextClassifier
 
 TINY: dict[str, Any] = {
     "model": {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}},

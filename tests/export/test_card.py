@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from mixling import RunConfig, Task
 from mixling.config import parse
 from mixling.export.card import model_card
-from mixling.runs import RunConfig
 from mixling.tasks import task_type
-from mixling.tasks.base import Task
 from mixling.text.labels import LabelSet
 
 yaml = pytest.importorskip("yaml")

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from mixling import PRESETS, Dataset, Example, Predictor, TextEncoder, Vocabulary, build_model, model_config
 from mixling.data.batches import TextSet
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
 from mixling.export.onnx import export_onnx
-from mixling.models.model import Output, build_model
-from mixling.models.presets import PRESETS, model_config
-from mixling.runtime.predictor import Predictor
-from mixling.text.encoder import Text, TextEncoder
+from mixling.models.model import Output
+from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
-from mixling.text.vocabulary import Vocabulary
 from mixling.training.dataset_adapter import predict_logits
 
 from .followed import assert_followed

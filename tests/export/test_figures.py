@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib
 import pytest
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.export.figures import check_name, new_figure, save
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}

@@ -15,16 +15,16 @@ import onnxruntime
 import pytest
 import torch
 
+from mixling import ModelConfig, TextConfig, TextEncoder, build_model
 from mixling.export.onnx import export_onnx
 from mixling.export.quantize import quantize, quantize_weights
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.embedding import EmbeddingConfig
 from mixling.models.heads import HeadConfig
-from mixling.models.model import Model, ModelConfig, build_model
+from mixling.models.model import Model
 from mixling.runtime.onnx_file import read_metadata
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Tsp
 from mixling.text.labels import LabelSet
 
@@ -231,8 +231,7 @@ def test_model_is_left_as_it_was() -> None:
 
 @pytest.mark.slow
 def test_x_small_with_a_vocabulary_of_6000_subwords_has_at_most_600_kilobytes() -> None:
-    from mixling.models.presets import model_config
-    from mixling.text.vocabulary import Vocabulary
+    from mixling import Vocabulary, model_config
 
     subwords = ["[UNK]", *(f"##unit{number:05d}" for number in range(5999))]  # 11 characters: longer than trained ones
     config = model_config("pnlp-mixer-x-small")

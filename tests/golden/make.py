@@ -10,14 +10,11 @@ from pathlib import Path
 
 import torch
 
+from mixling import PRESETS, ModelConfig, TextEncoder, Vocabulary, build_model
 from mixling.config import merge, parse
 from mixling.data.batches import collate
 from mixling.export.onnx import export_onnx
-from mixling.models.model import ModelConfig, build_model
-from mixling.models.presets import PRESETS
-from mixling.text.encoder import TextEncoder
 from mixling.text.labels import LabelSet
-from mixling.text.vocabulary import Vocabulary
 
 HERE = Path(__file__).parent
 TEXTS = ["what a film", "", "Ça alors, 你好!", "un-be-lievable " * 20]

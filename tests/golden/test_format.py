@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mixling.runtime.predictor import Predictor
+from mixling import Predictor
 
 HERE = Path(__file__).parent
 

@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from mixling import ConfigError, DataConfig, ModelFileError, RunConfig, TextEncoder, fit, pretrain, read_data
 from mixling.data.batches import collate
-from mixling.errors import ConfigError, ModelFileError
 from mixling.inspect.folders import load_inspected
 from mixling.inspect.weights import layer_maps, learned_filters
 from mixling.models.model import Model
-from mixling.runs import DataConfig, RunConfig, fit, load_model, read_data
-from mixling.runs.pretrain import pretrain
 from mixling.runs.pretrained import load_pretraining
 from mixling.runs.spec import MASKED_LM, resolve
-from mixling.text.encoder import TextEncoder
+from mixling.runs.weights import load_model
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 LAYER = {"mixers": [{"type": "attention", "num_heads": 2}, {"type": "spatial_gating", "ffn_dim": 8}]}

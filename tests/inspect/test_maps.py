@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from mixling import Mixer, MixerConfig
 from mixling.inspect import maps, plots
 from mixling.inspect.maps import pseudo_attention
-from mixling.layers.mixer import Mixer, MixerConfig
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.identity import IdentityConfig

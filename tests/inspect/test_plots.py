@@ -18,7 +18,8 @@ from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib.font_manager import fontManager
 
-from mixling.errors import DataError, StorageError, UserError
+from mixling import DataError, UserError
+from mixling.errors import StorageError
 from mixling.export import figures as fonts
 from mixling.export import plots as run_plots
 from mixling.inspect import plots

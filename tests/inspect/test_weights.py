@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixling.errors import ConfigError
+from mixling import PRESETS, ConfigError, MixerConfig
 from mixling.inspect.maps import pseudo_attention
 from mixling.inspect.weights import (
     MIXING_MODELS,
@@ -19,14 +19,12 @@ from mixling.inspect.weights import (
     mixers_with,
     of_encoder,
 )
-from mixling.layers.mixer import MixerConfig
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.identity import IdentityConfig
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.models.block import BlockConfig
 from mixling.models.encoder import Encoder
-from mixling.models.presets import PRESETS
 from mixling.seq2seq.inspection import of_encoder_decoder
 from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
 from mixling.seq2seq.presets import seq2seq_config

@@ -10,7 +10,7 @@ import pytest
 from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as span_scores
 from sklearn.metrics import confusion_matrix, log_loss, precision_recall_fscore_support, roc_auc_score
 
-from mixling.errors import DataError
+from mixling import DataError
 from mixling.metrics.base import ClassificationMetrics, Metrics, format_table
 from mixling.metrics.reports import classification_report, multilabel_report, tagging_report
 from mixling.text.labels import LabelSet

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.errors import DataError
+from mixling import DataError
 from mixling.metrics.base import format_table
 from mixling.metrics.squad import answer_report, choose_threshold, normalize_answer, score_answer
 from mixling.text.answers import Answers, Found

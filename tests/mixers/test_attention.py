@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.layers import mixer as base
 from mixling.layers.positions import RelativeBias, RelativePositions
 from mixling.mixers import mixer_config

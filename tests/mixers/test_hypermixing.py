@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.layers.hypernetwork import Hypernetwork
 from mixling.mixers import hypermixing, mixer_config
 from mixling.mixers.hypermixing import HyperMixing

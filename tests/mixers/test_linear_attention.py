@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.mixers.linear_attention import MIN_CHUNK, LinearAttention, LinearAttentionConfig
 
 DIM, HEADS, EPS = 6, 2, 1e-3

@@ -16,17 +16,13 @@ from pydantic import Field
 from torch import Tensor
 
 import mixling.mixers
+from mixling import ConfigError, ModelConfig, TextConfig, Vocabulary, build_model, model_config, register_mixer
 from mixling.config import parse
-from mixling.errors import ConfigError
-from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types, register_mixer
+from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types
 from mixling.models.block import BlockConfig
-from mixling.models.model import ModelConfig, build_model
-from mixling.models.presets import model_config
 from mixling.runs.weights import load_model, write_model
-from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.text.vocabulary import Vocabulary
 
 SOURCE = '''
 from typing import Literal

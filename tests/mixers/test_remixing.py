@@ -10,7 +10,7 @@ import torch
 from remixer_pytorch import RemixerBlock
 from torch import Tensor, nn
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.mixers import mixer_config
 from mixling.mixers.remixing import Remixing
 

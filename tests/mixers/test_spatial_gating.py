@@ -12,7 +12,7 @@ from g_mlp_pytorch.g_mlp_pytorch import gMLPBlock
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.layers import positions
 from mixling.layers.positions import FFT_FROM, toeplitz, toeplitz_product
 from mixling.mixers.spatial_gating import SpatialGating, SpatialGatingConfig

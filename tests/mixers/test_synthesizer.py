@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.mixers import mixer_config
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.synthesizer import Synthesizer, SynthesizerConfig

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.mixers.token_mlp import TokenMLP, TokenMLPConfig
 
 MAX_LEN, DIM, HIDDEN = 9, 3, 5

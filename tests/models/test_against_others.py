@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mixling import build_model, model_config
 from mixling.mixers.attention import Attention, AttentionConfig
 from mixling.models.block import Block, BlockConfig, FeedForwardConfig
-from mixling.models.model import build_model
-from mixling.models.presets import model_config
 
 DIM, HEADS, FFN, VOCABULARY = 12, 3, 20, 30
 LENGTHS = [7, 3, 5]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from mixling import ConfigError
 from mixling.config import parse
-from mixling.errors import ConfigError
 from mixling.models.block import BlockConfig
 from mixling.models.encoder import Encoder, EncoderConfig
 

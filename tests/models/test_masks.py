@@ -10,14 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mixling import ConfigError, build_model, model_config
 from mixling.data.batches import Batch
-from mixling.errors import ConfigError
 from mixling.mixers import AttentionConfig, HyperMixingConfig, TokenMLPConfig
 from mixling.models.block import Block, BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
-from mixling.models.model import build_model
-from mixling.models.presets import model_config
 from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
 
 README = Path(__file__).resolve().parents[2] / "README.md"

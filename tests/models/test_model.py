@@ -13,20 +13,17 @@ from safetensors.numpy import save_file
 from torch import Tensor
 from torch.nn import functional as F
 
+from mixling import ConfigError, ModelConfig, TextConfig, TextEncoder, Vocabulary, build_model, model_config
 from mixling.config import parse
 from mixling.data.batches import collate
-from mixling.errors import ConfigError
 from mixling.mixers.identity import IdentityConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
 from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
-from mixling.models.model import Model, ModelConfig, Output, build_model
-from mixling.models.presets import model_config
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Text, TextEncoder
+from mixling.models.model import Model, Output
+from mixling.text.encoder import Text
 from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Tsp
-from mixling.text.vocabulary import Vocabulary
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64
 VOCABULARY = Vocabulary.train(["a", "film", "that", "the", "cat", "and", "dog", "saw", "was", "good", "bad", "long"])

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from mixling import PRESETS, ConfigError, build_model, model_config
 from mixling.config import read_overrides
-from mixling.errors import ConfigError
 from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.model import Output, build_model, count_parameters
-from mixling.models.presets import DEFAULT_PRESET, PRESETS, model_config
+from mixling.models.model import Output, count_parameters
+from mixling.models.presets import DEFAULT_PRESET
 
 PNLP_MIXERS = [name for name in PRESETS if name.startswith(("pnlp-mixer", "projection"))]
 SLOT_LABELS = 151  # MTOP's 75 slot types in IOB

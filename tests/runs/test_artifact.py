@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 
 import mixling
-from mixling import Predictor, TextGenerator
-from mixling.errors import ConfigError, ModelFileError
-from mixling.runs import DataConfig, RunConfig, fit, load_model, read_data
+from mixling import (
+    ConfigError,
+    DataConfig,
+    ModelFileError,
+    Predictor,
+    RunConfig,
+    TextGenerator,
+    fit,
+    pretrain,
+    read_data,
+)
 from mixling.runs.artifact import KINDS, read_artifact
-from mixling.runs.pretrain import pretrain
 from mixling.runs.pretrained import PretrainedModel, load_pretraining
 from mixling.runs.spec import MASKED_LM, resolve
+from mixling.runs.weights import load_model
 from mixling.seq2seq.config import PAIRS
 from mixling.seq2seq.run import fit_pairs
 

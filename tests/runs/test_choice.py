@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
+from mixling import PRESETS, Dataset, Example, RunConfig, model_config
 from mixling.config import parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.models.presets import PRESETS, model_config
-from mixling.runs import RunConfig, choose_model
+from mixling.runs.choice import choose_model
 
 
 def rows(count: int, words: int) -> Dataset:

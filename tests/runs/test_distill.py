@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mixling import ConfigError, DataConfig, DataError, Dataset, Example, Task
 from mixling.config import parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import DataConfig, Example
-from mixling.errors import ConfigError, DataError
 from mixling.runs.distill import DistillationData, make_distillation_data, soften
 from mixling.runs.teacher import DistillConfig, check_distill
-from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
+from mixling import Callback, Dataset, Example, RunConfig, Step, fit, model_config
 from mixling.config import parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.models.presets import model_config
-from mixling.runs import RunConfig, fit, pictures
-from mixling.training.callbacks import Callback, Step
+from mixling.runs import pictures
 from mixling.training.files import CHECKPOINT
 
 PICTURES = {"curves.png", "confusion.png"}

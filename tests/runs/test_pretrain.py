@@ -12,16 +12,25 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from mixling import (
+    Callback,
+    ConfigError,
+    Dataset,
+    Example,
+    ModelConfig,
+    ModelFileError,
+    PretrainConfig,
+    RunConfig,
+    UserError,
+    build_model,
+    fit,
+    pretrain,
+)
 from mixling.config import merge, parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.errors import ConfigError, Interrupted, ModelFileError, StorageError, UserError
-from mixling.models.model import ModelConfig, build_model
-from mixling.runs import RunConfig, fit, load_model
+from mixling.errors import Interrupted, StorageError
 from mixling.runs.artifact import PRETRAINING, is_finished
-from mixling.runs.pretrain import PretrainConfig, pretrain
 from mixling.runs.pretrained import FINE_TUNING, load_pretrained, pretrained_config
-from mixling.training.callbacks import Callback
+from mixling.runs.weights import load_model
 from mixling.training.files import CHECKPOINT
 
 SHAPES: dict[str, dict[str, Any]] = {

@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mixling import Callback, Dataset, Example, RunConfig, Step, fit, model_config
 from mixling.config import parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
 from mixling.errors import Interrupted, StorageError, TrainingError
-from mixling.models.presets import model_config
-from mixling.runs import RunConfig, fit, load_model
 from mixling.runs.artifact import (
     COMPLETE,
     CONFIG_FILE,
@@ -31,7 +28,7 @@ from mixling.runs.artifact import (
 )
 from mixling.runs.record import held
 from mixling.runs.replacement import commit, complete, link_folder
-from mixling.training.callbacks import Callback, Step
+from mixling.runs.weights import load_model
 from mixling.training.files import CHECKPOINT
 
 # Of the old run and of the new one: some in both, some in one, one in a folder.

@@ -7,23 +7,20 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from mixling import DataError, ModelConfig, ModelFileError, TextConfig, TextEncoder, UserError, Vocabulary, build_model
 from mixling.data.documents import WordReader
 from mixling.data.prepared import CorpusConfig, open_prepared, prepare
-from mixling.errors import DataError, ModelFileError, UserError
-from mixling.models.model import Model, ModelConfig, build_model
+from mixling.models.model import Model
 from mixling.runs.pretrained import pretrained_config
 from mixling.runs.weights import load_model, read_weights, write_model
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.tasks.classification import Classification
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import FunctionTeacher
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.text.subwords import SubwordTokenizer
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
-from mixling.text.vocabulary import Vocabulary
 
 TASK = Classification(LabelSet(("no", "yes"), "single"))
 TEXT = TextConfig(projection=MinHash(num_features=16, num_hashes=4), max_len=8)

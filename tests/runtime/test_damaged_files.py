@@ -18,14 +18,11 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper  # noqa: E402
 
-from mixling.errors import ModelFileError  # noqa: E402
+from mixling import ModelConfig, ModelFileError, Predictor, Vocabulary, build_model  # noqa: E402
 from mixling.export.onnx import export_onnx  # noqa: E402
-from mixling.models.model import ModelConfig, build_model  # noqa: E402
 from mixling.models.presets import pnlp_mixer  # noqa: E402
 from mixling.runtime.onnx_file import read_metadata, seal  # noqa: E402
-from mixling.runtime.predictor import Predictor  # noqa: E402
 from mixling.text.labels import LabelSet  # noqa: E402
-from mixling.text.vocabulary import Vocabulary  # noqa: E402
 
 SEAL_LENGTH = 84
 

@@ -14,21 +14,28 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mixling.errors import ConfigError, DataError, ModelFileError  # noqa: E402
+from mixling import (  # noqa: E402
+    ConfigError,
+    DataError,
+    ModelConfig,
+    ModelFileError,
+    Predictor,
+    Task,
+    TextConfig,
+    TextEncoder,
+    build_model,
+)
 from mixling.export.onnx import export_onnx  # noqa: E402
 from mixling.mixers.token_mlp import TokenMLPConfig  # noqa: E402
 from mixling.models.block import BlockConfig, FeedForwardConfig  # noqa: E402
 from mixling.models.embedding import EmbeddingConfig  # noqa: E402
-from mixling.models.model import Model, ModelConfig, build_model  # noqa: E402
+from mixling.models.model import Model  # noqa: E402
 from mixling.runtime import predictor as predictor_module  # noqa: E402
 from mixling.runtime.onnx_file import seal  # noqa: E402
-from mixling.runtime.predictor import Predictor  # noqa: E402
-from mixling.tasks.base import Task  # noqa: E402
 from mixling.tasks.classification import Classification  # noqa: E402
 from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering  # noqa: E402
 from mixling.tasks.tagging import Tagging  # noqa: E402
-from mixling.text.config import TextConfig  # noqa: E402
-from mixling.text.encoder import TextEncoder, train_vocabulary  # noqa: E402
+from mixling.text.encoder import train_vocabulary  # noqa: E402
 from mixling.text.fingerprint import MinHash, SimHash  # noqa: E402
 from mixling.text.labels import LabelSet  # noqa: E402
 from mixling.text.windows import ReadingConfig  # noqa: E402

@@ -13,11 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.errors import DataError
-from mixling.runtime.predictor import Predictor
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder
-from mixling.text.predictions import Prediction
+from mixling import DataError, Prediction, Predictor, TextConfig, TextEncoder
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 TEXT = "what a film"

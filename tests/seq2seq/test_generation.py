@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.seq2seq import generation
 from mixling.seq2seq.generation import Answer, GenerationConfig, generate
 from mixling.seq2seq.model import EncoderDecoder

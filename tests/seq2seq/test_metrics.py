@@ -15,8 +15,8 @@ import sacrebleu
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import f1_score, matthews_corrcoef
 
+from mixling import ConfigError, DataError, UserError
 from mixling.data.readers import OnBadRow
-from mixling.errors import ConfigError, DataError, UserError
 from mixling.metrics.base import format_table
 from mixling.seq2seq.metrics import TextMetrics, text_report
 from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs

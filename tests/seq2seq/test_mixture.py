@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mixling import ConfigError
 from mixling.config import parse
-from mixling.errors import ConfigError
 from mixling.seq2seq.mixture import MixingConfig, draw, draws
 
 

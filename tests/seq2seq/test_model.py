@@ -9,8 +9,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from mixling import ConfigError
 from mixling.config import parse
-from mixling.errors import ConfigError
 from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder, pick
 
 from .small_models import FAMILIES, SHAPE, SOURCE_LENGTHS, SUBWORDS, built, drawn, sources, targets

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mixling import PRESETS, ConfigError, model_config
 from mixling.config import parse
-from mixling.errors import ConfigError
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.model import count_parameters
-from mixling.models.presets import PRESETS, model_config
 from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
 from mixling.seq2seq.presets import BASE, CPU, SEQ2SEQ_PRESETS, Shape, remixer, seq2seq_config, t5, with_dropout
 

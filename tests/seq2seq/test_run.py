@@ -14,14 +14,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from mixling import Callback, ConfigError, DataError, ModelFileError, TextGenerator
 from mixling.config import merge, parse
 from mixling.data.readers.rows import OnBadRow
-from mixling.errors import ConfigError, DataError, Interrupted, ModelFileError, TrainingError
+from mixling.errors import Interrupted, TrainingError
 from mixling.runs.artifact import is_finished
 from mixling.seq2seq.config import DEFAULTS, PairRunConfig, PairTaskConfig
 from mixling.seq2seq.evaluation import evaluate_task
 from mixling.seq2seq.generation import GenerationConfig
-from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.pairs import Pair
 from mixling.seq2seq.presets import (
     hypermixer,
@@ -34,7 +34,6 @@ from mixling.seq2seq.presets import (
 )
 from mixling.seq2seq.run import fit_pairs
 from mixling.seq2seq.tasks import read_task
-from mixling.training.callbacks import Callback
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("red", "green", "blue", "black", "white")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mixling import ConfigError
 from mixling.data.documents import SubwordReader
 from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, prepare
-from mixling.errors import ConfigError
 from mixling.seq2seq.mixture import MixingConfig
 from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.span_corruption import SpanConfig

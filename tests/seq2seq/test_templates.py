@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from mixling import ConfigError, DataError
 from mixling.data.readers import OnBadRow, Row
-from mixling.errors import ConfigError, DataError
 from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
 from mixling.seq2seq.templates import TEMPLATES, find_template
 

@@ -13,14 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixling.errors import DataError, ModelFileError
-from mixling.tasks.base import Task
+from mixling import DataError, ModelFileError, Prediction, Span, Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Encoded
 from mixling.text.labels import LabelSet
-from mixling.text.predictions import Prediction, Span
 
 SINGLE = Classification(LabelSet(("bad", "fair", "good"), "single"))
 MULTI = MultiLabel(LabelSet(("comedy", "drama", "war"), "multi"))

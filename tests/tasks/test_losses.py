@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixling.tasks.base import LossConfig, Task
+from mixling import Task
+from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging

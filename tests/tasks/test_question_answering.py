@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mixling.errors import ConfigError
+from mixling import ConfigError
 from mixling.tasks.base import LossConfig
 from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
 

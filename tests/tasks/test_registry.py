@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from mixling.errors import ConfigError
-from mixling.tasks import ENTRY_POINTS, TASKS, own_tasks, register, task_names, task_type
-from mixling.tasks.base import Task
+from mixling import ConfigError, Task, register_task
+from mixling.tasks import ENTRY_POINTS, TASKS, own_tasks, task_names, task_type
 from mixling.tasks.classification import Classification
 from mixling.tasks.regression import Regression
 
@@ -45,7 +44,7 @@ class Stars(Regression):
 
 @pytest.fixture
 def registered() -> Iterator[type[Task]]:
-    yield register(Stars)
+    yield register_task(Stars)
     TASKS.registered.pop("stars")
 
 
@@ -77,10 +76,10 @@ def test_a_registered_task_is_known_and_its_name_is_taken() -> None:
     assert "stars" in task_names()
     assert "stars" not in own_tasks()
     again = type("Stars", (Stars,), {"__module__": __name__, "__qualname__": "Stars"})
-    assert register(again) is task_type("stars") is again
+    assert register_task(again) is task_type("stars") is again
     other = type("Other", (Stars,), {"__module__": __name__})
     with pytest.raises(ConfigError, match=r"task 'stars': .*\.Stars has a task of this name; choose another name"):
-        register(other)
+        register_task(other)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_a_registered_task_is_known_and_its_name_is_taken() -> None:
 def test_what_cannot_be_registered_is_refused(task: Any, message: str) -> None:
     before = task_names()
     with pytest.raises(ConfigError, match=message):
-        register(task)
+        register_task(task)
     assert task_names() == before
 
 

@@ -17,11 +17,19 @@ from sklearn.base import clone
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 from sklearn.model_selection import cross_val_score
 
-from mixling import Predictor, TextClassifier, TextRegressor
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, Example, read_examples
+from mixling import (
+    ConfigError,
+    DataError,
+    Dataset,
+    Example,
+    ModelFileError,
+    Predictor,
+    TextClassifier,
+    TextRegressor,
+    read_examples,
+)
+from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
-from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.tasks import infer_task
 from mixling.tasks.base import LossConfig
 from mixling.tasks.regression import NumberReader, Regression, regression_report

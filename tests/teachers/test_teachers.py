@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling.errors import DataError, ModelFileError
-from mixling.runtime.predictor import Predictor
-from mixling.tasks.base import Task
+from mixling import DataError, ModelFileError, Predictor, Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging

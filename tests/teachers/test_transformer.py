@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.errors import DataError, ModelFileError
+from mixling import DataError, Dataset, Example, ModelFileError
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.errors import ModelFileError
+from mixling import ModelFileError
 from mixling.tasks.classification import Classification
 from mixling.teachers.transformer import TransformerTeacher
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mixling import ConfigError, DataError, TextConfig, TextEncoder, Vocabulary
 from mixling.config import parse
-from mixling.errors import ConfigError, DataError
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Text, TextEncoder, train_vocabulary
+from mixling.text.encoder import Text, train_vocabulary
 from mixling.text.fingerprint import (
     AveragedEmbedding,
     Binary,
@@ -25,7 +24,6 @@ from mixling.text.fingerprint import (
     Tsp,
 )
 from mixling.text.table import EMPTY, PADDING, SEPARATOR
-from mixling.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.train(["the", "cat", "sat", "on", "the", "mat", "and", "a", "dog", "sat", "there"])
 FIRST_ROW = 3

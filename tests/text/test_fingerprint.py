@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixling import ConfigError, TextConfig, Vocabulary
 from mixling.config import parse
-from mixling.errors import ConfigError
-from mixling.text.config import TextConfig
 from mixling.text.fingerprint import (
     AveragedEmbedding,
     Bags,
@@ -27,7 +26,6 @@ from mixling.text.fingerprint import (
     ngrams,
 )
 from mixling.text.tsp import tsp_features
-from mixling.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.parse("vocab.txt", "[UNK]\nbring\n##ing\n##s\nfing\n##erp\n##rint\na\nof\nthe\n")
 SPELLINGS = [

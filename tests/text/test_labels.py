@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from mixling.errors import DataError, ModelFileError
+from mixling import DataError, ModelFileError
 from mixling.text.labels import LabelSet, iob_spans
 
 SINGLE = LabelSet(("bad", "fair", "good"), "single")

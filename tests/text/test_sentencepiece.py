@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mixling.errors import ModelFileError
+from mixling import ModelFileError, Vocabulary
 from mixling.text.sentencepiece import (
     BPE,
     BYTE,
@@ -23,7 +23,6 @@ from mixling.text.sentencepiece import (
     message_type,
     read_sentencepiece,
 )
-from mixling.text.vocabulary import Vocabulary
 
 SCORES = {"▁": -3.0, "a": -2.0, "b": -2.5, "c": -4.0, "ab": -3.1, "▁a": -2.9, "▁ab": -6.0, "bc": -5.9, "▁b": -3.3}
 

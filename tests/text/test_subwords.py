@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
-from mixling.errors import ConfigError, ModelFileError
+from mixling import ConfigError, ModelFileError
 from mixling.text.subwords import SubwordTokenizer
 
 TARGETS = [

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from mixling.errors import DataError, ModelFileError
+from mixling import DataError, ModelFileError, Vocabulary
 from mixling.text.subwords import SubwordTokenizer
 from mixling.text.tokenizer_file import read_tokenizer
 from mixling.text.unigram import splitter, unigram_tokenizer
-from mixling.text.vocabulary import Vocabulary
 
 SUBWORDS = [("<unk>", 0.0), ("▁", -1.0), ("a", -2.0), ("▁ab", -2.5), ("x", -3.0)]
 

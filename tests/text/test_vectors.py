@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mixling.errors import DataError, ModelFileError, StorageError
+from mixling import DataError, ModelFileError
+from mixling.errors import StorageError
 from mixling.text import vectors as module
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 

@@ -11,8 +11,8 @@ import huggingface_hub
 import pytest
 from tokenizers import Tokenizer, models
 
-from mixling.errors import ConfigError, ModelFileError
-from mixling.text.vocabulary import MAX_SUBWORDS, MIN_SUBWORDS, Vocabulary, VocabularyKind
+from mixling import ConfigError, ModelFileError, Vocabulary
+from mixling.text.vocabulary import MAX_SUBWORDS, MIN_SUBWORDS, VocabularyKind
 
 WORDS = ["the", "cat", "sat", "on", "mat", "the", "hat", "unhappiness", "unhappily", "happily", "größe", "हिन्दी", "京"]
 

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixling.errors import ConfigError, ModelFileError
+from mixling import ConfigError, ModelFileError, TextConfig, TextEncoder, Vocabulary
 from mixling.text.answers import find_answer
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.table import SEPARATOR
-from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import EncodedWindows, ReadingConfig, WindowEncoder, subword_spans
 
 CONTEXT = "The Panthers  gave up just 308½ points, ranking 6th. Ivan's İstanbul; 他们失了308分。ชนะสี่ครั้ง end"

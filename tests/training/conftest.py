@@ -11,23 +11,17 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from mixling import Dataset, Example, MixerConfig, ModelConfig, Task, TextConfig, TextEncoder, TrainConfig, build_model
 from mixling.data.batches import TextSet
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.layers.mixer import MixerConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.embedding import EmbeddingConfig
 from mixling.models.heads import HeadConfig
-from mixling.models.model import ModelConfig, build_model
-from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.tagging import Tagging
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Text, TextEncoder, train_vocabulary
+from mixling.text.encoder import Text, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
 

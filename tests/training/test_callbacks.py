@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from mixling.errors import UserError
-from mixling.training.callbacks import Callback, CallbackList, Step
-from mixling.training.config import TrainConfig
+from mixling import Callback, CallbackList, Step, TrainConfig, UserError
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig, learning_rate
 

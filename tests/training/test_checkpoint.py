@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mixling.errors import ModelFileError, StorageError
+from mixling import ModelFileError, TrainConfig
+from mixling.errors import StorageError
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
-from mixling.training.config import TrainConfig
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig

@@ -9,18 +9,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from mixling import ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
 from mixling.data.prepared import Tokens
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.embedding import EmbeddingConfig
-from mixling.models.model import ModelConfig, build_model
 from mixling.tasks.base import NO_TARGET
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import MinHash, SubwordEmbedding
 from mixling.text.table import FIRST, SEPARATOR
-from mixling.training.config import TrainConfig
 from mixling.training.corpus import MASK_WORD, MaskedText, subword_targets, word_targets
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig

@@ -20,14 +20,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from mixling import Callback, Step, TrainConfig
 from mixling.data.batches import shard
 from mixling.layers.positions import RelativePositions
 from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.mixers.attention import AttentionConfig
 from mixling.tasks.base import LossConfig
-from mixling.training.callbacks import Callback, Step
 from mixling.training.checkpoint import load_checkpoint
-from mixling.training.config import TrainConfig
 from mixling.training.distributed import DistributedContext, distributed_context, is_launched
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.loop import Trainer

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from mixling.errors import ConfigError
+from mixling import ConfigError, TextConfig, TextEncoder
 from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import Binary, MinHash, Projection, SubwordEmbedding
 from mixling.text.vectors import VectorConfig, WordVectors
 from mixling.training import start

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from mixling.errors import Interrupted, ModelFileError, TrainingError
-from mixling.training.callbacks import Callback, Step
+from mixling import Callback, ModelFileError, Step, TrainConfig
+from mixling.errors import Interrupted, TrainingError
 from mixling.training.checkpoint import load_checkpoint
-from mixling.training.config import TrainConfig
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer

@@ -15,14 +15,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from mixling import Callback, Step, TrainConfig
 from mixling.data.batches import collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
 from mixling.training import dataset_adapter, loop
-from mixling.training.callbacks import Callback, Step
-from mixling.training.config import Start, TrainConfig
+from mixling.training.config import Start
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer

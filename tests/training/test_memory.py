@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
+from mixling import TrainConfig
 from mixling.training import memory
-from mixling.training.config import TrainConfig
 from mixling.training.memory import Heap
 from mixling.training.state import weights_of
 

@@ -11,11 +11,10 @@ import pytest
 import torch
 from torch import nn
 
+from mixling import ConfigError, TrainConfig
 from mixling.config import parse
-from mixling.errors import ConfigError
 from mixling.seq2seq.model import build_encoder_decoder
 from mixling.seq2seq.presets import seq2seq_config
-from mixling.training.config import TrainConfig
 from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
 
 Floats = npt.NDArray[np.float64]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mixling import Step
 from mixling.training import progress
-from mixling.training.callbacks import Step
 from mixling.training.progress import TrainingProgress
 
 

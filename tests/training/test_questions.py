@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.models.model import build_model
+from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model
 from mixling.tasks.base import LossConfig
 from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
 from mixling.text.answers import Answers, Found
-from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.encoder import train_vocabulary
 from mixling.text.windows import ReadingConfig
-from mixling.training.config import TrainConfig
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
 from mixling.training.questions import QuestionData, WindowSet, question_data

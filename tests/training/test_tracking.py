@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mixling.errors import StorageError, UserError
-from mixling.training.callbacks import Callback, Step
+from mixling import Callback, Step, TrainConfig, UserError
+from mixling.errors import StorageError
 from mixling.training.checkpoint import load_checkpoint
-from mixling.training.config import TrainConfig
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer

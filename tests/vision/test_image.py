@@ -14,13 +14,12 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from mixling import ConfigError, model_config
 from mixling.config import parse
-from mixling.errors import ConfigError
 from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.model import count_parameters
-from mixling.models.presets import model_config
 from mixling.vision import IMAGE_PRESETS, ImageModel, ImageModelConfig, PatchEmbedding, build_image_model
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64

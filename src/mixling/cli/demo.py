@@ -15,7 +15,7 @@ from mixling.errors import ConfigError, Interrupted, command_line
 if TYPE_CHECKING:
     from mixling.data.examples import Example
     from mixling.metrics.base import Metrics
-    from mixling.runs import RunConfig
+    from mixling.runs.config import RunConfig
     from mixling.runtime.predictor import Predictor
 
 SENTENCES = (
@@ -77,7 +77,7 @@ def demo_config(*, epochs: int, seed: int) -> RunConfig:
     benchmarks/language_identification.py.
     """
     from mixling.config import parse
-    from mixling.runs import RunConfig
+    from mixling.runs.config import RunConfig
 
     # The n-grams need no vocabulary, so it is as small as it can be.
     text = {"projection": {"type": "char_ngrams", "num_features": 16384}, "vocabulary_size": 100}
@@ -136,12 +136,12 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     started = announce("demo")
     import torch
 
-    from mixling import runs
     from mixling.cli.folders import interruptible
     from mixling.data.dataset import Dataset
     from mixling.data.readers.rows import OnBadRow
     from mixling.data.samples import LANGUAGES
     from mixling.runs.evaluation import evaluate
+    from mixling.runs.training import fit
     from mixling.runtime.predictor import Predictor
     from mixling.training.progress import TrainingProgress
 
@@ -157,7 +157,7 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     stores = {part: Dataset.from_examples(examples[part]) for part in ("train", "validation")}
     try:
         with interruptible(folder):
-            runs.fit(
+            fit(
                 demo_config(epochs=epochs, seed=seed),
                 stores["train"],
                 stores["validation"],

@@ -13,7 +13,7 @@ from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mixling.runs import RunConfig
+    from mixling.runs.config import RunConfig
 
 
 @dataclass(frozen=True, kw_only=True)

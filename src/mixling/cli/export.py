@@ -63,7 +63,7 @@ def export(
 
 def _export_anew(folder: str, precision: str, metadata: Metadata) -> bytes:
     from mixling.export.onnx import export_onnx
-    from mixling.runs import load_model
+    from mixling.runs.weights import load_model
 
     model, encoder, labels, task = load_model(folder)
     return export_onnx(

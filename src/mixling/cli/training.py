@@ -15,8 +15,9 @@ from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
     from mixling.metrics.base import Metrics
-    from mixling.runs import Run, RunConfig
+    from mixling.runs.config import RunConfig
     from mixling.runs.pretrain import PretrainConfig
+    from mixling.runs.run import Run
     from mixling.runs.spec import Resolved, Spec
     from mixling.seq2seq.config import PairRunConfig
     from mixling.seq2seq.metrics import TextMetrics
@@ -108,9 +109,10 @@ def train_labels(
     out = options.out
     check_run_folder(options)
     with interruptible(out):
-        from mixling import runs
         from mixling.runs.artifact import TRAINING
+        from mixling.runs.data import read_data
         from mixling.runs.spec import LABELS
+        from mixling.runs.training import fit
         from mixling.tasks import task_type
 
         with session(options, options.values(), spec=LABELS, kind=TRAINING, check=check_input) as found:
@@ -120,13 +122,13 @@ def train_labels(
             terminal.metric = task_type(config.task).metric
             # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
             disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
-            train, validation = runs.read_data(config, spool_dir=disk, log=terminal.log)
+            train, validation = read_data(config, spool_dir=disk, log=terminal.log)
             if found.resolved is not None:
                 resolved = found.resolved.for_examples(train)
                 config = resolved.config
                 for remark in resolved.remarks:
                     terminal.log(remark)
-            run = runs.fit(config, train, validation, **found.arguments)
+            run = fit(config, train, validation, **found.arguments)
     if run is not None:
         terminal.log(started.total_time())
         _report_labels(run, config, terminal)

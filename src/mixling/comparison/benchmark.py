@@ -18,9 +18,11 @@ from mixling.comparison.speed import Answerer, Speed, time_predictions
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, near_miss
-from mixling.runs import Run, RunConfig, fit
 from mixling.runs.artifact import ONNX_FILE
+from mixling.runs.config import RunConfig
+from mixling.runs.run import Run
 from mixling.runs.spec import Resolved
+from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.tasks import task_type

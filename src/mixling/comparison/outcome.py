@@ -23,7 +23,8 @@ from mixling.data.examples import read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import report_duplicates, unseen
 from mixling.errors import ConfigError
-from mixling.runs import RunConfig, read_data
+from mixling.runs.config import RunConfig
+from mixling.runs.data import read_data
 from mixling.runs.initialization import init_texts
 from mixling.runs.spec import Resolved
 from mixling.tasks import task_type

@@ -15,9 +15,10 @@ from mixling.data.dataset import Dataset
 from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabeled_texts
 from mixling.data.splits import check_labels, split_validation
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
-from mixling.runs import RunConfig, fit
 from mixling.runs.artifact import run_files
+from mixling.runs.config import RunConfig
 from mixling.runs.spec import LABELS, resolve
+from mixling.runs.training import fit
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic

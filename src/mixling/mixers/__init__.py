@@ -134,7 +134,7 @@ MIXERS: Registry[type[MixerConfig]] = Registry(
     "mixer",
     key="type",
     group=ENTRY_POINTS,
-    how="mixling.mixers.register_mixer",
+    how="mixling.register_mixer",
     own=_files,
     load_own=_own,
     name_of=_type_of,

@@ -6,7 +6,7 @@ the group "mixling.tasks", named as the task and pointing to the class,
     [project.entry-points."mixling.tasks"]
     length = "my_package.length:Length"
 
-or, for one process, by `register`. From then on `--task`, TOML files and saved models may name it. Importing this
+or, for one process, by `register_task`. From then on `--task`, TOML files and saved models may name it. Importing this
 package, or a task, imports no torch.
 """
 
@@ -43,7 +43,7 @@ def own_tasks() -> tuple[str, ...]:
     return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name not in _NOT_TASKS))
 
 
-def register(task: T) -> T:
+def register_task(task: T) -> T:
     """Make a task known by its name, in this process; usable as a class decorator.
 
     Args:
@@ -129,7 +129,7 @@ TASKS: Registry[type[Task]] = Registry(
     "task",
     key="name",
     group=ENTRY_POINTS,
-    how="mixling.tasks.register",
+    how="mixling.register_task",
     own=own_tasks,
     load_own=_own,
     name_of=_name_of,
