@@ -422,7 +422,7 @@ def test_lists_of_labels_are_several_labels(call: Call, tmp_path: Path) -> None:
     (tmp_path / "multi.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = call("train", tmp_path / "multi.jsonl", "--epochs", 1, "-o", tmp_path / "run")
     assert done.code == 0, done.err
-    remark = f"task: multi_label ({tmp_path / 'multi.jsonl'} has lists of labels in the column label; --task chooses"
+    remark = f"task: multi_label ({tmp_path / 'multi.jsonl'} has lists of labels in the column label; change it with"
     assert remark in done.err
     assert done.out.startswith("validation: subset accuracy ")
 

@@ -61,7 +61,7 @@ def test_descriptions_types_limits_and_defaults_are_stated() -> None:
     assert "# examples per step, over all processes (integer >= 1, default 64)\nbatch_size = 64\n" in text
     assert '# ("adamw" | ' in text
     assert (
-        "# seconds for the training steps; fewer epochs if needed (number > 0, default none)\n# time_budget =\n" in text
+        "# seconds for training; reduces the epochs if needed (number > 0, default none)\n# time_budget =\n" in text
     )
 
 

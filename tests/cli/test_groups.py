@@ -32,7 +32,7 @@ def films(tmp_path: Path) -> Path:
 def test_near_duplicates_are_reported_and_groups_keep_them_on_one_side(call: Call, films: Path, tmp_path: Path) -> None:
     done = call("train", films, *QUICK, "-o", tmp_path / "mixed")
     assert done.code == 0, done.err
-    found = re.search(r"(\d+) of (\d+) validation texts of 4 words or more have a near-duplicate", done.err)
+    found = re.search(r"(\d+) of (\d+) validation texts with at least 4 words have a near-duplicate", done.err)
     assert found is not None
     assert found[1] == found[2]
     assert "--group COLUMN" in done.err

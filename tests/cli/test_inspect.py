@@ -118,4 +118,4 @@ def test_a_folder_of_no_run_is_reported(call: Call, attending: Path, tmp_path: P
     for folder in (tmp_path, tmp_path / "gone", attending / "model.onnx"):
         done = call("inspect", folder, "--filters", "-o", tmp_path / "maps.png")
         assert done.code == 2
-        assert f"error: {folder}: is no folder of a finished run; give one that `mixling train` or" in done.err
+        assert f"error: {folder}: is not the folder of a finished run; give one that `mixling train` or" in done.err

@@ -219,7 +219,7 @@ def test_a_model_of_another_shape_or_a_damaged_folder_is_refused(text: Path, tmp
     model = build_model(settings.model, num_outputs=2, output="text", seed=0)
     with pytest.raises(ConfigError, match="dim of the pretrained model differs"):
         load_pretrained(model, settings.model, str(folder), resize=False)
-    with pytest.raises(ConfigError, match="is no folder of a finished run"):
+    with pytest.raises(ConfigError, match="is not the folder of a finished run"):
         pretrained_config(str(tmp_path / "nothing"))
     same = fine_tuning(folder).model
     good = (folder / "model.safetensors").read_bytes()

@@ -1,6 +1,6 @@
-"""A run: from a configuration and data to a folder that holds the model, its measures and its record.
+"""Runs: training from a configuration and data to a folder with the model, its metrics and its record.
 
-Names are loaded when they are first used: what reads a folder (`mixling.runs.artifact`) needs no torch.
+Names are imported on first use, because reading a folder (`mixling.runs.artifact`) must not import torch.
 """
 
 from __future__ import annotations
