@@ -446,10 +446,10 @@ def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_p
     assert done.code == 2
     assert "unfinished run" in done.err
     assert "--resume" in done.err
-    # What was planned goes on; fewer epochs are another run.
+    # A resumed run keeps its plan; fewer epochs are another run.
     done = call(*arguments, "--epochs", "3", "--resume")
     assert done.code == 2
-    expected = f"with --resume all comes from {folder}; leave out FILES, --text, --label, --epochs"
+    expected = f"--resume takes all options from {folder}; leave out FILES, --text, --label, --epochs"
     assert done.err.splitlines()[-1] == f"error: {expected}"
     done = call("train", "--resume", "-o", folder)
     assert done.code == 0, done.err

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mixling.cli.answers import csv_line, writer_for
 from mixling.cli.inputs import kind_of
+from mixling.cli.predictions import csv_line, writer_for
 from mixling.config import Config, parse
 from mixling.data.inputs import stream_items
 from mixling.errors import ConfigError, printable, shown

@@ -74,7 +74,10 @@ def test_its_metric_is_that_of_the_same_text(call: Call, text: Path, tmp_path: P
         (["pretrain", "gone.txt", "-o", "{run}"], "gone.txt: no such file"),
         (["pretrain", "{text}", "--model", "gmpl-tiny", "-o", "{run}"], "did you mean 'gmlp-tiny'"),
         (["pretrain", "{text}", "--set", "objective.shear=0.2", "-o", "{run}"], "did you mean"),
-        (["pretrain", "{text}", "--set", "train.token_dropout=0.2", "-o", "{run}"], "applies to tasks with labels only"),
+        (
+            ["pretrain", "{text}", "--set", "train.token_dropout=0.2", "-o", "{run}"],
+            "applies to tasks with labels only",
+        ),
         (["pretrain", "--resume", "-o", "{run}"], "there is no run to resume"),
         (["train", "{rows}", "--from", "{run}", "-o", "{other}"], "is not the folder of a finished run"),
     ],

@@ -230,7 +230,7 @@ MUCH = {"source": "un", "target": "one " * 30}
         (LONG, (), "--set model.max_source_len=31"),
         (MUCH, (), "rows.jsonl:13: 1 targets of the task 'text' are longer"),
         ({}, ("--template", "rtee"), "did you mean 'rte'"),
-        ({}, ("--label", "target"), "--label: is not of --task text2text"),
+        ({}, ("--label", "target"), "--label: does not apply to --task text2text"),
         ({}, ("--from", "gone"), "gone: is not the folder of a finished run"),
         ({}, ("--model", "t5-2n"), "did you mean 't5-2m'"),
         ({}, ("--task", "text2txt"), "task: got 'text2txt'; did you mean 'text2text'"),

@@ -52,7 +52,7 @@ def test_each_kind_is_opened_as_what_answers_for_it(folders: dict[str, Path]) ->
 
 
 def test_a_folder_of_another_kind_is_refused_with_what_is_wanted(folders: dict[str, Path]) -> None:
-    with pytest.raises(ConfigError, match=r"its model writes text; `mixling train` makes one"):
+    with pytest.raises(ConfigError, match=r"its model generates text; `mixling train` makes one"):
         load_model(folders["text to text"])
     with pytest.raises(
         ConfigError, match=r"its model predicts labels or answers; --from takes a folder written by `mixling pretrain`"

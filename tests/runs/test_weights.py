@@ -14,6 +14,7 @@ from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.pretrained import pretrained_config
 from mixling.runs.weights import load_model, read_weights, write_model
 from mixling.storage import read_json, sha256_of, write_sealed
+from mixling.tasks.classification import Classification
 from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import FunctionTeacher
 from mixling.text.config import TextConfig
@@ -71,9 +72,10 @@ def test_vectors_answers_and_corpora_with_one_flipped_bit_are_refused(tmp_path: 
         flipped(path, lambda: WordVectors.load(tmp_path / "vectors"), count=60)
 
     teacher = FunctionTeacher(lambda texts: np.full((len(texts), 2), 0.5), key="k")
-    collect_answers(teacher, texts, LABELS, folder=tmp_path / "answers")
+    task = Classification(LABELS)
+    collect_answers(teacher, texts, task, folder=tmp_path / "answers")
     (answers,) = (tmp_path / "answers").iterdir()
-    flipped(answers, lambda: collect_answers(teacher, texts, LABELS, folder=tmp_path / "answers"), count=40)
+    flipped(answers, lambda: collect_answers(teacher, texts, task, folder=tmp_path / "answers"), count=40)
 
     (tmp_path / "t.txt").write_text("\n".join(texts))
     reader = WordReader(TextEncoder(TEXT, vocabulary()))
