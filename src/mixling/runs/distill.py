@@ -27,8 +27,8 @@ from mixling.runs.run import Run
 from mixling.runs.teacher import DistillConfig, Log, TrainMember, open_teacher
 from mixling.storage import write_sealed
 from mixling.tasks.base import Task
-from mixling.teachers.answers import collect_answers
-from mixling.teachers.base import Answer, Teacher
+from mixling.teachers.base import Probabilities, Teacher
+from mixling.teachers.cache import collect_predictions
 from mixling.teachers.saved import FileTeacher
 from mixling.text.encoder import Text
 from mixling.text.vectors import WordVectors
@@ -86,7 +86,7 @@ def make_distillation_data(
             columns=data.columns, seed=seed, folder=folder, train_member=train_member, log=log,
         )  # fmt: skip
     answer_folder = None if folder is None else folder / "answers"
-    of_validation = collect_answers(teacher, _texts(validation), task, folder=answer_folder)
+    of_validation = collect_predictions(teacher, _texts(validation), task, folder=answer_folder)
     quality = _log_quality(of_validation, validation, task, log)
     read = functools.partial(read_unlabeled, reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row)
     evaluated = [*_texts(validation), *read(config.test)]
@@ -97,8 +97,8 @@ def make_distillation_data(
         more, out = choose_texts(teacher.texts(), train, evaluated, split="documents", limit=config.limit, log=log)
         chosen, left_out = [*chosen, *more], left_out + out
     progress = _progress(len(train) + len(chosen), log)
-    answers = collect_answers(teacher, _texts(train), task, folder=answer_folder, progress=progress)
-    answers += collect_answers(
+    answers = collect_predictions(teacher, _texts(train), task, folder=answer_folder, progress=progress)
+    answers += collect_predictions(
         teacher, chosen, task, folder=answer_folder, progress=lambda done: progress(len(train) + done)
     )
     if missing := sum(item is None for item in answers[len(train) :]):
@@ -122,7 +122,7 @@ def make_distillation_data(
     )
 
 
-def soften(answer: Answer, temperature: float, task: Task) -> Answer:
+def soften(answer: Probabilities, temperature: float, task: Task) -> Probabilities:
     """Raise probabilities to the power of 1 / temperature and renormalize; with independent labels, raise the odds."""
     if answer is None:
         return None
@@ -141,7 +141,7 @@ def _smoothed(target: npt.NDArray, smoothing: float, task: Task) -> npt.NDArray[
     return hot * (1 - smoothing) + smoothing / len(task.labels)
 
 
-def _mixed(answer: Answer, gold: npt.NDArray[np.float32], fraction: float) -> npt.NDArray[np.float32]:
+def _mixed(answer: Probabilities, gold: npt.NDArray[np.float32], fraction: float) -> npt.NDArray[np.float32]:
     if answer is None:
         return gold
     if answer.ndim == 1:
@@ -156,7 +156,7 @@ def _texts(examples: Dataset) -> list[Text]:
     return list(examples.texts)
 
 
-def _log_quality(answers: list[Answer], validation: Dataset, task: Task, log: Log) -> dict[str, float]:
+def _log_quality(answers: list[Probabilities], validation: Dataset, task: Task, log: Log) -> dict[str, float]:
     """Log and return the teacher's metrics on the validation examples."""
     known = [i for i, answer in enumerate(answers) if answer is not None]
     if not known:
