@@ -33,8 +33,8 @@ from mixling.runs.pretrained import load_pretraining
 from mixling.runs.weights import load_model
 from mixling.storage import read_json, write_json
 from mixling.tasks.classification import Classification
-from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import FunctionTeacher
+from mixling.teachers.cache import collect_predictions
 from mixling.text.labels import LabelSet
 from mixling.text.vectors import WordVectors
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
@@ -77,7 +77,7 @@ def make(folder: Path) -> dict[str, dict[Path, Read]]:
     def answers() -> object:
         task = Classification(LabelSet(("no", "yes"), "single"))
         teacher = FunctionTeacher(lambda asked: np.full((len(asked), 2), 0.5), key="teacher")
-        return collect_answers(teacher, texts[:100], task, folder=folder / "answers")
+        return collect_predictions(teacher, texts[:100], task, folder=folder / "answers")
 
     def corpus() -> object:
         return open_prepared(pretrained / "corpus", WordReader(document_encoder(encoder.config, encoder.vocabulary)))

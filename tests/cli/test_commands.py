@@ -422,7 +422,7 @@ def test_lists_of_labels_are_several_labels(call: Call, tmp_path: Path) -> None:
     (tmp_path / "multi.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = call("train", tmp_path / "multi.jsonl", "--epochs", 1, "-o", tmp_path / "run")
     assert done.code == 0, done.err
-    remark = f"task: multi_label ({tmp_path / 'multi.jsonl'} has lists of labels in the column label; --task chooses"
+    remark = f"task: multi_label ({tmp_path / 'multi.jsonl'} has lists of labels in the column label; change it with"
     assert remark in done.err
     assert done.out.startswith("validation: subset accuracy ")
 
@@ -446,10 +446,10 @@ def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_p
     assert done.code == 2
     assert "unfinished run" in done.err
     assert "--resume" in done.err
-    # What was planned goes on; fewer epochs are another run.
+    # A resumed run keeps its plan; fewer epochs are another run.
     done = call(*arguments, "--epochs", "3", "--resume")
     assert done.code == 2
-    expected = f"with --resume all comes from {folder}; leave out FILES, --text, --label, --epochs"
+    expected = f"--resume takes all options from {folder}; leave out FILES, --text, --label, --epochs"
     assert done.err.splitlines()[-1] == f"error: {expected}"
     done = call("train", "--resume", "-o", folder)
     assert done.code == 0, done.err

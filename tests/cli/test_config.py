@@ -59,9 +59,7 @@ def test_descriptions_types_limits_and_defaults_are_stated() -> None:
     text = default_toml(LABELS)
     assert "# examples per step, over all processes (integer >= 1, default 64)\nbatch_size = 64\n" in text
     assert '# ("adamw" | ' in text
-    assert (
-        "# seconds for the training steps; fewer epochs if needed (number > 0, default none)\n# time_budget =\n" in text
-    )
+    assert "# seconds for training; reduces the epochs if needed (number > 0, default none)\n# time_budget =\n" in text
 
 
 def test_what_is_in_comments_can_be_taken_out_of_them(tmp_path: Path) -> None:

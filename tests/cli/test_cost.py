@@ -95,7 +95,7 @@ def test_a_model_out_of_memory_leaves_the_rows_of_the_others(
     assert done.err == "hypermixer: out of memory at 8 tokens; this length and longer texts are left out\n"
     done = call("cost", "hypermixer", "--lengths", "8", "--repeats", 1)
     assert done.code == 2
-    assert "nothing could be measured at 8 tokens" in done.err
+    assert "no model could be measured at 8 tokens" in done.err
 
 
 def test_another_problem_of_a_model_is_not_taken_for_memory(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

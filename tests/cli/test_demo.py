@@ -57,7 +57,7 @@ def languages(done: Done) -> list[str]:
 
 def test_every_example_that_it_prints_is_right(trained: Done) -> None:
     lines = trained.out.splitlines()
-    assert lines[0].startswith("texts held out for the test: accuracy 0.9")
+    assert lines[0].startswith("test: accuracy 0.9")
     assert lines[1] == "the 10 languages with the lowest F1:"
     assert {line.split(maxsplit=1)[1] for line in lines[2:12]} <= set(LANGUAGES.values())
     assert [line.partition(")  ")[2] for line in lines[12:]] == list(SENTENCES)
@@ -65,8 +65,8 @@ def test_every_example_that_it_prints_is_right(trained: Done) -> None:
 
 
 def test_it_states_what_it_does(trained: Done, folder: Path) -> None:
-    assert "the unfinished run there begins anew" in trained.err
-    assert "of the installed packages Babel, Django, django-allauth, djangorestframework, Sphinx" in trained.err
+    assert "starting over after an unfinished run" in trained.err
+    assert "from the packages Babel, Django, django-allauth, djangorestframework, Sphinx" in trained.err
     assert f"try: mixling show '{folder}'" in trained.err
     assert (folder / "model.onnx").stat().st_size < 1_000_000
 
@@ -103,7 +103,7 @@ def test_another_models_folder_is_refused(call: Call, model: Path, tmp_path: Pat
     before = {path.name: path.read_bytes() for path in (tmp_path / "reviews").iterdir()}
     done = call("demo", "-o", tmp_path / "reviews")
     assert done.code == 2
-    assert "holds a model of something else than these languages; give another folder with -o" in done.err
+    assert "holds a model with labels other than the demo's languages; give another -o" in done.err
     assert {path.name: path.read_bytes() for path in (tmp_path / "reviews").iterdir()} == before
 
 

@@ -82,8 +82,8 @@ def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
     command += ["--set", "model.text.projection.num_hashes=8", "--set", "init.training_texts=false"]
     done = call(*command)
     assert done.code == 0, done.err
-    assert "teacher: model 1 of 2 is trained" in done.err
-    assert "teacher: model 2 of 2 is trained" in done.err
+    assert "teacher: training model 1 of 2" in done.err
+    assert "teacher: training model 2 of 2" in done.err
     made = [tmp_path / "run" / "teacher" / f"self-{i}" / "model.onnx" for i in (1, 2)]
     contents = [path.read_bytes() for path in made]
     assert contents[0] != contents[1]  # of seeds of their own
@@ -91,7 +91,7 @@ def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
     assert again.code == 0, again.err
     assert "is trained" not in again.err
     changed = call(*command, "--overwrite", "--set", "model.dim=4")
-    assert "teacher: model 1 of 2 is trained" in changed.err
+    assert "teacher: training model 1 of 2" in changed.err
     assert made[0].read_bytes() != contents[0]
 
 

@@ -32,7 +32,7 @@ def films(tmp_path: Path) -> Path:
 def test_near_duplicates_are_reported_and_groups_keep_them_on_one_side(call: Call, films: Path, tmp_path: Path) -> None:
     done = call("train", films, *QUICK, "-o", tmp_path / "mixed")
     assert done.code == 0, done.err
-    found = re.search(r"(\d+) of (\d+) validation texts of 4 words or more have a near-duplicate", done.err)
+    found = re.search(r"(\d+) of (\d+) validation texts with at least 4 words have a near-duplicate", done.err)
     assert found is not None
     assert found[1] == found[2]
     assert "--group COLUMN" in done.err
@@ -58,7 +58,7 @@ def test_a_majority_class_stands_beside_the_result(call: Call, films: Path, tmp_
     [
         (["--group", "flim"], ["no column 'flim'; did you mean 'film'?", "--group"]),
         (["--group", "film", "--validation", "films.csv"], ["--group", "--validation", "leave one of them out"]),
-        (["--group", "film", "--task", "text2text"], ["--group: is not of --task text2text"]),
+        (["--group", "film", "--task", "text2text"], ["--group: does not apply to --task text2text"]),
     ],
     ids=["column", "validation", "text2text"],
 )

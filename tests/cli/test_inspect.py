@@ -66,13 +66,13 @@ def test_maps_and_filters_of_a_pretrained_model(call: Call, pretrained: Path, tm
 @pytest.mark.parametrize(
     ("arguments", "reported"),
     [
-        (["--maps", "-o", "{out}"], "--maps: no text; give some, or - for one on each line of standard input"),
+        (["--maps", "-o", "{out}"], "--maps: no text; give some, or - to read one per line from standard input"),
         (["--maps", "-", "-o", "{out}"], "--maps: no text"),
         (["a text", "-o", "{out}"], "give one of --maps TEXT... and --filters"),
         (["--maps", "--filters", "-o", "{out}"], "give one of --maps TEXT... and --filters"),
         (["--filters", "a text", "-o", "{out}"], "--filters: got the text 'a text'; no text changes them"),
         (["--maps", "a text", "-o", "maps.jpg"], "maps.jpg: the name of a picture ends in one of .png, .svg, .pdf"),
-        (["--maps", "{rows}", "-o", "{out}"], "is a file; give its texts, one on a line: cat FILE | mixling inspect"),
+        (["--maps", "{rows}", "-o", "{out}"], "is a file; pass its lines as texts: cat FILE | mixling inspect"),
         (["--maps", "gone.txt", "-o", "{out}"], "gone.txt: no such file"),
         (["--maps", "a text"], "'--out'"),
     ],
@@ -118,4 +118,4 @@ def test_a_folder_of_no_run_is_reported(call: Call, attending: Path, tmp_path: P
     for folder in (tmp_path, tmp_path / "gone", attending / "model.onnx"):
         done = call("inspect", folder, "--filters", "-o", tmp_path / "maps.png")
         assert done.code == 2
-        assert f"error: {folder}: is no folder of a finished run; give one that `mixling train` or" in done.err
+        assert f"error: {folder}: is not the folder of a finished run; give one that `mixling train` or" in done.err

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, Prediction
-from mixling.cli.answers import csv_line, writer_for
 from mixling.cli.inputs import kind_of
+from mixling.cli.predictions import csv_line, writer_for
 from mixling.config import Config, parse
 from mixling.data.inputs import stream_items
 from mixling.errors import printable, shown

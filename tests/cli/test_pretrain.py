@@ -74,9 +74,12 @@ def test_its_metric_is_that_of_the_same_text(call: Call, text: Path, tmp_path: P
         (["pretrain", "gone.txt", "-o", "{run}"], "gone.txt: no such file"),
         (["pretrain", "{text}", "--model", "gmpl-tiny", "-o", "{run}"], "did you mean 'gmlp-tiny'"),
         (["pretrain", "{text}", "--set", "objective.fractoin=0.2", "-o", "{run}"], "did you mean"),
-        (["pretrain", "{text}", "--set", "train.token_dropout=0.2", "-o", "{run}"], "is of tasks with labels"),
+        (
+            ["pretrain", "{text}", "--set", "train.token_dropout=0.2", "-o", "{run}"],
+            "applies to tasks with labels only",
+        ),
         (["pretrain", "--resume", "-o", "{run}"], "there is no run to resume"),
-        (["train", "{rows}", "--from", "{run}", "-o", "{other}"], "is no folder of a finished run"),
+        (["train", "{rows}", "--from", "{run}", "-o", "{other}"], "is not the folder of a finished run"),
     ],
 )
 def test_what_cannot_be_is_reported(
@@ -98,7 +101,7 @@ def test_from_excludes_another_model_and_other_subwords(call: Call, text: Path, 
         assert f"leave out {option}" in done.err
     done = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "tuned", "--set", "model.text.max_len=99")
     assert "init.resize=true" in done.err
-    assert "holds a run of pretraining" in call("train", "--resume", "-o", tmp_path / "pre").err
+    assert "holds a pretraining run, not a training run" in call("train", "--resume", "-o", tmp_path / "pre").err
     assert "holds a finished run" in call("pretrain", text, "-o", tmp_path / "pre").err
 
 
@@ -112,7 +115,7 @@ def test_a_signal_saves_and_resume_needs_no_file(call: Call, text: Path, tmp_pat
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if "for the time being" in line:
+            if "in the temporary head" in line:
                 break
         for line in process.stderr:
             if line.startswith(("epoch", "step")):

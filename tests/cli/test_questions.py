@@ -162,7 +162,7 @@ def test_show_card_and_export(call: Call, asked: Path, tmp_path: Path) -> None:
     facts = json.loads(call("show", asked / "two", "--json").out)
     threshold = facts["reading"]["threshold"]
     assert threshold is not None
-    assert f"none where its score is higher by more than {threshold:.3g}" in call("show", asked / "two").out
+    assert f"none if its score is higher by more than {threshold:.3g}" in call("show", asked / "two").out
     assert json.loads((asked / "two" / "metrics.json").read_text())["reading"]["threshold"] == threshold
     card = (asked / "two" / "README.md").read_text()
     assert "pipeline_tag: question-answering" in card

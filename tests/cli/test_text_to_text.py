@@ -230,11 +230,11 @@ MUCH = {"source": "un", "target": "one " * 30}
         (LONG, (), "--set model.max_source_len=31"),
         (MUCH, (), "rows.jsonl:13: 1 targets of the task 'text' are longer"),
         ({}, ("--template", "rtee"), "did you mean 'rte'"),
-        ({}, ("--label", "target"), "--label: is not of --task text2text"),
-        ({}, ("--from", "gone"), "gone: is no folder of a finished run"),
+        ({}, ("--label", "target"), "--label: does not apply to --task text2text"),
+        ({}, ("--from", "gone"), "gone: is not the folder of a finished run"),
         ({}, ("--model", "t5-2n"), "did you mean 't5-2m'"),
         ({}, ("--task", "text2txt"), "task: got 'text2txt'; did you mean 'text2text'"),
-        ({}, ("--set", "train.token_dropout=0.2"), "train: token_dropout = 0.2 is of tasks with labels"),
+        ({}, ("--set", "train.token_dropout=0.2"), "train: token_dropout = 0.2 applies to tasks with labels only"),
         ({}, ("--set", "train.loss.class_weights=balanced"), "train: loss.class_weights = 'balanced' is of tasks"),
         ({}, ("--set", "generation.max_len=99"), "generation.max_len = 99, but model.max_target_len = 12"),
     ],
@@ -335,4 +335,4 @@ def test_texts_that_cannot_be_read_are_reported_by_generate(call: Call, trained:
     done = call("generate", trained, path, "--on-bad-row", "skip")
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [sorted(row) for row in rows] == [["answer", "score", "stopped"], ["error"], ["error"]]
-    assert "is no folder of a finished run" in call("generate", tmp_path, "six").err
+    assert "is not the folder of a finished run" in call("generate", tmp_path, "six").err

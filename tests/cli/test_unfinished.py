@@ -1,4 +1,4 @@
-"""An unfinished run shows what it is, exports its best weights, and states commands that can be pasted."""
+"""An unfinished run is described, its best model is exported, and messages state commands that can be pasted."""
 
 from __future__ import annotations
 

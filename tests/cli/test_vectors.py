@@ -44,9 +44,8 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
         assert done.code == 0, done.err
         assert "% of the variance of their vectors" in done.err
         outs[name] = done.err
-    assert (
-        "word vectors: of 90 different words, counted in 3,0" in outs["unlabeled"]
-    )  # the training rows' own text is read, too
+    # The texts of the training rows are counted, too.
+    assert "word vectors: 90 different words, counted in a text of 3,0" in outs["unlabeled"]
     saved = json.loads((tmp_path / "start" / "vectors.json").read_text())
     assert saved["config"]["dim"] == 8
 
@@ -56,7 +55,7 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
     [
         (["--init-embeddings", "nowhere"], "nowhere: holds no word vectors; make them: mixling vectors FILES -o DIR"),
         (["--unlabeled", "nowhere.txt"], "nowhere.txt: no such file"),
-        (["--init-embeddings", "x", "--unlabeled", "y.txt"], "start: vectors that were made before exclude texts"),
+        (["--init-embeddings", "x", "--unlabeled", "y.txt"], "init: vectors cannot be combined with texts"),
         (["--unlabeled", "other.csv"], "no column 'text'"),
         (["--unlabeled", "rows.csv", "--model", "hypermixer"], "needs hashed features; projection 'subwords' has none"),
     ],

@@ -33,13 +33,23 @@ def test_words_that_no_row_has_are_reported_by_the_teacher(tmp_path: Path) -> No
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     more = [f"{text} {end}" for text, _ in rows(0, 8) for end in ("indeed", "again", "from start to end", "today")]
     (tmp_path / "more.txt").write_text("\n".join(more) + "\n")
-    command = [sys.executable, "-m", "mixling", "distill", "rows.jsonl", "--validation", "dev.jsonl", "--fine-tune"]
+    command = [
+        sys.executable,
+        "-m",
+        "mixling",
+        "distill",
+        "rows.jsonl",
+        "--validation",
+        "validation.jsonl",
+        "--fine-tune",
+    ]
     command += ["--teacher", str(minilm.MODEL_DIR), "--unlabeled", "more.txt", "--test", "test.jsonl", "-o", "model"]
     command += ["--model", "mixling-tiny", "--epochs", "30", "--set", "distill.tuning.epochs=5"]
     command += ["--set", "distill.tuning.max_len=16", "--set", "init.training_texts=true"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
-    assert "is fine-tuned on 96 rows" in done.stderr
+    assert "teacher: fine-tuning " in done.stderr
+    assert " on 96 examples" in done.stderr
     reported = subprocess.run(
         [sys.executable, "-m", "mixling", "evaluate", "model", "test.jsonl", "-o", "test.json"],
         cwd=tmp_path, capture_output=True, text=True, timeout=100,

@@ -81,7 +81,7 @@ def test_maps_are_of_the_texts_as_the_model_reads_them(kind: str, request: pytes
 
 
 def test_a_folder_that_is_none_or_damaged_or_of_another_kind_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no folder of a finished run"):
+    with pytest.raises(ConfigError, match="is not the folder of a finished run"):
         load_inspected(tmp_path)
     for content, reported in (
         ("{", "is damaged"),

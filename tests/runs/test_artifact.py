@@ -60,10 +60,10 @@ def test_each_kind_is_opened_as_what_answers_for_it(folders: dict[str, Path]) ->
 
 
 def test_a_folder_of_another_kind_is_refused_with_what_is_wanted(folders: dict[str, Path]) -> None:
-    with pytest.raises(ConfigError, match=r"its model writes text; `mixling train` makes one"):
+    with pytest.raises(ConfigError, match=r"its model generates text; `mixling train` makes one"):
         load_model(folders["text to text"])
     with pytest.raises(
-        ConfigError, match=r"its model predicts labels or answers; --from takes what `mixling pretrain`"
+        ConfigError, match=r"its model predicts labels or answers; --from takes a folder written by `mixling pretrain`"
     ):
         load_pretraining(folders["training"])
     with pytest.raises(ConfigError, match=r"its model is pretrained, .*; `mixling train --task text2text` makes"):
@@ -73,7 +73,7 @@ def test_a_folder_of_another_kind_is_refused_with_what_is_wanted(folders: dict[s
 def test_what_is_no_model_is_refused(tmp_path: Path, folders: dict[str, Path]) -> None:
     with pytest.raises(ModelFileError, match="no such file"):
         mixling.load(tmp_path / "gone")
-    with pytest.raises(ConfigError, match=r"is no folder of a finished run; try this"):
+    with pytest.raises(ConfigError, match=r"is not the folder of a finished run; try this"):
         read_artifact(tmp_path, lambda artifact: artifact.saved, hint="try this")
     config = (folders["pretraining"] / "config.json").read_text()
     (tmp_path / "config.json").write_text(config.replace('"pretraining"', '"pre_training"'))

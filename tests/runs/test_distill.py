@@ -89,7 +89,7 @@ def test_texts_without_an_answer_are_left_out() -> None:
     )  # fmt: skip
     assert list(made.texts.texts) == ["one", "two", "yes"]
     np.testing.assert_array_equal(made.targets[0], [1, 0])
-    assert "1 unlabeled texts have no answer of the teacher and are left out" in outputs
+    assert "1 unlabeled texts without a prediction of the teacher are left out" in outputs
 
 
 def check(config: DistillConfig, *, world: int = 1) -> None:
@@ -98,8 +98,8 @@ def check(config: DistillConfig, *, world: int = 1) -> None:
 
 def test_what_cannot_be_is_reported_before_anything_is_done(tmp_path: Path) -> None:
     for name, options, message in (
-        (str(tmp_path), {}, "--teacher: .* is no model; allowed: a run folder"),
-        ("self", {"fine_tune": True}, "--fine-tune: self is no model of the transformers library"),
+        (str(tmp_path), {}, "--teacher: .* is not a model; allowed: a run folder"),
+        ("self", {"fine_tune": True}, "--fine-tune: self is not a model of the transformers library"),
     ):
         with pytest.raises(ConfigError, match=message):
             check(DistillConfig(teacher=name, **options))  # type: ignore[arg-type]

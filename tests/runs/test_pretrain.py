@@ -207,7 +207,7 @@ def test_longer_texts_are_an_error_or_an_explicit_resize(name: str, text: Path, 
     longer = {"text": {"max_len": 20}}
     settings = fine_tuning(tmp_path / "pre", model=longer)
     model = build_model(settings.model, num_outputs=2, output="text", seed=0)
-    with pytest.raises(ConfigError, match=r"max_len = 20, but .* read 12 .*start\.resize=true"):
+    with pytest.raises(ConfigError, match=r"max_len = 20, but .* 12 tokens; .*init\.resize=true"):
         load_pretrained(model, settings.model, str(tmp_path / "pre"), resize=False)
     if name != "gmlp":
         with pytest.raises(ConfigError, match=r"has the shape .* it was made for 12 tokens: leave out"):
@@ -228,7 +228,7 @@ def test_a_model_of_another_shape_or_a_damaged_folder_is_refused(text: Path, tmp
     model = build_model(settings.model, num_outputs=2, output="text", seed=0)
     with pytest.raises(ConfigError, match="dim of the pretrained model differs"):
         load_pretrained(model, settings.model, str(folder), resize=False)
-    with pytest.raises(ConfigError, match="is no folder of a finished run"):
+    with pytest.raises(ConfigError, match="is not the folder of a finished run"):
         pretrained_config(str(tmp_path / "nothing"))
     same = fine_tuning(folder).model
     good = (folder / "model.safetensors").read_bytes()
@@ -260,7 +260,7 @@ def test_an_estimator_begins_with_it(text: Path, tmp_path: Path) -> None:
     labels = ["a", "b"] * 20
     made = TextClassifier(pretrained=str(folder), epochs=1).fit(lines, labels)
     saved = json.loads(made.files_["run.json"])["config"]
-    assert saved["start"]["pretrained"] == str(folder)
+    assert saved["init"]["pretrained"] == str(folder)
     assert saved["train"]["optim"]["lr"] == FINE_TUNING["optim"]["lr"]
     assert set(made.predict(lines)) <= {"a", "b"}
     with pytest.raises(ConfigError, match="leave out model='gmlp-tiny'"):

@@ -15,8 +15,8 @@ from mixling.runs.pretrained import pretrained_config
 from mixling.runs.weights import load_model, read_weights, write_model
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.tasks.classification import Classification
-from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import FunctionTeacher
+from mixling.teachers.cache import collect_predictions
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.text.subwords import SubwordTokenizer
@@ -69,9 +69,10 @@ def test_vectors_answers_and_corpora_with_one_flipped_bit_are_refused(tmp_path: 
         flipped(path, lambda: WordVectors.load(tmp_path / "vectors"), count=60)
 
     teacher = FunctionTeacher(lambda texts: np.full((len(texts), 2), 0.5), key="k")
-    collect_answers(teacher, texts, TASK, folder=tmp_path / "answers")
+    task = TASK
+    collect_predictions(teacher, texts, task, folder=tmp_path / "answers")
     (answers,) = (tmp_path / "answers").iterdir()
-    flipped(answers, lambda: collect_answers(teacher, texts, TASK, folder=tmp_path / "answers"), count=40)
+    flipped(answers, lambda: collect_predictions(teacher, texts, task, folder=tmp_path / "answers"), count=40)
 
     (tmp_path / "t.txt").write_text("\n".join(texts))
     reader = WordReader(TextEncoder(TEXT, vocabulary()))
@@ -132,7 +133,7 @@ def test_a_score_that_is_not_finite_is_an_error(score: float, monkeypatch: pytes
     from mixling.seq2seq import generator as module
     from mixling.seq2seq.generation import GenerationConfig
 
-    class Answer:
+    class Probabilities:
         subwords, stopped = (), True
 
         def __init__(self) -> None:
@@ -141,6 +142,6 @@ def test_a_score_that_is_not_finite_is_an_error(score: float, monkeypatch: pytes
     made = object.__new__(module.TextGenerator)
     made.coder = SubwordTokenizer.train(["a film", "a plot"] * 50, size=50)
     made.device, made.generation, made.model = torch.device("cpu"), GenerationConfig(), None  # type: ignore[assignment]
-    monkeypatch.setattr(module, "generate", lambda *arguments, **options: [Answer()])
+    monkeypatch.setattr(module, "generate", lambda *arguments, **options: [Probabilities()])
     with pytest.raises(ModelFileError, match="not finite"):
         made.answers([np.array([3, made.coder.eos_id], np.int32)])

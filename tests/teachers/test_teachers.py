@@ -14,8 +14,8 @@ from mixling import DataError, ModelFileError, Predictor, Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging
-from mixling.teachers.answers import collect_answers
 from mixling.teachers.base import EnsembleTeacher, FunctionTeacher, Teacher
+from mixling.teachers.cache import collect_predictions
 from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
@@ -26,13 +26,13 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 
 def test_a_function_with_its_own_order_of_labels() -> None:
     teacher = FunctionTeacher(lambda texts: [[0.5, 0.3, 0.2] for _ in texts], names=("c", "a", "b"))
-    (answer,) = teacher.answers(["x"], LABELS)
+    (answer,) = teacher.predict(["x"], LABELS)
     np.testing.assert_allclose(answer, [0.3, 0.2, 0.5])
     teacher = FunctionTeacher(lambda texts: [{"b": 0.75, "a": 0.25}, None])
-    first, second = teacher.answers(["x", "y"], LABELS)
+    first, second = teacher.predict(["x", "y"], LABELS)
     np.testing.assert_allclose(first, [0.25, 0.75, 0])
     assert second is None
-    (tagged,) = FunctionTeacher(lambda texts: [[{"O": 1.0}, {"B-x": 0.5, "O": 0.5}]]).answers([["u", "v"]], TAGS)
+    (tagged,) = FunctionTeacher(lambda texts: [[{"O": 1.0}, {"B-x": 0.5, "O": 0.5}]]).predict([["u", "v"]], TAGS)
     np.testing.assert_allclose(tagged, [[1, 0, 0], [0.5, 0.5, 0]])
 
 
@@ -40,7 +40,7 @@ def test_the_mean_of_several() -> None:
     first = FunctionTeacher(lambda texts: [[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]], key="f")
     second = FunctionTeacher(lambda texts: [[0.1, 0.1, 0.8], None], key="s")
     ensemble = EnsembleTeacher([first, second])
-    found = ensemble.answers(["x", "y"], LABELS)
+    found = ensemble.predict(["x", "y"], LABELS)
     np.testing.assert_allclose(found[0], [0.3, 0.2, 0.5], atol=1e-6)
     assert found[1] is None
     assert ensemble.key == "f s"
@@ -50,36 +50,36 @@ def test_the_mean_of_several() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([[0.5, 0.5]], r"answer to text 0 has the shape \(2,\); \(3\) is needed"),
-        ([[0.5, 0.4, 0.4]], "probabilities from 0 to 1 are allowed, of sum 1"),
+        ([[0.5, 0.5]], r"prediction for text 0 has the shape \(2,\); \(3\) is needed"),
+        ([[0.5, 0.4, 0.4]], "probabilities from 0 to 1, with sum 1"),
         ([[np.nan, 0.5, 0.5]], "probabilities from 0 to 1"),
         ([[-0.1, 0.6, 0.5]], "probabilities from 0 to 1"),
-        ([{"d": 1.0}], "speaks of 'd', which no training row has"),
-        ([], "gave 0 answers to 1 texts"),
-        (None, "gave None; a list of answers"),
-        (["x"], "answer to text 0 is 'x'; probabilities"),
+        ([{"d": 1.0}], "has the label 'd', which no training row has"),
+        ([], "returned 0 predictions for 1 texts"),
+        (None, "returned None; a list with a prediction"),
+        (["x"], "prediction for text 0 is 'x'; allowed: probabilities"),
         ([{"a": "x"}], "probabilities from 0 to 1"),
     ],
 )
 def test_answers_that_are_none(answers: list[Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        FunctionTeacher(lambda texts: answers).answers(["x"], LABELS)
-    with pytest.raises(DataError, match="the teacher has other labels than the training rows: it lacks 'a'"):
-        FunctionTeacher(lambda texts: answers, names=("b", "c")).answers(["x"], LABELS)
+        FunctionTeacher(lambda texts: answers).predict(["x"], LABELS)
+    with pytest.raises(DataError, match="the teacher has other labels than the training rows: it does not have 'a'"):
+        FunctionTeacher(lambda texts: answers, names=("b", "c")).predict(["x"], LABELS)
 
 
 def test_percents_are_no_probabilities_of_several_labels() -> None:
     labels = MultiLabel(LabelSet(("a", "b"), "multi"))
     with pytest.raises(DataError, match="probabilities from 0 to 1"):
-        FunctionTeacher(lambda texts: [[55.0, 3.0]]).answers(["x"], labels)
-    (answer,) = FunctionTeacher(lambda texts: [[0.9, 0.8]]).answers(["x"], labels)
+        FunctionTeacher(lambda texts: [[55.0, 3.0]]).predict(["x"], labels)
+    (answer,) = FunctionTeacher(lambda texts: [[0.9, 0.8]]).predict(["x"], labels)
     np.testing.assert_allclose(answer, [0.9, 0.8])
 
 
 def test_a_saved_model_of_another_kind() -> None:
     names = Predictor(GOLDEN).labels.names
-    with pytest.raises(DataError, match="gives one label a text, and the rows have several labels a text"):
-        SavedTeacher(GOLDEN).answers(["x"], MultiLabel(LabelSet(names, "multi")))
+    with pytest.raises(DataError, match="predicts one label a text, but the training rows have several labels a text"):
+        SavedTeacher(GOLDEN).predict(["x"], MultiLabel(LabelSet(names, "multi")))
 
 
 def test_a_saved_model() -> None:
@@ -87,7 +87,7 @@ def test_a_saved_model() -> None:
     teacher = SavedTeacher(GOLDEN)
     names = tuple(reversed(predictor.labels.names))
     texts: list[Text] = ["one text", "another one, which is longer"]
-    found = teacher.answers(texts, Classification(LabelSet(names, "single")))
+    found = teacher.predict(texts, Classification(LabelSet(names, "single")))
     np.testing.assert_allclose(np.stack(found)[:, ::-1], predictor.predict_proba(texts), atol=1e-6)  # type: ignore[arg-type]
 
 
@@ -100,13 +100,13 @@ def test_a_file_of_answers(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     teacher = FileTeacher(str(path))
     assert list(teacher.texts()) == ["one", "two"]
-    found = teacher.answers(["two", "three", "one"], LABELS)
+    found = teacher.predict(["two", "three", "one"], LABELS)
     assert found[1] is None
     np.testing.assert_allclose(found[0], [1, 0, 0])
     np.testing.assert_allclose(found[2], [0.1, 0.2, 0.7])
     path.write_text('{"text": "one", "probabilities": {"a": 1, "q": 0}}\n')
-    with pytest.raises(DataError, match=r"answers.jsonl:1: probabilities speaks of 'q'"):
-        FileTeacher(str(path)).answers(["one"], LABELS)
+    with pytest.raises(DataError, match=r"answers.jsonl:1: probabilities has the label 'q'"):
+        FileTeacher(str(path)).predict(["one"], LABELS)
     path.write_text('{"text": "one", "label": "a"}\n')
     with pytest.raises(DataError, match=r"answers.jsonl:1: has no 'probabilities'"):
         FileTeacher(str(path))
@@ -134,7 +134,7 @@ class Counting(Teacher):
     def __init__(self, key: str | None, limit: int = 10**9) -> None:
         self.key, self.asked, self.limit = key, 0, limit
 
-    def answers(self, texts: Sequence[Text], task: Task) -> list[Any]:
+    def predict(self, texts: Sequence[Text], task: Task) -> list[Any]:
         if self.asked + len(texts) > self.limit:
             raise KeyboardInterrupt
         self.asked += len(texts)
@@ -147,35 +147,35 @@ TEXTS: list[Text] = ["x" * (i % 7) if i % 5 else "-" for i in range(2500)]
 
 
 def test_answers_are_asked_for_once(tmp_path: Path) -> None:
-    wanted = collect_answers(Counting(None), TEXTS, LABELS, folder=tmp_path)
+    wanted = collect_predictions(Counting(None), TEXTS, LABELS, folder=tmp_path)
     assert not list(tmp_path.iterdir())  # without a key nothing is kept
     cut = Counting("k", limit=2100)
     with pytest.raises(KeyboardInterrupt):
-        collect_answers(cut, TEXTS, LABELS, folder=tmp_path)
+        collect_predictions(cut, TEXTS, LABELS, folder=tmp_path)
     assert cut.asked == 2048
     done: list[int] = []
     again = Counting("k")
-    found = collect_answers(again, TEXTS, LABELS, folder=tmp_path, progress=done.append)
+    found = collect_predictions(again, TEXTS, LABELS, folder=tmp_path, progress=done.append)
     assert again.asked == len(TEXTS) - 2048
     assert done == [1024, 2048, 2500]
     assert [None if a is None else a.tolist() for a in found] == [None if a is None else a.tolist() for a in wanted]
     for changed in (Counting("other"), Counting("k")):
         texts = TEXTS if changed.key == "other" else [*TEXTS[:5], "new", *TEXTS[5:]]
-        collect_answers(changed, texts, LABELS, folder=tmp_path)
+        collect_predictions(changed, texts, LABELS, folder=tmp_path)
         assert changed.asked == len(texts)
 
 
 def test_answers_for_words(tmp_path: Path) -> None:
     texts: list[Text] = [["a", "bb"], ["ccc"], ["d", "ee", "f"]]
-    first = collect_answers(Counting("k"), texts, TAGS, folder=tmp_path)
-    second = collect_answers(Counting("k", limit=0), texts, TAGS, folder=tmp_path)
+    first = collect_predictions(Counting("k"), texts, TAGS, folder=tmp_path)
+    second = collect_predictions(Counting("k", limit=0), texts, TAGS, folder=tmp_path)
     assert [a.shape for a in second if a is not None] == [(2, 3), (1, 3), (3, 3)]
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None)
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    collect_answers(Counting("k"), TEXTS[:10], LABELS, folder=tmp_path)
+    collect_predictions(Counting("k"), TEXTS[:10], LABELS, folder=tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(ModelFileError, match=f"{path.name}: is damaged, delete it"):
-        collect_answers(Counting("k"), TEXTS[:10], LABELS, folder=tmp_path)
+        collect_predictions(Counting("k"), TEXTS[:10], LABELS, folder=tmp_path)

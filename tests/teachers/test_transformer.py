@@ -33,7 +33,7 @@ def by_hand(folder: Path, *texts: object) -> np.ndarray:
 def test_texts_in_any_order_of_labels(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("pos", "neg", "neutral"))
     teacher = TransformerTeacher(str(folder), task=Classification)
-    found = teacher.answers(TEXTS, Classification(LabelSet(("neg", "neutral", "pos"), "single")))
+    found = teacher.predict(TEXTS, Classification(LabelSet(("neg", "neutral", "pos"), "single")))
     for text, answer in zip(TEXTS, found, strict=True):
         wanted = by_hand(folder, text if isinstance(text, str) else " ".join(text))
         np.testing.assert_allclose(answer, wanted[[1, 2, 0]], atol=1e-5)
@@ -41,7 +41,7 @@ def test_texts_in_any_order_of_labels(make_model: MakeModel) -> None:
 
 def test_pairs(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("a", "b"))
-    found = TransformerTeacher(str(folder), task=Classification).answers(
+    found = TransformerTeacher(str(folder), task=Classification).predict(
         [("the film", "is good"), ("bad", "not very bad")], Classification(LabelSet(("a", "b"), "single"))
     )
     np.testing.assert_allclose(found[0], by_hand(folder, "the film", "is good"), atol=1e-5)
@@ -50,7 +50,7 @@ def test_pairs(make_model: MakeModel) -> None:
 
 def test_several_labels_are_independent(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("a", "b"))
-    found = TransformerTeacher(str(folder), task=MultiLabel).answers(
+    found = TransformerTeacher(str(folder), task=MultiLabel).predict(
         ["the film"], MultiLabel(LabelSet(("a", "b"), "multi"))
     )
     odds = by_hand(folder, "the film")  # the softmax of two logits is the sigmoid of their difference
@@ -64,7 +64,7 @@ def test_a_word_has_the_answer_of_its_first_subword(make_model: MakeModel) -> No
     folder = make_model("BertForTokenClassification", ("O", "B-city", "I-city"))
     teacher = TransformerTeacher(str(folder), task=Tagging)
     words = ["flight", "playing", "to", "rome"]  # "playing" is two subwords
-    found = teacher.answers([words, ["oslo"]], Tagging(LabelSet(("O", "B-city", "I-city"), "iob")))
+    found = teacher.predict([words, ["oslo"]], Tagging(LabelSet(("O", "B-city", "I-city"), "iob")))
     tokenizer, model = teacher.tokenizer, teacher.model
     ids = tokenizer.convert_tokens_to_ids(["[CLS]", "flight", "play", "##ing", "to", "rome", "[SEP]"])
     with torch.no_grad():
@@ -79,7 +79,7 @@ def test_a_word_without_subwords_shifts_no_other(make_model: MakeModel, tmp_path
     folder = make_model("BertForTokenClassification", ("O", "B-city", "I-city"))
     teacher = TransformerTeacher(str(folder), task=Tagging)
     labels = Tagging(LabelSet(("O", "B-city", "I-city"), "iob"))
-    plain, odd = teacher.answers([["to", "rome"], ["to", "\u200b", "rome"]], labels)
+    plain, odd = teacher.predict([["to", "rome"], ["to", "\u200b", "rome"]], labels)
     assert plain is not None
     assert odd is not None
     np.testing.assert_allclose(odd[[0, 2]], plain, atol=1e-5)
@@ -88,14 +88,14 @@ def test_a_word_without_subwords_shifts_no_other(make_model: MakeModel, tmp_path
     config = FineTuneConfig(epochs=6, lr=1e-2, batch_size=16)
     base = str(make_model("BertModel", spread=0.1))
     fine_tune(base, rows, rows, labels, folder=tmp_path / "t", config=config, seed=0)
-    found = TransformerTeacher(str(tmp_path / "t"), task=Tagging).answers([["from", "rome", "playing"]], labels)
+    found = TransformerTeacher(str(tmp_path / "t"), task=Tagging).predict([["from", "rome", "playing"]], labels)
     assert found[0] is not None
     assert found[0].argmax(-1).tolist() == [0, 1, 0]
 
 
 def test_words_beyond_the_models_positions_have_no_answer(make_model: MakeModel) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city"))
-    found = TransformerTeacher(str(folder), task=Tagging).answers(
+    found = TransformerTeacher(str(folder), task=Tagging).predict(
         [["rome"] * 40], Tagging(LabelSet(("O", "B-city"), "iob"))
     )
     assert found[0] is not None
@@ -109,7 +109,7 @@ def test_the_key_is_of_weights_and_labels_not_of_the_location(make_model: MakeMo
     keys = [TransformerTeacher(str(path), task=Classification).key for path in (copy, copy, second)]
     assert keys[0] == keys[1] != keys[2]
     teacher = TransformerTeacher(str(second), task=Classification)
-    teacher.answers(["good", "a bad film"], Classification(LabelSet(("a", "c"), "single")))
+    teacher.predict(["good", "a bad film"], Classification(LabelSet(("a", "c"), "single")))
     assert teacher.key == TransformerTeacher(str(second), task=Classification).key == keys[2]
 
 
@@ -121,8 +121,8 @@ def test_what_is_no_teacher(make_model: MakeModel, tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="has no head to classify tokens"):
         TransformerTeacher(str(folder), task=Tagging)
     teacher = TransformerTeacher(str(folder), task=Classification)
-    with pytest.raises(DataError, match=r"it lacks 'c', and it has 'a', which no training row has"):
-        teacher.answers(["x"], Classification(LabelSet(("b", "c"), "single")))
+    with pytest.raises(DataError, match=r"it does not have 'c', and it has 'a', which no training row has"):
+        teacher.predict(["x"], Classification(LabelSet(("b", "c"), "single")))
     (folder / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(ModelFileError, match="cannot be read as a model of the transformers library"):
         TransformerTeacher(str(folder), task=Classification)
@@ -145,7 +145,7 @@ def test_fine_tuning_learns_and_saves(make_model: MakeModel, tmp_path: Path) -> 
     assert accuracy == 1
     assert outputs[-1] == "teacher: epoch 6, validation accuracy 1.0000"
     assert [path.name for path in tmp_path.iterdir()] == ["teacher"]
-    found = TransformerTeacher(str(out), task=Classification).answers(["the film is bad", "good"], labels)
+    found = TransformerTeacher(str(out), task=Classification).predict(["the film is bad", "good"], labels)
     assert [int(np.argmax(answer)) for answer in found if answer is not None] == [0, 1]
 
 
@@ -160,6 +160,6 @@ def test_fine_tuning_a_tagger(make_model: MakeModel, tmp_path: Path) -> None:
         str(make_model("BertModel", spread=0.1)), store(sentences), store(sentences), labels,
         folder=tmp_path / "t", config=config, seed=0,
     )  # fmt: skip
-    found = TransformerTeacher(str(tmp_path / "t"), task=Tagging).answers([["to", "playing", "oslo"]], labels)
+    found = TransformerTeacher(str(tmp_path / "t"), task=Tagging).predict([["to", "playing", "oslo"]], labels)
     assert found[0] is not None
     assert found[0].argmax(-1).tolist() == [0, 0, 1]

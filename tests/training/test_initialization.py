@@ -11,7 +11,7 @@ from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
 from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import Binary, MinHash, Projection, SubwordEmbedding
 from mixling.text.vectors import VectorConfig, WordVectors
-from mixling.training import start
+from mixling.training import initialization
 from mixling.training.initialization import init_bottleneck
 
 DIM = 4
@@ -52,7 +52,7 @@ def test_it_is_weighted_ridge_regression_up_to_its_scale(
 
     vectors = word_vectors()
     reader, front = encoder(projection, vectors), embedding(EmbeddingConfig(), num_features=50)
-    monkeypatch.setattr(start, "_PENALTY", 0.2)
+    monkeypatch.setattr(initialization, "_PENALTY", 0.2)
     done = init_bottleneck(front, reader, vectors, scale=0.7)
     assert done.words == len(vectors.words)
     features = np.zeros((len(vectors.words), 50))

@@ -22,7 +22,7 @@ from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
 from mixling.training import dataset_adapter, loop
-from mixling.training.config import Start
+from mixling.training.config import Initialization
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer
@@ -223,7 +223,7 @@ def test_planned_epochs(num_examples: int, epochs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("examples", "rows_per_label", "start", "distilled", "epochs", "embedding_lr"),
+    ("examples", "rows_per_label", "init", "distilled", "epochs", "embedding_lr"),
     [
         (6_000, 3_000.0, "random", False, 40, 1.0),  # as planned from scratch
         (6_000, 3_000.0, "rows", False, 10, 1.0),
@@ -236,13 +236,13 @@ def test_planned_epochs(num_examples: int, epochs: int) -> None:
     ],
 )
 def test_what_is_left_open_is_resolved_by_the_data(
-    examples: int, rows_per_label: float | None, start: Start, distilled: bool, epochs: int, embedding_lr: float
+    examples: int, rows_per_label: float | None, init: Initialization, distilled: bool, epochs: int, embedding_lr: float
 ) -> None:
-    done = TrainConfig().resolved(examples, rows_per_label=rows_per_label, start=start, distilled=distilled)
+    done = TrainConfig().resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled)
     assert (done.epochs, done.optim.embedding_lr) == (epochs, embedding_lr)
     given = TrainConfig(epochs=2, optim=OptimConfig(embedding_lr=0.5))
-    assert given.resolved(examples, rows_per_label=rows_per_label, start=start, distilled=distilled) == given
-    assert done.resolved(examples, rows_per_label=rows_per_label, start=start, distilled=distilled) == done
+    assert given.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == given
+    assert done.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == done
 
 
 def test_the_rate_of_every_step_is_the_schedule_s(trainer: MakeTrainer) -> None:

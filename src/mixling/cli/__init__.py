@@ -1,1 +1,1 @@
-"""The command line: one file a command, imported when it runs."""
+"""The command line: one file per command, imported when it runs."""

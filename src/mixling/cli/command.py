@@ -1,4 +1,4 @@
-"""Typer commands made of functions that take dataclasses of options; their help in groups, and in colors."""
+"""Typer commands from functions that take dataclasses of options, with grouped and colored help."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
-"""The groups of a command's help, in their order; arguments and options of no group come before."""
+"""The groups of a command's help, in order; arguments and options without a group come first."""
 
-# Options that had another name before 0.1.0: the message about one names the new one.
+# Options renamed before 0.1.0; error messages about the old names state the new ones.
 _RENAMED = {
     "--dev-fraction": "--validation-fraction",
     "--form": "--template",
@@ -28,15 +28,15 @@ _RENAMED = {
     "--start": "--init-embeddings",
     "--unlabelled": "--unlabeled",
 }
-_PANEL = "rich_help_panel"  # of options; click's own --help has none in all versions of typer
+_PANEL = "rich_help_panel"  # attribute of options; click's own --help has none in some versions of typer
 _VALUE = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function with one parameter for each option, as typer reads it, for one that takes records of options.
+    """Return a function with one parameter per option, as typer needs it, for one that takes dataclasses of options.
 
-    A parameter that is annotated with a dataclass stands for all its fields, each annotated as a parameter of a typer
-    command is. The group of an option in the help is the `panel` of the class that declares it first.
+    The fields of the dataclasses are annotated like parameters of typer commands. The group of an option in the help is
+    the `panel` of the class that first declares it.
     """
     hints = get_type_hints(function, include_extras=True)
     records = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
@@ -60,15 +60,15 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def given_options(record: Any) -> list[str]:
-    """Return the arguments and options of a record whose values are not the defaults, as the user writes them."""
-    found = []
+    """Return the names of arguments and options whose values are not the defaults, as the user writes them."""
+    given = []
     for parameter in sorted(_parameters(type(record)), key=_panel_index):
         if getattr(record, parameter.name) != parameter.default:
             _, info = get_args(parameter.annotation)
-            names = (info.default, *(info.param_decls or ()))  # typer's `default` has the first where it is annotated
-            options = [name for name in names if isinstance(name, str)]
-            found.append(max(options, key=len) if options else info.metavar.removesuffix("..."))
-    return found
+            names = (info.default, *(info.param_decls or ()))  # in annotations, typer's `default` is the first name
+            options = [name for name in names if isinstance(name, str) and name.startswith("--")]
+            given.append(options[0] if options else info.metavar.removesuffix("..."))
+    return given
 
 
 def _parameters(record: type) -> Iterator[inspect.Parameter]:
@@ -85,7 +85,7 @@ def _parameters(record: type) -> Iterator[inspect.Parameter]:
 
 
 def _with_choices(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return an option whose metavar lists its values, such as `error|skip`, with these to be completed."""
+    """Return a parameter with shell completion of the values that its metavar lists, such as `error|skip`."""
     kind, info = get_args(parameter.annotation)
     values = (info.metavar or "").split("|")
     if len(values) < 2 or info.autocompletion is not None or not all(map(_VALUE.fullmatch, values)):
@@ -101,11 +101,11 @@ def _panel_index(parameter: inspect.Parameter) -> int:
 
 
 class Command(TyperCommand):
-    """A command whose help has a section for each group of options, and colors on a terminal."""
+    """A command whose help has a section for each group of options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
-        if any(getattr(param, _PANEL, None) for param in params):  # --help comes last, not in a section of its own
+        if any(getattr(param, _PANEL, None) for param in params):  # put --help into the last section
             setattr(params[-1], _PANEL, PANELS[-1])
         return params
 
@@ -116,7 +116,7 @@ class Command(TyperCommand):
                 break
             option = given.split("=", 1)[0]
             if option not in known and (new := _RENAMED.get(option)) in known:
-                ctx.fail(f"No such option: {option}; its name is {new} now")
+                ctx.fail(f"No such option: {option}; it has been renamed to {new}")
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -130,33 +130,33 @@ class Command(TyperCommand):
                 formatter.write_dl(records)
 
     def get_help(self, ctx: Any) -> str:
-        return _coloured(super().get_help(ctx))
+        return _colored(super().get_help(ctx))
 
 
 class Group(TyperGroup):
-    """The commands; their help has colors on a terminal."""
+    """The group of all commands."""
 
     def get_help(self, ctx: Any) -> str:
-        return _coloured(super().get_help(ctx))
+        return _colored(super().get_help(ctx))
 
 
-_COLOURS = (
+_COLORS = (
     r"(?m)^(?P<bold>Usage:|[A-Z]\w+:$)",
     r"(?m)^  (?P<cyan>(?:-\w, )?--[\w-]+)(?: (?P<yellow>\S.*?))?(?:  |$)",
-    r"(?m)^  (?P<cyan>[\w.]+)(?: (?P<yellow><[^>]+>))?  +\S",  # arguments and commands; in sentences spaces are single
+    r"(?m)^  (?P<cyan>[\w.]+)(?: (?P<yellow><[^>]+>))?  +\S",  # arguments and commands; sentences have single spaces
     r"(?P<bold>`[^`]+`)",
 )
 
 
-def _coloured(text: str) -> str:
-    """Return a help text in colors where standard output is a terminal and NO_COLOR is not set, else as it is."""
+def _colored(text: str) -> str:
+    """Color a help text if standard output is a terminal and NO_COLOR is not set."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     from rich.console import Console
     from rich.text import Text
 
     shown = Text(text)
-    for pattern in _COLOURS:
+    for pattern in _COLORS:
         shown.highlight_regex(pattern)
     console = Console(force_terminal=True, highlight=False)
     with console.capture() as captured:

@@ -1,4 +1,4 @@
-"""`mixling compare`: our models beside the baselines that a sceptic would ask for."""
+"""`mixling compare`: mixling's models and standard baselines on the user's data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.completion import LABELING, complete_models
+from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
 from mixling.cli.options import Duration, LabeledData, VectorOptions
 from mixling.cli.output import announce, put
@@ -21,26 +21,26 @@ from mixling.errors import ConfigError, Interrupted, command_line
 
 @dataclass(frozen=True, kw_only=True)
 class CompareModels(VectorOptions):
-    """The models that are compared."""
+    """The models to compare."""
 
     model: Annotated[
         list[str] | None,
         typer.Option(
             "--model",
             metavar="NAME|FILE.toml",
-            help="One more model, by name or a file of one; may be repeated.",
+            help="An additional model, a name or a file; may be repeated.",
             autocompletion=complete_models,
         ),
     ] = None
     init_embeddings: Annotated[
         str | None,
         typer.Option(
-            "--init-embeddings", metavar="DIR", help="Our models begin with the word vectors of `mixling vectors`."
+            "--init-embeddings", metavar="DIR", help="Initialize mixling's models from vectors of `mixling vectors`."
         ),
     ] = None
     unlabeled: Annotated[
         list[str] | None,
-        typer.Option("--unlabeled", metavar="FILE", help="They begin with word vectors of this text; repeatable."),
+        typer.Option("--unlabeled", metavar="FILE", help="Initialize them from word vectors of this text; repeatable."),
     ] = None
 
 
@@ -49,13 +49,13 @@ class CompareTraining(Duration):
     """How the models are trained."""
 
     epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Of our models and the Transformer; by default from the rows.")
+        int | None, typer.Option("--epochs", help="Epochs of neural models; by default from the number of examples.")
     ] = None
     time_budget: Annotated[
         str | None,
-        typer.Option("--time-budget", metavar="90s|3m|1h", help="Of one training; fewer epochs where needed."),
+        typer.Option("--time-budget", metavar="90s|3m|1h", help="Limit for each training; reduces the epochs."),
     ] = None
-    seeds: Annotated[str, typer.Option("--seeds", metavar="N,N,...", help="Train our models once with each.")] = "0"
+    seeds: Annotated[str, typer.Option("--seeds", metavar="N,N,...", help="Train neural models once per seed.")] = "0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,55 +64,48 @@ class CompareReport:
 
     panel: ClassVar[str] = OUTPUT
     keep: Annotated[
-        Path | None, typer.Option("--keep", metavar="DIR", help="Leave the run folders there; it must be empty.")
+        Path | None, typer.Option("--keep", metavar="DIR", help="Keep the run folders in DIR, which must be empty.")
     ] = None
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all numbers there.")] = (
-        None
-    )
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all numbers to this file.")
+    ] = None
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE.md", help="Write the table there as a document.")
+        Path | None, typer.Option("--markdown", metavar="FILE.md", help="Write the table to this file.")
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(LabeledData, CompareModels, CompareTraining, CompareReport):
-    """All that `mixling compare` takes."""
+    """Options of `mixling compare`."""
 
     files: Annotated[
-        list[str], typer.Argument(metavar="FILES...", help="Labeled rows to train on, in any format of `train`.")
+        list[str], typer.Argument(metavar="FILES...", help="Labeled training data, in any format of `train`.")
     ] = field()  # required, unlike that of the other commands
     validation: Annotated[
         list[str] | None,
-        typer.Option("--validation", "--dev", metavar="FILE", help="Rows that all choices are made on; repeatable."),
+        typer.Option("--validation", "--dev", metavar="FILE", help="Data for all choices; may be repeated."),
     ] = None
     test: Annotated[
         list[str] | None,
-        typer.Option("--test", metavar="FILE", help="Rows that are read once, after all choices; repeatable."),
-    ] = None
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            metavar="|".join(LABELING),
-            help="By default seen from the rows.",
-        ),
+        typer.Option("--test", metavar="FILE", help="Data that is read once, after all choices; may be repeated."),
     ] = None
 
     def values(self, *, seed: int) -> dict[str, Any]:
-        """Return the options laid out as `RunConfig` is; the models that are named stand beside the one it chooses."""
+        """Return the options in the layout of `RunConfig`, without the additional models."""
         init = {"vectors": self.init_embeddings, "texts": self.unlabeled}
         return {**self.data_values(), "init": init, "train": {**self.training_values(), "seed": seed}}
 
 
 def compare(options: CompareOptions) -> None:
-    """Compare our models with baselines on your rows.
+    """Compare mixling with baselines on your data.
 
-    The model that `mixling train` chooses, pNLP-Mixer X-SMALL and --model, beside a Transformer of the same size,
-    TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
+    The model that `mixling train` chooses, pNLP-Mixer X-SMALL and those of --model are compared with a Transformer of
+    the same size, TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed
+    in one table.
     """
     started = announce("compare")
     from mixling.comparison.benchmark import check_folder
-    from mixling.comparison.outcome import compare as hold
+    from mixling.comparison.outcome import compare as run_benchmark
     from mixling.comparison.report import as_markdown, as_text, to_dict
     from mixling.cost.provenance import provenance
     from mixling.runs.spec import LABELS, resolve
@@ -140,11 +133,11 @@ def compare(options: CompareOptions) -> None:
     with contextlib.ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mixling-")))
         stack.enter_context(locked(folder))
-        check_folder(folder)  # again: another may have begun there before the lock
+        check_folder(folder)  # again: another process may have started there before the lock
         origin = provenance(seed=seeds[0], packages=("onnxruntime", "tokenizers", "scipy", "scikit-learn"))
         try:
             with interruptible(folder):
-                found = hold(
+                outcome = run_benchmark(
                     resolved,
                     test=options.test or (),
                     models=options.model or (),
@@ -154,21 +147,21 @@ def compare(options: CompareOptions) -> None:
                     callback=callback,
                 )
         except Interrupted as error:
-            kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"
+            kept = f"; finished runs are in {keep}" if keep is not None else "; nothing was kept"
             raise Interrupted(f"interrupted{kept}", signum=error.exit_code - 128) from None
     terminal.log(started.total_time())
-    put(as_text(found) + "\n")
+    put(as_text(outcome) + "\n")
     if options.out is not None:
-        write_json(options.out, to_dict(found, origin))
+        write_json(options.out, to_dict(outcome, origin))
     if options.markdown is not None:
-        write_atomic(options.markdown, as_markdown(found, command_line("mixling", *sys.argv[1:])))
+        write_atomic(options.markdown, as_markdown(outcome, command_line("mixling", *sys.argv[1:])))
 
 
 def read_seeds(text: str) -> tuple[int, ...]:
-    """Seeds of "0,1,2".
+    """Return the seeds in a text such as "0,1,2".
 
     Raises:
-        ConfigError: it is something else, or one stands twice.
+        ConfigError: the text is malformed, or a seed is repeated.
     """
     parts = [part.strip() for part in text.split(",")]
     seeds = tuple(int(part) for part in parts if part.isascii() and part.isdigit())

@@ -1,10 +1,10 @@
-"""Names of models and tasks for the help and for the shell; without torch, which takes seconds to load."""
+"""Names of models and tasks for help and shell completion, without torch, which takes seconds to import."""
 
 from __future__ import annotations
 
 from mixling.tasks import own_tasks
 
-# As `mixling models` lists them for text; a test compares the two.
+# Text models in the order of `mixling models`; a test compares the two.
 MODELS = (
     "mixling-tiny", "mixling-small", "mixling-mixer", "mixling-base", "pnlp-mixer-x-large", "pnlp-mixer-large",
     "pnlp-mixer-base", "pnlp-mixer-small", "pnlp-mixer-x-small", "projection-only", "projection-only-w4",
@@ -25,5 +25,5 @@ TASKS = (*LABELING, "text2text")
 
 
 def complete_models() -> list[str]:
-    """Return what the shell completes where a model is named; where nothing fits, it completes names of files."""
+    """Return the completions of a model's name; if none matches, the shell completes file names."""
     return list(MODELS)

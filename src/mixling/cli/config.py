@@ -1,4 +1,4 @@
-"""`mixling config`: the complete configuration of a run, with comments."""
+"""`mixling config`: the complete commented configuration of a run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def config(
         str,
         typer.Argument(
             metavar="NAME",
-            help="train, pretrain or text2text, with the default model; or a model to train, by name or a file of one.",
+            help="train, pretrain or text2text for the default model; or the name or file of a model.",
             autocompletion=complete_models,
         ),
     ] = "train",
 ) -> None:
     """Print the complete configuration of a run as TOML.
 
-    Every key has its description, type and default. The file is for --config of `mixling train` and, with the
-    configuration of pretrain, `mixling pretrain`; what it leaves out keeps the default. Without its [model] `mixling
-    train` chooses a model by the data.
+    Every key has its description, type and default. Use the file with --config of `mixling train` or `mixling
+    pretrain`; keys that are left out have their defaults. Without [model], `mixling train` chooses a model that fits
+    the data.
     """
     from mixling.models.presets import PRESETS
     from mixling.runs.spec import LABELS, MASKED_LM, Spec

@@ -1,4 +1,4 @@
-"""`mixling cost`: parameters, operations, time and memory of models against the length of the text."""
+"""`mixling cost`: parameters, operations, time and memory of models by length of the text."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def cost(
         ),
     ],
     lengths: Annotated[
-        str, typer.Option("--lengths", metavar="FROM:TO|N,N,...", help="Tokens: doubled from FROM to TO, or a list.")
+        str, typer.Option("--lengths", metavar="FROM:TO|N,N,...", help="Tokens: doubling from FROM to TO, or a list.")
     ] = "32:512",
     batch: Annotated[int, typer.Option("--batch-size", min=1, help="Texts in one pass.")] = 1,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Passes, of which the median counts.")] = 7,
-    device: Annotated[str, typer.Option("--device", metavar="cpu|cuda", help="Where the models run.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of a CPU.")] = 1,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Passes; the median is reported.")] = 7,
+    device: Annotated[str, typer.Option("--device", metavar="cpu|cuda", help="Device to run the models on.")] = "cpu",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads.")] = 1,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", min=0.0, help="Seconds of a pass beyond which longer texts are left out.")
+        float, typer.Option("--time-limit", min=0.0, help="Skip longer texts once a pass takes more seconds.")
     ] = 20.0,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write the numbers there.")
+        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write the numbers to this file.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw them there.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.png", help="Plot them to this file.")] = None,
 ) -> None:
-    """Measure what models cost.
+    """Measure time and memory of models.
 
-    The bodies of all models (mixers and feed-forwards, on random token vectors) take turns in one run, so that
-    they can be compared on a busy machine too. A model that runs out of memory is left out at greater lengths.
+    The encoders of all models (mixers and feed-forward layers, on random token vectors) take turns in one process, so
+    that they can be compared even on a busy machine. A model that runs out of memory is left out at greater lengths.
     """
     import torch
 
@@ -56,25 +56,25 @@ def cost(
     sizes = read_lengths(lengths)
     configs = {name: model_config(name) for name in models}
     torch.set_num_threads(threads)
-    found = []
+    rows = []
     for row in evaluate(configs, sizes, batch=batch, repeats=repeats, device=device, time_limit=time_limit, log=_log):
-        found.append(row)
-        put(as_table([row], header=len(found) == 1) + "\n")
-        if out is not None:  # after every row: a later one may take all memory
-            to_file(found, out, device=device, repeats=repeats)
-    if not found:
-        raise ConfigError(f"--lengths: nothing could be measured at {sizes[0]} tokens; give shorter ones")
+        rows.append(row)
+        put(as_table([row], header=len(rows) == 1) + "\n")
+        if out is not None:  # after every row: a later one may exhaust the memory
+            to_file(rows, out, device=device, repeats=repeats)
+    if not rows:
+        raise ConfigError(f"--lengths: no model could be measured at {sizes[0]} tokens; give shorter lengths")
     put(f"{FOOTNOTE}\n")
     if plot is not None:
-        curves = {name: [(r.length, r.seconds, r.peak_bytes) for r in found if r.model == name] for name in models}
+        curves = {name: [(r.length, r.seconds, r.peak_bytes) for r in rows if r.model == name] for name in models}
         cost_curves(curves, plot, caption=caption(provenance(device=device), batch=batch, repeats=repeats))
 
 
 def read_lengths(text: str) -> list[int]:
-    """Lengths from "32:8192" (each twice the one before) or "32,100,500".
+    """Return the lengths in a text such as "32:8192" (doubling) or "32,100,500".
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the text is malformed.
     """
     try:
         if ":" in text:

@@ -1,4 +1,4 @@
-"""`mixling demo`: from data to a model to answers without a download: which of 60 languages is a text in?"""
+"""`mixling demo`: training and trying a language identifier without a download."""
 
 from __future__ import annotations
 
@@ -38,48 +38,44 @@ def demo(
         list[str] | None,
         typer.Option("--text", metavar="TEXT", help="Identify the language of this text; may be repeated."),
     ] = None,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder of the model.")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the model.")] = Path(
         "language-model"
     ),
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training texts.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the split and of the training.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of split and training.")] = 0,
 ) -> None:
     """Train a language identifier and try it.
 
-    It learns from sentences in 60 languages, the messages that installed packages are translated with; that takes about
-    a minute of one core. A model that an earlier demo left in DIR answers at once.
+    It is trained on sentences in 60 languages, which are translated messages of installed packages. This takes about a
+    minute on one core. If DIR holds the model of an earlier demo, that is used.
     """
     from mixling.runtime.predictor import Predictor
 
     if not _is_trained(out):
         _train(out, epochs=epochs, seed=seed)
     else:
-        print(
-            f"{out}: answers come from this model of an earlier demo; delete the folder to train anew", file=sys.stderr
-        )
+        print(f"{out}: using the model of an earlier demo; delete the folder to train again", file=sys.stderr)
     predictor = Predictor(out)
-    if text:
-        _answer(predictor, text)
-    elif sys.stdin.isatty() and sys.stdout.isatty():
-        _ask(predictor)
+    if text or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _predict(predictor, text or SENTENCES)
     else:
-        _answer(predictor, SENTENCES)
+        _ask(predictor)
 
 
 def demo_config(*, epochs: int, seed: int) -> RunConfig:
-    """fastText's model in 0.8 MB: the mean of the words' vectors, each the mean of those of its character n-grams.
+    """Return the configuration of fastText's model in 0.8 MB: the mean of word vectors, from character n-grams.
 
-    Chosen, as the rows were, on validation, on every fifth question of XQuAD in 12 languages (238 each, one seed, the
-    exported model) and on 161 everyday sentences of our own: accuracy .991 on those questions, .982 without function
-    words and with more names, .965 by MinHash over 8,000 subwords and .958 by their embeddings (dim 64) on nearly the
-    same rows, where naive Bayes on character 1-4-grams without a limit of size has .992. Attention pooling, fewer
-    n-grams a word and more word dropout lost one to two points. The other questions:
+    Model and data were chosen on validation data, on every fifth question of XQuAD in 12 languages (238 each, one seed,
+    the exported model), and on 161 everyday sentences. Accuracy on those questions is .991 (.982 without function words
+    and with more names). On nearly the same data MinHash over 8,000 subwords has .965, subword embeddings (dim 64)
+    .958, and naive Bayes on character 1-4-grams without a size limit .992. Attention pooling, fewer n-grams per word
+    and more token dropout are one to two points worse. For the other questions see
     benchmarks/language_identification.py.
     """
     from mixling.config import parse
     from mixling.runs.config import RunConfig
 
-    # The n-grams need no vocabulary, so it is as small as it can be.
+    # Character n-grams need no vocabulary, so it has the minimum size.
     text = {"projection": {"type": "char_ngrams", "num_features": 16384}, "vocabulary_size": 100}
     model = {"text": text, "dim": 48, "head": {"pooling": "mean"}}
     train = {
@@ -95,10 +91,10 @@ def demo_config(*, epochs: int, seed: int) -> RunConfig:
 
 
 def language_examples(seed: int) -> dict[str, list[Example]]:
-    """Read the sample data under "train", "validation" and "test", labeled with names of languages.
+    """Return the sample data, labeled with names of languages, by split: "train", "validation" and "test".
 
     Raises:
-        MissingPackage, DataError: as `language_identification`.
+        MissingPackage, DataError: see `language_identification`.
     """
     from mixling.data.examples import Example
     from mixling.data.samples import LANGUAGES, language_identification
@@ -110,22 +106,20 @@ def language_examples(seed: int) -> dict[str, list[Example]]:
 
 
 def _is_trained(folder: Path) -> bool:
-    """Whether the folder holds the model of a demo.
+    """Return whether the folder holds the model of a demo.
 
     Raises:
-        ConfigError: it holds another run.
+        ConfigError: it holds another model.
     """
     from mixling.data.samples import LANGUAGES
     from mixling.runtime.session import open_model
 
     if not (folder / "model.onnx").exists():
         if (folder / "run.json").exists():
-            print(f"{folder}: the unfinished run there begins anew", file=sys.stderr)
+            print(f"{folder}: starting over after an unfinished run", file=sys.stderr)
         return False
     if set(open_model(folder).task.labels.names) != set(LANGUAGES.values()):
-        raise ConfigError(
-            f"{folder}: holds a model of something else than these languages; give another folder with -o"
-        )
+        raise ConfigError(f"{folder}: holds a model with labels other than the demo's languages; give another -o")
     return True
 
 
@@ -145,10 +139,10 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     from mixling.runtime.predictor import Predictor
     from mixling.training.progress import TrainingProgress
 
-    torch.set_num_threads(1)  # steps this small gain little from a second one, and lose much where cores are shared
+    torch.set_num_threads(1)  # such small steps gain little from a second thread, and lose much if cores are shared
     terminal = TrainingProgress()
     packages = ", ".join(sorted(PACKAGES.values(), key=str.lower))
-    terminal.log(f"reading the messages and names in {len(LANGUAGES)} languages of the installed packages {packages}")
+    terminal.log(f"reading messages and names in {len(LANGUAGES)} languages from the packages {packages}")
     examples = language_examples(seed)
     sizes = ", ".join(f"{len(rows):,} {part}" for part, rows in examples.items())
     terminal.log(
@@ -175,17 +169,17 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
 
 
 def report(metrics: Metrics) -> str:
-    """Return the summary and the languages with the lowest F1."""
+    """Return the summary of the metrics and the languages with the lowest F1."""
     lowest = sorted(metrics.per_class, key=lambda score: (score.f1, score.label))[:_LOWEST]
-    lines = [f"texts held out for the test: {metrics.summary()}", f"the {len(lowest)} languages with the lowest F1:"]
+    lines = [f"test: {metrics.summary()}", f"the {len(lowest)} languages with the lowest F1:"]
     return "\n".join([*lines, *(f"  {score.f1:.3f}  {score.label}" for score in lowest)])
 
 
-def _answer(predictor: Predictor, texts: Sequence[str]) -> None:
+def _predict(predictor: Predictor, texts: Sequence[str]) -> None:
     from mixling.errors import printable
 
-    for text, answer in zip(texts, predictor.predict_stream(texts), strict=True):
-        print(f"{_language(answer)}  {printable(text)}")
+    for text, prediction in zip(texts, predictor.predict_stream(texts), strict=True):
+        print(f"{_language(prediction)}  {printable(text)}")
 
 
 def _ask(predictor: Predictor) -> None:
@@ -203,5 +197,5 @@ def _ask(predictor: Predictor) -> None:
         print(_language(predictor.predict_one(text)))
 
 
-def _language(answer: Any) -> str:
-    return f"{answer.label} ({answer.probabilities[answer.label]:.0%})"
+def _language(prediction: Any) -> str:
+    return f"{prediction.label} ({prediction.probabilities[prediction.label]:.0%})"

@@ -1,4 +1,4 @@
-"""`mixling distill`: a large model's answers to a small model that gives them."""
+"""`mixling distill`: training a small model on the probabilities of a larger one."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class TeacherOptions:
         ),
     ] = None
     fine_tune: Annotated[
-        bool, typer.Option("--fine-tune", help="Train the transformers teacher on the labeled rows first.")
+        bool, typer.Option("--fine-tune", help="Fine-tune a transformers teacher on the labeled data first.")
     ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherData:
-    """What the teacher labels."""
+    """The texts that the teacher labels."""
 
     panel: ClassVar[str] = DATA
     unlabeled: Annotated[
@@ -45,18 +45,18 @@ class TeacherData:
     ] = None
     test: Annotated[
         list[str] | None,
-        typer.Option("--test", metavar="FILE", help="Rows whose texts the student must not see; may be repeated."),
+        typer.Option("--test", metavar="FILE", help="Exclude these texts from the unlabeled text; may be repeated."),
     ] = None
     split: Annotated[
         str | None,
-        typer.Option("--split", metavar="auto|sentences|documents", help="What of the unlabeled text is one text."),
+        typer.Option("--split", metavar="auto|sentences|documents", help="Unit to split unlabeled text into."),
     ] = None
-    limit: Annotated[int | None, typer.Option("--limit", help="Unlabeled texts, drawn at random [40000].")] = None
+    limit: Annotated[int | None, typer.Option("--limit", help="Maximum number of unlabeled texts [40000].")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistillOptions(TeacherOptions, TeacherData, LabeledTraining):
-    """All that `mixling distill` takes."""
+    """Options of `mixling distill`."""
 
     def values(self) -> dict[str, Any]:
         distill = {
@@ -67,16 +67,15 @@ class DistillOptions(TeacherOptions, TeacherData, LabeledTraining):
             "split": self.split,
             "limit": self.limit,
         }
-        # The student begins with the text that is labeled, see `mixling.runs.initialization`.
+        # `RunConfig.initialization` initializes the student from the unlabeled text.
         return {**super().values(), "distill": distill}
 
 
 def distill(options: DistillOptions) -> None:
-    """Train a small model on what a larger one says.
+    """Distil a larger model into a small one.
 
-    It learns from the labeled rows and from the teacher's probabilities for them and for unlabeled text.
-    The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after
-    an interruption, asks only for what is not there.
+    The small model is trained on the labels and on the teacher's probabilities for labeled and unlabeled texts. Teacher
+    and probabilities are stored in DIR/teacher and reused by --resume, and by another student with --overwrite.
     """
     started = announce("distill")
     from mixling.cli.training import train_labels

@@ -1,4 +1,4 @@
-"""`mixling evaluate`: how good a saved model is on labeled rows."""
+"""`mixling evaluate`: the metrics of a saved model on labeled data."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ if TYPE_CHECKING:
     from mixling.data.readers.rows import OnBadRow
 
 Report = tuple[str, dict[str, Any], Callable[[Path], None] | None]
-"""What is printed, what is written beside the names of the model and of the files, and what draws the confusion."""
+"""The text to print, the values to write, and a function that draws the confusion matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(LabeledColumns, PairColumns):
-    """What is measured, on which rows."""
+    """The data to evaluate on."""
 
-    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled rows, in any format of `train`.")]
+    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`.")]
     task_name: Annotated[
         str | None,
-        typer.Option("--task-name", metavar="NAME", help="Text to text, of several tasks: whose rows they are."),
+        typer.Option("--task-name", metavar="NAME", help="Text to text: the task of the data, if there are several."),
     ] = None
     on_bad_row: Annotated[
-        str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or count it.")
+        str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or skip and count it.")
     ] = "error"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """What becomes of the metrics."""
+    """How the metrics are reported."""
 
     panel: ClassVar[str] = OUTPUT
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all measures there.")] = (
-        None
-    )
-    confusion: Annotated[
-        Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix there.")
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all metrics to this file.")
     ] = None
-    bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: measure sacreBLEU and chrF, too.")] = False
+    confusion: Annotated[
+        Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix to this file.")
+    ] = None
+    bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
     threads: ThreadsOption = 1
 
 
 def evaluate(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
-    """Measure a saved model on labeled rows.
+    """Evaluate a saved model on labeled data.
 
-    A label that the model does not know is a bad row. Torch is not needed. Of a folder of `mixling pretrain` the
-    perplexity on unlabeled text is measured, and of a model that writes text its answers, with torch.
+    Rows with a label that the model does not know are bad rows. Torch is not needed, except for models that generate
+    text and for models of `mixling pretrain`, whose perplexity on unlabeled text is computed.
     """
     from mixling.data.readers.rows import OnBadRow
     from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_config
@@ -67,30 +67,30 @@ def evaluate(model: ModelArgument, options: EvaluateOptions, report: ReportOptio
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
     kind = kind_of_model(model)
     if kind == PRETRAINING or (kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")):
-        text, values, draw = _of_pretrained(model, options, masked=kind == PRETRAINING)
+        text, values, draw = _pretrained_report(model, options, masked=kind == PRETRAINING)
     elif kind == TEXT_TO_TEXT:
-        text, values, draw = _of_answers(model, options, bleu=report.bleu, bad=bad)
+        text, values, draw = _text_report(model, options, bleu=report.bleu, bad=bad)
     else:
-        text, values, draw = _of_labels(model, options, report, bad=bad)
+        text, values, draw = _label_report(model, options, report, bad=bad)
     put(text + "\n")
     if bad.skipped:
-        print(f"{bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:3]), file=sys.stderr)
+        print(f"{bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:3]), file=sys.stderr)
     if report.out is not None:
         write_json(report.out, {"model": model, "files": files, **values})
     if report.confusion is not None and draw is not None:
         draw(report.confusion)
 
 
-def _of_pretrained(model: str, options: EvaluateOptions, *, masked: bool) -> Report:
+def _pretrained_report(model: str, options: EvaluateOptions, *, masked: bool) -> Report:
     from mixling.runs.pretrained import evaluate_text
     from mixling.seq2seq.evaluation import evaluate_spans
 
-    found = (evaluate_text if masked else evaluate_spans)(model, options.files, text=options.text or "text")
-    accuracy = f"accuracy {found['accuracy']:.4f} on hidden tokens"
-    return f"perplexity {found['perplexity']:.3f}, {accuracy}, {found['tokens']:,.0f} tokens", found, None
+    values = (evaluate_text if masked else evaluate_spans)(model, options.files, text=options.text or "text")
+    accuracy = f"accuracy {values['accuracy']:.4f} on hidden tokens"
+    return f"perplexity {values['perplexity']:.3f}, {accuracy}, {values['tokens']:,.0f} tokens", values, None
 
 
-def _of_answers(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
+def _text_report(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
     from mixling.seq2seq.evaluation import evaluate_files
 
     columns = {"source": options.source, "target": options.target, "group": options.group_by}
@@ -100,7 +100,7 @@ def _of_answers(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadR
     return metrics.summary(), {"skipped": bad.skipped, **metrics.to_dict(), "answers": answers}, None
 
 
-def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
+def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
     from mixling.cli.folders import refuse_unfinished
     from mixling.data.examples import read_examples
     from mixling.metrics.base import ClassificationMetrics, format_table
@@ -110,7 +110,7 @@ def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, b
     refuse_unfinished(model)
     predictor = Predictor(model, num_threads=report.threads)
     if report.confusion is not None and not predictor.task.has_classes:
-        raise ConfigError("--confusion: only texts with one label each have a confusion matrix")
+        raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
     metrics = evaluate(predictor, examples, on_bad_row=bad)

@@ -1,4 +1,4 @@
-"""`mixling export`: one file that predicts alone."""
+"""`mixling export`: a model as a single file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _PRECISIONS = ("int8", "float32")
 
 def export(
     model: ModelArgument,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.onnx", help="The file to write.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.onnx", help="File to write.")],
     precision: Annotated[
-        str | None, typer.Option("--precision", metavar="int8|float32", help="Of the weights [as in the folder].")
+        str | None, typer.Option("--precision", metavar="int8|float32", help="Precision of weights [as in MODEL].")
     ] = None,
 ) -> None:
     """Write a model as one ONNX file.
 
-    Vocabulary, labels and configuration are inside. Another precision than that of the folder's model.onnx is made
-    from its float weights, which needs torch, and so is the best model so far of an unfinished run.
+    The file includes vocabulary, labels and configuration. Torch is needed only for a precision other than that of the
+    folder's model.onnx, and for the best model so far of an unfinished run.
     """
     from mixling.runs.artifact import ONNX_FILE, unfinished_run
     from mixling.runtime.session import open_model
@@ -36,14 +36,14 @@ def export(
     if precision is not None and precision not in _PRECISIONS:
         raise ConfigError(f"--precision: got {precision!r}; {near_miss(precision, _PRECISIONS)}")
     if out.is_dir():
-        raise ConfigError(f"{out}: is a folder; give the name of a file, such as {out / 'model.onnx'}")
+        raise ConfigError(f"{out}: is a folder; name a file, such as {out / 'model.onnx'}")
     run = None if (Path(model) / ONNX_FILE).exists() else unfinished_run(model)
     if run is not None:
         from mixling.runs.unfinished import export_best
 
         content, precision = export_best(run, precision=cast(Any, precision))
         write_atomic(out, content)
-        print(f"{out}: {len(content) / 1e6:.2f} MB, {precision}, the best so far of an unfinished run", file=sys.stderr)
+        print(f"{out}: {len(content) / 1e6:.2f} MB, {precision}, best so far of an unfinished run", file=sys.stderr)
         print(f"at step {run.step:,}; resume it with: {run.command}", file=sys.stderr)
         return
     metadata = open_model(model).metadata
@@ -52,11 +52,11 @@ def export(
     if precision in (None, has):
         content = (Path(model) / ONNX_FILE if folder else Path(model)).read_bytes()
     elif not folder:
-        raise ConfigError(f"{model}: holds {has} weights; {precision} is made from a run folder, which has the floats")
+        raise ConfigError(f"{model}: holds {has} weights; for {precision}, give a run folder, which has float weights")
     else:
         content = _export_anew(model, precision, metadata)
         if precision == "int8":
-            print("note: what 8 bits cost was not measured here; `mixling evaluate` tells", file=sys.stderr)
+            print("note: check the accuracy of the 8-bit model with `mixling evaluate`", file=sys.stderr)
     write_atomic(out, content)
     print(f"{out}: {len(content) / 1e6:.2f} MB, {precision or has}", file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""The run's folder as a command line names it: what may not stand there, and what may not be said beside --resume."""
+"""Checks of the run folder that a command line names, and of options given with --resume."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mixling.training.interrupts import Terminated, terminations
 
 @contextlib.contextmanager
 def interruptible(folder: Path) -> Iterator[None]:
-    """State how to resume the run in a folder where a signal comes before its steps or after them.
+    """Report how to resume the run in a folder if a signal is received before or after its training steps.
 
     Raises:
-        Interrupted: SIGINT or SIGTERM came.
+        Interrupted: SIGINT or SIGTERM was received.
     """
     try:
         with terminations():
@@ -35,10 +35,10 @@ def interruptible(folder: Path) -> Iterator[None]:
 
 
 def check_run_folder(options: RunOptions) -> None:
-    """Refuse what is wrong with the folder of a run before anything heavy is imported.
+    """Check the folder of a run before anything heavy is imported.
 
     Raises:
-        ConfigError: options that exclude each other, or a file where the folder should be.
+        ConfigError: options exclude each other, or there is a file instead of a folder.
     """
     if options.resume and options.overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: resume the run, or replace it")
@@ -46,20 +46,20 @@ def check_run_folder(options: RunOptions) -> None:
 
 
 def refuse_beside_resume(options: RunOptions) -> None:
-    """Refuse what a resumed run has in its folder.
+    """Refuse other options with --resume, which takes them from the folder.
 
     Raises:
-        ConfigError: an option is given beside --resume.
+        ConfigError: an option is given.
     """
     if also := [name for name in given_options(options) if name not in ("--resume", "--out")]:
-        raise ConfigError(f"with --resume all comes from {options.out}; leave out {', '.join(also)}")
+        raise ConfigError(f"--resume takes all options from {options.out}; leave out {', '.join(also)}")
 
 
 def refuse_unfinished(model: str) -> None:
-    """Refuse the folder of a run that is not finished and has no model yet.
+    """Refuse the folder of an unfinished run, which has no model yet.
 
     Raises:
-        ModelFileError: it says how to finish the run, or to take its best weights so far.
+        ModelFileError: it is one; the message has the commands to finish the run or export its best model so far.
     """
     from mixling.runs.artifact import ONNX_FILE, TRAINING, kind_of_run, unfinished_run
 
@@ -67,15 +67,15 @@ def refuse_unfinished(model: str) -> None:
         return
     of = "" if run.total_steps is None else f" at step {run.step:,} of {run.total_steps:,}"
     export = command_line("mixling", "export", model, "-o", "model.onnx")
-    best = f", or take its best weights so far: {export}" if run.best and kind_of_run(Path(model)) == TRAINING else ""
+    best = f", or export its best model so far: {export}" if run.best and kind_of_run(Path(model)) == TRAINING else ""
     raise ModelFileError(f"{model}: holds an unfinished run{of}; finish it: {run.command}{best}")
 
 
 def refuse_file(folder: Path) -> None:
-    """Refuse a folder that cannot be one.
+    """Refuse a path at which there cannot be a folder.
 
     Raises:
-        ConfigError: it, or what should hold it, is a file.
+        ConfigError: the path, or one of its parents, is a file.
     """
     for path in (folder, *folder.absolute().parents):
         if path.is_dir():
@@ -85,18 +85,18 @@ def refuse_file(folder: Path) -> None:
 
 
 def refuse_old_run(folder: Path) -> None:
-    """Refuse to write over a run, or over files of its names.
+    """Refuse to overwrite a run, or files with the names of a run's.
 
     Raises:
-        ConfigError: there are some; it says what to do.
+        ConfigError: the folder holds some; the message states what to do.
     """
     from mixling.runs.artifact import RUN_FILE, WRITTEN, is_finished, unfinished_run
 
     if not (folder / RUN_FILE).exists():
-        if found := [name for name in WRITTEN if (folder / name).exists()]:
+        if existing := [name for name in WRITTEN if (folder / name).exists()]:
             raise ConfigError(
-                f"{folder}: is no run but holds {', '.join(found)}, which a run would replace; give a folder of its "
-                f"own with -o, or replace what is there with --overwrite"
+                f"{folder}: is not a run but holds {', '.join(existing)}, which a run would replace; give another "
+                "folder with -o, or replace the files with --overwrite"
             )
         return
     run = unfinished_run(folder)
@@ -107,6 +107,6 @@ def refuse_old_run(folder: Path) -> None:
     if run is not None:
         raise ConfigError(
             f"{folder}: holds a finished run, and an unfinished one that will replace it; resume that with: "
-            f"{run.command}, or begin it anew with --overwrite"
+            f"{run.command}, or start over with --overwrite"
         )
     raise ConfigError(f"{folder}: holds a finished run; replace it with --overwrite, or give another -o")

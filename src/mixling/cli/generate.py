@@ -1,4 +1,4 @@
-"""`mixling generate`: what a model writes for a text, for the rows of files, or for lines as they come."""
+"""`mixling generate`: generating text for texts, files, or lines of standard input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from mixling.cli.options import AnswerOptions, SourceColumn
+from mixling.cli.options import PredictionOptions, SourceColumn
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,34 +21,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerateOptions(AnswerOptions, SourceColumn):
+class GenerateOptions(PredictionOptions, SourceColumn):
     """How text is generated."""
 
     task_name: Annotated[
         str | None,
         typer.Option(
-            "--task-name", metavar="NAME", help="Of a model of several tasks: whose rows, prefix and template they are."
+            "--task-name", metavar="NAME", help="Task whose prefix and template are used, if the model has several."
         ),
     ] = None
-    beams: Annotated[int | None, typer.Option("--beams", min=1, help="Of a beam search; 1 is greedy [1].")] = None
+    beams: Annotated[int | None, typer.Option("--beams", min=1, help="Width of the beam search; 1 is greedy [1].")] = (
+        None
+    )
     length_penalty: Annotated[
-        float | None, typer.Option("--length-penalty", help="Above 0 favors long answers of a beam search [1].")
+        float | None, typer.Option("--length-penalty", help="Beam search: above 0 favors longer texts [1].")
     ] = None
-    max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most subwords of an answer.")] = None
-    echo: Annotated[bool, typer.Option("--echo", help="Write each source beside its answer.")] = False
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 128
+    max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Maximum number of subwords.")] = None
+    echo: Annotated[bool, typer.Option("--echo", help="Also write each source.")] = False
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts in a batch.")] = 128
 
 
 def generate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder of a model that writes text.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Run folder of a model that generates text.")],
     options: GenerateOptions,
 ) -> None:
-    """Write text with a saved model.
+    """Generate text with a saved model.
 
-    Each input row gives one row of output, in order: the answer, its score (log-probability by length) and whether the
-    model ended it itself. A task's prefix is laid before each text; rows of a task's form have their own. Needs torch.
+    Each row of input gives one row of output, in order: the text, its score (log-probability, normalized by length) and
+    whether it is complete. The task's prefix is prepended to each text, unless the task has a template. Needs torch.
     """
-    from mixling.cli.inputs import read_request, write_answers
+    from mixling.cli.inputs import read_request, write_predictions
     from mixling.config import parse
     from mixling.data.inputs import Item, in_windows, stream_items
     from mixling.seq2seq.generation import GenerationConfig
@@ -75,20 +77,20 @@ def generate(
         )
         windows = ([_source(generator, item, task) for item in items] for items in lines)
 
-    def answer(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
-        return _answers(generator, items, task, config, skip=request.skip, batch_size=options.batch_size)
+    def predict(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
+        return _generate(generator, items, task, config, skip=request.skip, batch_size=options.batch_size)
 
-    write_answers(options, windows, header=header, row=row, answer=answer)
+    write_predictions(options, windows, header=header, row=row, predict=predict)
 
 
 def _numbered(windows: Iterator[list[Item]]) -> Iterator[list[Item]]:
     number = 0
     for items in windows:
-        yield [replace(item, id=f"<stdin>:{number + location}") for location, item in enumerate(items, 1)]
+        yield [replace(item, id=f"<stdin>:{number + i}") for i, item in enumerate(items, 1)]
         number += len(items)
 
 
-def _answers(
+def _generate(
     generator: TextGenerator,
     items: Sequence[Item],
     task: PairTaskConfig,
@@ -97,36 +99,35 @@ def _answers(
     skip: bool,
     batch_size: int,
 ) -> tuple[list[Generations | str], DataError | None]:
-    """An answer for each item, or what is wrong with it; unless `skip`, those before the first that cannot be read."""
+    """Return a generation or an error message for each item, and an error; unless `skip`, stop at the first error."""
     from mixling.errors import DataError
 
     out: list[Generations | str] = [item.error or "" for item in items]
-    locations = [location for location, item in enumerate(items) if item.text is not None]
-    encoded = generator.encode([str(items[location].text) for location in locations], cut=task.cut)
-    sources = dict(zip(locations, encoded, strict=True))
+    readable = [i for i, item in enumerate(items) if item.text is not None]
+    sources = dict(zip(readable, generator.encode([str(items[i].text) for i in readable], cut=task.cut), strict=True))
     error = None
-    for location, item in enumerate(items):
-        problem = item.error or generator.problem(sources[location])
+    for i, item in enumerate(items):
+        problem = item.error or generator.problem(sources[i])
         if not problem:
             continue
         if not skip:
             error = DataError(item.error or f"{item.id}: {problem}")
-            out, sources = out[:location], {before: sources[before] for before in locations if before < location}
+            out, sources = out[:i], {before: source for before, source in sources.items() if before < i}
             break
-        out[location] = problem
-        sources.pop(location, None)
-    answers = generator.answers(list(sources.values()), config=config, batch_size=batch_size)
-    for location, answer in zip(sources, answers, strict=True):
-        out[location] = answer
+        out[i] = problem
+        sources.pop(i, None)
+    generations = generator.answers(list(sources.values()), config=config, batch_size=batch_size)
+    for i, generation in zip(sources, generations, strict=True):
+        out[i] = generation
     return out, error
 
 
 def _file_items(
     generator: TextGenerator, sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool
 ) -> Iterator[Item]:
-    """The sources of files: of plain text a line each, else by the task's form and columns.
+    """Yield the sources in files: the lines of plain text, else those of the task's template and columns.
 
-    What an item is called in an error is its place.
+    The id of an item is its file and line, for error messages.
     """
     from mixling.data.corpora import is_plain
     from mixling.data.inputs import Item, text_lines
@@ -160,7 +161,7 @@ def _source(generator: TextGenerator, item: Item, task: PairTaskConfig) -> Item:
     from mixling.errors import DataError
 
     text = cast(str, item.text or "")
-    if not text.strip():  # an empty text stays one
+    if not text.strip():  # without a prefix, an empty text remains recognizable
         return item
     try:
         return replace(item, text=generator.source(text, task))
@@ -169,37 +170,37 @@ def _source(generator: TextGenerator, item: Item, task: PairTaskConfig) -> Item:
 
 
 def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Callable[[Any, Any, str | None], str]]:
-    """What stands before the first row, and the writer of a row.
+    """Return the header of an output format, and the function that formats a row.
 
     Raises:
-        ConfigError: an unknown format.
+        ConfigError: the format is unknown.
     """
-    from mixling.cli.answers import FORMATS, csv_line
+    from mixling.cli.predictions import FORMATS, csv_line
     from mixling.errors import near_miss, printable
 
     if name not in FORMATS:
         raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
 
-    def as_json(source: str | None, answer: Generations | str, _: str | None) -> str:
+    def as_json(source: str | None, result: Generations | str, _: str | None) -> str:
         row: dict[str, Any] = {"source": source} if echo else {}
-        if isinstance(answer, str):
-            return json.dumps({**row, "error": answer}, ensure_ascii=False) + "\n"
-        row |= {"answer": answer.text, "score": round(answer.score, 6), "stopped": answer.stopped}
+        if isinstance(result, str):
+            return json.dumps({**row, "error": result}, ensure_ascii=False) + "\n"
+        row |= {"answer": result.text, "score": round(result.score, 6), "stopped": result.stopped}
         return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def as_csv(source: str | None, answer: Generations | str, _: str | None) -> str:
+    def as_csv(source: str | None, result: Generations | str, _: str | None) -> str:
         fields = [source or ""] * echo
-        if isinstance(answer, str):
-            return csv_line([*fields, "", "", "", answer], escape=escape)
-        fields += [answer.text, f"{answer.score:.6f}", str(answer.stopped).lower(), *[""] * skip]
+        if isinstance(result, str):
+            return csv_line([*fields, "", "", "", result], escape=escape)
+        fields += [result.text, f"{result.score:.6f}", str(result.stopped).lower(), *[""] * skip]
         return csv_line(fields, escape=escape)
 
-    def for_people(source: str | None, answer: Generations | str, _: str | None) -> str:
+    def readable(source: str | None, result: Generations | str, _: str | None) -> str:
         lines = [printable(source or "")] * echo
-        if isinstance(answer, str):
-            return "\n".join([*lines, f"(no answer: {answer})"]) + "\n"
-        cut = [] if answer.stopped else ["  (cut at the longest answer; --max-len allows more)"]
-        return "\n".join([*lines, printable(answer.text), *cut]) + "\n"
+        if isinstance(result, str):
+            return "\n".join([*lines, f"(no prediction: {result})"]) + "\n"
+        cut = [] if result.stopped else ["  (truncated at the maximum length; --max-len allows more)"]
+        return "\n".join([*lines, printable(result.text), *cut]) + "\n"
 
     header = csv_line([*["source"] * echo, "answer", "score", "stopped", *["error"] * skip]) if name == "csv" else ""
-    return header, {"jsonl": as_json, "csv": as_csv, "text": for_people}[name]
+    return header, {"jsonl": as_json, "csv": as_csv, "text": readable}[name]

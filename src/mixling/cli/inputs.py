@@ -1,4 +1,4 @@
-"""What the commands that predict share: kinds of inputs, formats of answers, and how answers are written."""
+"""Inputs and outputs of the commands that predict."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mixling.cli.answers import open_out
-from mixling.cli.options import AnswerOptions
+from mixling.cli.options import PredictionOptions
+from mixling.cli.predictions import open_output
 from mixling.data.inputs import Item
 from mixling.data.readers import OnBadRow, format_of_name
 from mixling.errors import ConfigError, DataError
@@ -20,10 +20,13 @@ from mixling.errors import ConfigError, DataError
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a command line asks for.
+    """How to read the inputs and write the predictions.
 
-    kind: of the inputs, as `kind_of`. output_format: jsonl, csv or text. echo: write each text beside its answer.
-    skip: a bad row's answer is its error.
+    Attributes:
+        kind: "files", "stdin" or "text".
+        output_format: "jsonl", "csv" or "text".
+        echo: write the texts as well.
+        skip: bad rows have an error instead of a prediction.
     """
 
     kind: str
@@ -32,60 +35,62 @@ class Request:
     skip: bool
 
 
-def read_request(options: AnswerOptions, *, kind: str | None = None) -> Request:
-    """Return what the options ask for.
+def read_request(options: PredictionOptions, *, kind: str | None = None) -> Request:
+    """Return the request that the options make.
 
     Args:
-        kind: of the inputs, where these are not `options.inputs`.
+        kind: the kind of the inputs, if they are not `options.inputs`.
 
     Raises:
-        ConfigError: an option's value that is not allowed, inputs of several kinds, or an output that is an input.
-        DataError: as `kind_of`.
+        ConfigError: a value is not allowed, inputs are of several kinds, or the output is also an input.
+        DataError: see `kind_of`.
     """
     skip = OnBadRow(options.on_bad_row).mode == "skip"  # type: ignore[arg-type]
     inputs = options.inputs or []
     kind = kind or kind_of(inputs)
     if options.out is not None and kind == "files":
         keep_inputs(inputs, options.out)
-    by_hand = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
-    name = options.output_format or format_of(options.out, people=by_hand and sys.stdout.isatty())
+    typed = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
+    name = options.output_format or format_of(options.out, readable=typed and sys.stdout.isatty())
     return Request(kind=kind, output_format=name, echo=options.echo or (name == "text" and len(inputs) > 1), skip=skip)
 
 
-def write_answers(
-    options: AnswerOptions,
+def write_predictions(
+    options: PredictionOptions,
     windows: Iterable[Sequence[Item]],
     *,
     header: str,
     row: Callable[[Any, Any, str | None], str],
-    answer: Callable[[Sequence[Item]], tuple[list[Any], DataError | None]],
+    predict: Callable[[Sequence[Item]], tuple[list[Any], DataError | None]],
     bar: bool = False,
 ) -> None:
-    """Write an answer for each item.
+    """Write a prediction for each item.
 
     Args:
-        windows: items, many at a time.
-        row: takes an item's text, its answer or what is wrong with it, and its id.
-        answer: takes a window, returns an answer or an error's text for each item, or up to the one that is an error.
-        bar: show on a terminal how many are done.
+        windows: the items, many at a time.
+        header: what to write before the first row.
+        row: formats an item's text, its prediction or error message, and its id.
+        predict: takes a window, and returns a prediction or error message for each item; or those before the first
+            bad item, and an error.
+        bar: show progress on a terminal.
 
     Raises:
-        DataError: the one that `answer` returned, after what comes before it is written.
+        DataError: the error that `predict` returned, after the predictions before it are written.
     """
     done = failed = 0
-    with open_out(options.out) as write, _bar(shown=bar) as progress:
+    with open_output(options.out) as write, _bar(shown=bar) as progress:
         write(header)
         for items in windows:
-            answers, error = answer(items)
-            write("".join(row(item.text, found, item.id) for item, found in zip(items, answers, strict=error is None)))
+            results, error = predict(items)
+            write("".join(row(item.text, out, item.id) for item, out in zip(items, results, strict=error is None)))
             if error is not None:
                 raise error
             done += len(items)
-            failed += sum(isinstance(found, str) for found in answers)
+            failed += sum(isinstance(result, str) for result in results)
             if progress is not None:
                 progress.update(progress.task_ids[0], completed=done)
     if failed:
-        print(f"{failed} bad rows have an error instead of an answer", file=sys.stderr)
+        print(f"{failed} bad rows have an error instead of a prediction", file=sys.stderr)
     if options.out is not None:
         print(f"{options.out}: {done:,} rows", file=sys.stderr)
 
@@ -94,12 +99,12 @@ def kind_of(inputs: Sequence[str]) -> str:
     """Return whether the inputs are "files", "stdin" or "text".
 
     Raises:
-        DataError: what looks like a file's name is none, or is that of a folder.
-        ConfigError: inputs of several kinds.
+        DataError: an input that looks like a file name does not exist or is a folder.
+        ConfigError: the inputs are of several kinds.
     """
     if list(inputs) == ["-"]:
         return "stdin"
-    # os.path, as pathlib raises for a name that is too long, which most texts are.
+    # os.path, because pathlib raises for names that are too long, which most texts are.
     files = [item.startswith("hf:") or _is_readable(item) for item in inputs]
     if all(files):
         return "files"
@@ -108,14 +113,14 @@ def kind_of(inputs: Sequence[str]) -> str:
         if os.path.isdir(item) and (looks_like_a_file or "/" in item or os.sep in item or item in (".", "..")):
             raise DataError("is a folder; name the files in it", path=item)
         if looks_like_a_file and not _is_readable(item):
-            raise DataError("no such file; a text that looks like a file's name goes through standard input", path=item)
+            raise DataError("no such file; pass a text that looks like a file name on standard input", path=item)
     if any(files) or "-" in inputs:
-        raise ConfigError("inputs of several kinds; give texts, or files, or - for standard input")
+        raise ConfigError("inputs of several kinds; give either texts, or files, or - for standard input")
     return "text"
 
 
 def _is_readable(name: str) -> bool:
-    """Return whether there is a file of that name, or a pipe, such as that of the shell's <(command)."""
+    """Return whether there is a file of that name, or a pipe, such as the shell's <(command)."""
     try:
         mode = os.stat(name).st_mode
     except (OSError, ValueError):
@@ -123,28 +128,28 @@ def _is_readable(name: str) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
 
-def format_of(out: Path | None, *, people: bool) -> str:
-    """Return the format of what is written: by the file's name, else lines for programs, or for people.
+def format_of(out: Path | None, *, readable: bool) -> str:
+    """Return the output format for a file name; without a file, "text" if it should be readable, else "jsonl".
 
     Raises:
-        ConfigError: the name's ending is that of no format.
+        ConfigError: the file name has no known suffix.
     """
     if out is None:
-        return "text" if people else "jsonl"
+        return "text" if readable else "jsonl"
     suffix = out.suffix.lower().removeprefix(".")
     if suffix not in ("jsonl", "csv"):
-        raise ConfigError(f"{out}: ends neither in .jsonl nor in .csv; say --format jsonl or --format csv")
+        raise ConfigError(f"{out}: ends neither in .jsonl nor in .csv; use --format jsonl or --format csv")
     return suffix
 
 
 def keep_inputs(inputs: Sequence[str], out: Path) -> None:
-    """Refuse to write over an input.
+    """Refuse to overwrite an input.
 
     Raises:
-        ConfigError: the output is one.
+        ConfigError: the output is one of the inputs.
     """
     if out.exists() and any(os.path.isfile(item) and out.samefile(item) for item in inputs):
-        raise ConfigError(f"{out}: is an input too; give another file with -o")
+        raise ConfigError(f"{out}: is also an input; give another file with -o")
 
 
 def _bar(*, shown: bool) -> AbstractContextManager[Any]:

@@ -1,8 +1,9 @@
-"""`mixling inspect`: pictures of the weights between tokens in a model's layers."""
+"""`mixling inspect`: plots of the weights between tokens in a model's layers."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,27 +20,23 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A run folder of `mixling train` or `mixling pretrain`.")
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.png", help="The picture; .svg or .pdf, too.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run folder of `mixling train` or `mixling pretrain`.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.png", help="The plot; also .svg or .pdf.")],
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT...", help="With --maps: texts, or - for lines of input.")
+        list[str] | None, typer.Argument(metavar="TEXT...", help="For --maps: texts, or - for lines of input.")
     ] = None,
-    maps: Annotated[
-        bool, typer.Option("--maps", help="Mean weights of every layer on these texts, learned ones beside them.")
-    ] = False,
+    maps: Annotated[bool, typer.Option("--maps", help="Plot each layer's mean weights on the texts.")] = False,
     filters: Annotated[
-        bool, typer.Option("--filters", help="The learned weights that no text changes, alone.")
+        bool, typer.Option("--filters", help="Plot learned weights that do not depend on the text.")
     ] = False,
 ) -> None:
-    """Draw what moves information between the tokens of a model.
+    """Plot how a model mixes tokens.
 
-    --maps: for each layer a map of each kind of weights: attention, the mean over heads and texts; softmax(H) of the
-    Remixer and the spatial weights of gMLP on the longest text. HyperMixing, token MLPs and other mixers without such
-    a matrix have their pseudo-attention drawn: how strongly each output token depends on each input token. Of one text
-    the axes have the words. Texts that are longer than the model reads are cut.
-    --filters: of learned weights the middle row, and the whole matrix for the longest text.
+    --maps draws a matrix for each layer and kind of weights: attention (mean over heads and texts), softmax(H) of the
+    Remixer, spatial weights of gMLP (for the longest text). For HyperMixing, token MLPs and other mixers without such a
+    matrix it draws the pseudo-attention: how strongly each output token depends on each input token. With a single
+    text, the axes show its words. Texts longer than the model's maximum are truncated.
+    --filters draws the middle row and the complete matrix of learned weights, for the maximum length.
     """
     from mixling.export.figures import check_name
     from mixling.inspect.plots import layer_maps as draw_maps
@@ -49,55 +46,53 @@ def inspect(
         raise ConfigError("give one of --maps TEXT... and --filters")
     check_name(out)
     if filters and texts:
-        raise ConfigError(f"--filters: got the text {texts[0][:40]!r}; no text changes them: leave it out")
-    given = _given(texts or []) if maps else []
+        raise ConfigError(f"--filters: got the text {texts[0][:40]!r}; filters do not depend on texts: leave it out")
+    texts = _read_texts(texts or []) if maps else []
 
     from mixling.inspect.folders import load_inspected
     from mixling.inspect.weights import PSEUDO_ATTENTION, layer_maps, learned_filters
 
-    inspected = load_inspected(folder, given)
+    inspected = load_inspected(folder, texts)
     try:
-        found = layer_maps(inspected) if maps else learned_filters(inspected)
+        matrices = layer_maps(inspected) if maps else learned_filters(inspected)
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
     if maps:
-        draw_maps(found, out)
+        draw_maps(matrices, out)
     else:
         rows: dict[str, dict[int, np.ndarray]] = {}
-        for item in found:
+        for item in matrices:
             rows.setdefault(f"{item.stack} {item.name}", {})[item.layer] = item.values
         spatial_filters(rows, out, matrices=list(rows))
-    put(_report(found, out, len(given) if maps else None))
-    if any(PSEUDO_ATTENTION in item.name for item in found):
-        put(f"{PSEUDO_ATTENTION}: the size of the gradient of an output token by an input token\n")
+    put(_report(matrices, out, len(texts) if maps else None))
+    if any(PSEUDO_ATTENTION in item.name for item in matrices):
+        put(f"{PSEUDO_ATTENTION}: norm of the gradient of an output token with respect to an input token\n")
 
 
-def _given(inputs: Sequence[str]) -> list[str]:
-    """The texts themselves.
+def _read_texts(inputs: Sequence[str]) -> list[str]:
+    """Return the texts of the command line or of standard input.
 
     Raises:
-        ConfigError: there is none, or a file where a text is wanted.
-        DataError: what looks like a file's name is none; a line that is no text.
+        ConfigError: there is none, or a file is given.
+        DataError: an input that looks like a file name does not exist, or a line is not a text.
     """
     from mixling.cli.inputs import kind_of
     from mixling.data.inputs import stream_items
 
     kind = kind_of(inputs) if inputs else "text"
     if kind == "files":
-        raise ConfigError(f"{inputs[0]}: is a file; give its texts, one on a line: cat FILE | mixling inspect DIR -")
-    found = list(inputs)
+        raise ConfigError(f"{inputs[0]}: is a file; pass its lines as texts: cat FILE | mixling inspect DIR -")
+    texts = list(inputs)
     if kind == "stdin":
         items = (item for window in stream_items(sys.stdin.buffer, "<stdin>") for item in window)
-        found = [item.text for item in items if isinstance(item.text, str)]
-    if not found:
-        raise ConfigError("--maps: no text; give some, or - for one on each line of standard input")
-    return found
+        texts = [item.text for item in items if isinstance(item.text, str)]
+    if not texts:
+        raise ConfigError("--maps: no text; give some, or - to read one per line from standard input")
+    return texts
 
 
-def _report(found: Sequence[LayerMap], out: Path, texts: int | None) -> str:
-    layers: dict[str, list[int]] = {}
-    for item in found:
-        layers.setdefault(f"{item.stack} {item.name}", []).append(item.layer)
-    kinds = ", ".join(f"{name} of {len(of)} layer{'s' * (len(of) != 1)}" for name, of in layers.items())
+def _report(matrices: Sequence[LayerMap], out: Path, texts: int | None) -> str:
+    counts = Counter(f"{item.stack} {item.name}" for item in matrices)
+    kinds = ", ".join(f"{name} of {count} layer{'s' * (count != 1)}" for name, count in counts.items())
     read = "" if texts is None else f"; {texts:,} text{'s' * (texts != 1)}"
     return f"{out}: {kinds}{read}\n"

@@ -1,4 +1,4 @@
-"""The command line's start: it knows the commands, and how each kind of end is told; work is imported late."""
+"""The entry point of the command line: commands, and exit codes; heavy modules are imported later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mixling.cli.command import Command, Group, with_options
 from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError, printable
 
-# One file a command. Named, not imported: the files are light, what they do is imported when a command runs.
+# Each command is a file of that name, which imports heavy modules when the command runs.
 COMMANDS = (
     "train",
     "pretrain",
@@ -34,7 +34,7 @@ COMMANDS = (
     "compare",
 )
 
-# The extra of each package that a base install lacks.
+# The extra that installs each optional package.
 EXTRAS = {
     "torch": "train",
     "jaxtyping": "train",
@@ -53,14 +53,14 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
     """Return the application with these commands.
 
     Args:
-        completion: offer to install the completion of the shell.
+        completion: add options that install shell completion.
     """
     app = typer.Typer(
         help="Small, fast text models: train on labeled rows, predict without torch.",
         cls=Group,
         no_args_is_help=True,
         add_completion=completion,
-        rich_markup_mode=None,  # of errors, which are plain; help is colored by `Command`
+        rich_markup_mode=None,  # plain errors; `Command` colors the help
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -72,16 +72,19 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
 
 
 def run() -> None:
-    """The entry point: a user's mistake is one line and exit code 2, a signal 128 and its number, else a traceback."""
+    """Run the command line.
+
+    Exit codes: 2 for a user's mistake, reported in one line; 128 plus the number of a signal.
+    """
     open_closed_streams()
-    atexit.register(gc.freeze)  # or the interpreter looks for garbage among all modules before it ends
-    # Looking for plugins would read the metadata of every installed package at each start.
+    atexit.register(gc.freeze)  # skips a garbage collection over all modules at exit
+    # Searching for plugins would read the metadata of every installed package at each start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
-    asked = tuple(name for name in sys.argv[1:2] if name in COMMANDS)  # building the others takes as long as an answer
+    named = tuple(name for name in sys.argv[1:2] if name in COMMANDS)  # building all takes as long as a prediction
     try:
         try:
-            gc.disable()  # until a command begins: what importing leaves is no garbage
-            build_app(asked or COMMANDS, completion=not asked)(prog_name="mixling")
+            gc.disable()  # until a command begins: imports leave no garbage
+            build_app(named or COMMANDS, completion=not named)(prog_name="mixling")
         finally:
             gc.enable()
             with standard_output():
@@ -92,7 +95,7 @@ def run() -> None:
         _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
         _leave("interrupted", 130)
-    except BrokenPipeError:  # `| head` has seen enough
+    except BrokenPipeError:  # such as `| head`
         sys.exit(1)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
@@ -106,8 +109,8 @@ def _leave(message: str, code: int) -> None:
     sys.exit(code)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from mixling.version import __version__
 
         typer.echo(__version__)

@@ -1,4 +1,4 @@
-"""`mixling models`: every model that has a name."""
+"""`mixling models`: the named models."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mixling.cli.output import put
 
 
 def models(
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List every model by name, with size, cost and paper.
+    """List all models by name, with size, cost and paper.
 
-    Parameters are those of embedding layer and body, over the paper's vocabulary where the model has an embedding
-    table. FLOPs are those of the body for one text of the greatest length, 2 for each multiply-add of matrix products.
-    The tokens of the image models, which the command line does not train, are the patches of an image. Of models from
-    text to text, all parameters count, with the tables of as many subwords as the source names.
+    Parameters are those of embedding layer and encoder; embedding tables have the size of the paper's vocabulary. FLOPs
+    are those of the encoder for one text of the maximum length; a multiply-add of a matrix product counts as 2. The
+    tokens of image models, which the command line does not train, are patches. For text-to-text models all parameters
+    are counted, with tables of as many subwords as stated beside the source.
     """
     from mixling.cost.flops import count, count_encoder_decoder
     from mixling.models.presets import PRESETS

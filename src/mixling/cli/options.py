@@ -1,4 +1,4 @@
-"""Options that several commands share: a frozen dataclass for each group, whose fields are the options."""
+"""Options that several commands share, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mixling.errors import ConfigError
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")]
-ThreadsOption = Annotated[int, Option("--threads", min=1, help="Threads of one computation.")]
+ThreadsOption = Annotated[int, Option("--threads", min=1, help="Number of CPU threads.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +27,13 @@ class TextColumn:
     panel: ClassVar[str] = DATA
     text: Annotated[
         str | None,
-        Option("--text", metavar="COLUMN", help="Column of the text [text, or that of the model's training rows]."),
+        Option("--text", metavar="COLUMN", help="Column of the text [text, or the column in training]."),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputColumns(TextColumn):
-    """The columns of what a model reads."""
+    """The columns of a model's inputs."""
 
     text_pair: Annotated[str | None, Option("--text-pair", metavar="COLUMN", help="Column of a second text.")] = None
     tokens: Annotated[
@@ -43,7 +43,7 @@ class InputColumns(TextColumn):
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledColumns(InputColumns):
-    """The columns of what a model reads and of what is right."""
+    """The columns of a model's inputs and targets."""
 
     label: Annotated[str | None, Option("--label", metavar="COLUMN", help="Column of the label [label].")] = None
     slots: Annotated[
@@ -51,18 +51,18 @@ class LabeledColumns(InputColumns):
     ] = None
 
     def columns(self) -> dict[str, str | None]:
-        """Return the columns by the names that `ColumnsConfig` has for them; None: not given."""
+        """Return the values of `ColumnsConfig`; None: not given."""
         names = ("text", "text_pair", "label", "tokens", "slots")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceColumn:
-    """The column of what a model that writes text reads."""
+    """The column of the source of text to text."""
 
     panel: ClassVar[str] = DATA
     source: Annotated[
-        str | None, Option("--source", metavar="COLUMN", help="Text to text: column of what is read [source].")
+        str | None, Option("--source", metavar="COLUMN", help="Text to text: column of the input text [source].")
     ] = None
 
 
@@ -71,51 +71,46 @@ class PairColumns(SourceColumn):
     """The columns of pairs of a source and a target."""
 
     target: Annotated[
-        str | None, Option("--target", metavar="COLUMN", help="Text to text: column of what is written [target].")
+        str | None, Option("--target", metavar="COLUMN", help="Text to text: column of the output text [target].")
     ] = None
     group_by: Annotated[
         str | None,
-        Option("--group-by", metavar="COLUMN", help="Text to text: column of groups that have metrics of their own."),
+        Option("--group-by", metavar="COLUMN", help="Text to text: also report metrics per value of this column."),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledData(LabeledColumns):
-    """Rows to train on and to choose by."""
+    """Training and validation data."""
 
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="FILES...",
-            help="Labeled rows: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[@REVISION][:SPLIT].",
+            help="Labeled data: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[@REVISION][:SPLIT].",
         ),
     ] = None
     validation: Annotated[
         list[str] | None,
-        Option("--validation", "--dev", metavar="FILE", help="Rows to choose the best epoch on; may be repeated."),
+        Option("--validation", "--dev", metavar="FILE", help="Data to choose the best epoch on; may be repeated."),
     ] = None
     validation_fraction: Annotated[
         float | None,
-        Option("--validation-fraction", help="Share of the rows set aside for validation without --validation [0.1]."),
+        Option("--validation-fraction", help="Fraction of the training data to split off without --validation [0.1]."),
     ] = None
     group: Annotated[
         str | None,
-        Option("--group", metavar="COLUMN", help="Rows with one value there are set aside together, or not at all."),
+        Option("--group", metavar="COLUMN", help="Keep rows with the same value on one side of the split."),
     ] = None
     task: Annotated[
-        str | None,
-        Option(
-            "--task",
-            metavar="|".join(LABELING),
-            help="By default seen from the rows.",
-        ),
+        str | None, Option("--task", metavar="|".join(LABELING), help="By default inferred from the data.")
     ] = None
     on_bad_row: Annotated[
-        str | None, Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or count it.")
+        str | None, Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or skip it.")
     ] = None
 
     def data_values(self) -> dict[str, Any]:
-        """Return the options by their names, laid out as `RunConfig` is; None or (): not given."""
+        """Return the options in the layout of `RunConfig`; None or (): not given."""
         data = {
             "train": self.files,
             "validation": self.validation,
@@ -127,20 +122,18 @@ class LabeledData(LabeledColumns):
 
 @dataclass(frozen=True, kw_only=True)
 class VectorOptions:
-    """What a model begins with."""
+    """Word vectors to initialize a model from."""
 
     panel: ClassVar[str] = MODEL
     init_embeddings: Annotated[
         str | None,
-        Option(
-            "--init-embeddings", metavar="DIR", help="Begin with the word vectors that `mixling vectors` wrote there."
-        ),
+        Option("--init-embeddings", metavar="DIR", help="Initialize from the word vectors of `mixling vectors`."),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """The model that is trained."""
+    """The model to train."""
 
     panel: ClassVar[str] = MODEL
     model: Annotated[
@@ -148,47 +141,47 @@ class ModelOptions:
         Option(
             "--model",
             metavar="NAME|FILE.toml",
-            help="A model by name, or a file of one [by the data].",
+            help="Name or file of a model [chosen to fit the data].",
             autocompletion=complete_models,
         ),
     ] = None
     vocabulary: Annotated[
         str | None,
-        Option("--vocabulary", metavar="FILE", help="Subwords to use; by default trained on the training rows."),
+        Option("--vocabulary", metavar="FILE", help="Vocabulary of subwords; by default trained on the data."),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Duration:
-    """How long a training is."""
+    """The duration of the training."""
 
     panel: ClassVar[str] = TRAINING
-    epochs: Annotated[int | None, Option("--epochs", help="By default from the number of rows.")] = None
+    epochs: Annotated[int | None, Option("--epochs", help="Passes over the data; by default chosen from its size.")] = (
+        None
+    )
     time_budget: Annotated[
         str | None,
-        Option("--time-budget", metavar="90s|3m|1h", help="Train for fewer epochs where they would take longer."),
+        Option("--time-budget", metavar="90s|3m|1h", help="Reduce the epochs to stay within this time."),
     ] = None
 
     def training_values(self) -> dict[str, Any]:
-        """Return the options by their names in the table `train` of a configuration; None: not given."""
+        """Return the options as values of the table `train` of a configuration; None: not given."""
         seconds = None if self.time_budget is None else read_seconds(self.time_budget)
         return {"epochs": self.epochs, "time_budget": seconds}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(Duration):
-    """How a model is trained, and where else the configuration comes from."""
+    """How a model is trained, and further sources of the configuration."""
 
-    seed: Annotated[int | None, Option("--seed", help="Of all that is random [0].")] = None
+    seed: Annotated[int | None, Option("--seed", help="Seed of all randomness [0].")] = None
     config: Annotated[
         str | None,
-        Option(
-            "--config", metavar="FILE.toml", help="A configuration as `mixling config` prints it; options go before it."
-        ),
+        Option("--config", metavar="FILE.toml", help="Configuration as of `mixling config`; options override it."),
     ] = None
     overrides: Annotated[
         list[str] | None,
-        Option("--set", metavar="KEY=VALUE", help="Any value of the configuration, e.g. train.optim.lr=0.002."),
+        Option("--set", metavar="KEY=VALUE", help="Set any value of the configuration, e.g. train.optim.lr=0.002."),
     ] = None
 
     def training_values(self) -> dict[str, Any]:
@@ -197,57 +190,53 @@ class TrainingOptions(Duration):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The folder of a run, and what becomes of the run that is there."""
+    """The folder of a run."""
 
     panel: ClassVar[str] = OUTPUT
-    out: Annotated[Path, Option("-o", "--out", metavar="DIR", help="The folder of the run.")]
+    out: Annotated[Path, Option("-o", "--out", metavar="DIR", help="Folder of the run.")]
     resume: Annotated[
-        bool, Option("--resume", help="Continue the unfinished run in DIR; it ends with the same bytes.")
+        bool, Option("--resume", help="Continue the unfinished run in DIR, with an identical result.")
     ] = False
-    overwrite: Annotated[
-        bool, Option("--overwrite", help="Replace the run in DIR; its model stays until the new one is finished.")
-    ] = False
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the run in DIR once the new one is finished.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions:
-    """Inputs to predict for, and how the predictions are written."""
+class PredictionOptions:
+    """The inputs of predictions, and their output."""
 
     panel: ClassVar[str] = OUTPUT
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="INPUT...", help="A text; or files (.txt: a text on each line); or - for standard input."
-        ),
+        typer.Argument(metavar="INPUT...", help="Texts; or files (.txt: one text per line); or - for standard input."),
     ] = None
-    out: Annotated[
-        Path | None, Option("-o", "--out", metavar="FILE", help="Write there, at once when all is done.")
-    ] = None
+    out: Annotated[Path | None, Option("-o", "--out", metavar="FILE", help="Write to this file, once complete.")] = None
     output_format: Annotated[
         str | None,
-        Option("--format", metavar="jsonl|csv|text", help="By default of FILE's name; text for a terminal."),
+        Option("--format", metavar="jsonl|csv|text", help="By default from FILE's name; text on a terminal."),
     ] = None
-    echo: Annotated[bool, Option("--echo", help="Write each text beside its answer.")] = False
+    echo: Annotated[bool, Option("--echo", help="Also write each text.")] = False
     on_bad_row: Annotated[
-        str, Option("--on-bad-row", metavar="error|skip", help="skip: the row's answer is its error.")
+        str, Option("--on-bad-row", metavar="error|skip", help="Stop, or write an error instead of a prediction.")
     ] = "error"
     escape: Annotated[
-        bool, Option("--escape-formulas", help="CSV: an apostrophe before cells that a spreadsheet would compute.")
+        bool, Option("--escape-formulas", help="CSV: put an apostrophe before cells that look like formulas.")
     ] = False
-    batch_size: Annotated[int, Option("--batch-size", min=1, help="Texts computed together.")] = 16
+    batch_size: Annotated[int, Option("--batch-size", min=1, help="Texts in a batch.")] = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerOptions(ModelOptions, TrainingOptions, RunOptions):
-    """All that the commands share which train a model."""
+    """The options of all commands that train a model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledTraining(LabeledData, VectorOptions, TrainerOptions):
-    """All that `train` and `distill` share."""
+    """The options that `train` and `distill` share."""
 
     def values(self) -> dict[str, Any]:
-        """Return the options laid out as `RunConfig` is, for `mixling.runs.spec.resolve`; None: not given."""
+        """Return the options in the layout of `RunConfig`, for `mixling.runs.spec.resolve`; None: not given."""
         return {
             **self.data_values(),
             "init": {"vectors": self.init_embeddings},
@@ -261,7 +250,7 @@ def read_seconds(text: str) -> float:
     """Return the seconds of "90s", "3m" or "1h".
 
     Raises:
-        ConfigError: the text is none of these.
+        ConfigError: the text is malformed.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
     if match is None or float(match[1]) <= 0:

@@ -1,4 +1,4 @@
-"""Standard output, and what is told when it cannot take more."""
+"""Writing to the standard streams."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mixling.errors import StorageError, printable
 
 @contextlib.contextmanager
 def standard_output() -> Iterator[None]:
-    """A block that writes to standard output.
+    """Translate the errors of a block that writes to standard output.
 
     Raises:
-        StorageError: the disk is full, or the like.
-        BrokenPipeError: its reader has seen enough.
+        StorageError: it cannot be written, for instance because the disk is full.
+        BrokenPipeError: the reader has closed the pipe.
     """
     try:
         yield
     except OSError as error:
-        # What is still buffered must not fail again at exit.
+        # Buffered output must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             raise
@@ -32,9 +32,10 @@ def standard_output() -> Iterator[None]:
 
 
 def put(text: str) -> None:
-    """Write text to standard output at once, in UTF-8; raises as `standard_output` does.
+    """Write text to standard output at once, in UTF-8; on a terminal without control characters.
 
-    A file or a pipe gets it as it stands, a terminal without what could steer it.
+    Raises:
+        StorageError, BrokenPipeError: see `standard_output`.
     """
     with standard_output():
         if sys.stdout.isatty():
@@ -44,7 +45,7 @@ def put(text: str) -> None:
 
 
 def open_closed_streams() -> None:
-    """Give the standard streams that were closed (`>&-`) the null device; else a file would get their numbers."""
+    """Open the null device for standard streams that are closed (`>&-`); else a file could get their descriptors."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (until the process ends)
@@ -52,7 +53,7 @@ def open_closed_streams() -> None:
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """A short block, full of imports, in which no garbage is collected: looking for it takes a fifth of its time."""
+    """Disable garbage collection in a short block of imports, where it takes a fifth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -64,37 +65,31 @@ def no_collections() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Started:
-    """A command that has announced itself.
-
-    command: its name. at: seconds of the monotonic clock.
-    """
+    """The name of a command, and the time of its start in seconds of the monotonic clock."""
 
     command: str
     at: float
 
     def total_time(self) -> str:
-        """Return how long the command has taken, for people."""
+        """Return a line with the time that the command has taken."""
         return f"total time {format_seconds(time.monotonic() - self.at)}"
 
 
 def announce(command: str) -> Started:
-    """Write a line to standard error before a command imports what takes seconds.
-
-    Of several processes of torchrun the first writes.
-    """
+    """Write a line to standard error before imports that take seconds; under torchrun only in the first process."""
     if os.environ.get("RANK", "0") == "0":
         print(f"mixling {command}: loading PyTorch", file=sys.stderr, flush=True)
     return Started(command, time.monotonic())
 
 
 def time_budget_line(seconds: float) -> str:
-    """Return what a time budget is of, since the whole command takes longer."""
-    return f"time budget: {format_seconds(seconds)} for training; reading the data and the export come on top"
+    """Return a line that states what a time budget covers."""
+    return f"time budget: {format_seconds(seconds)} for training, not including reading the data and the export"
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a duration for people: 8 s, 3 m 05 s, 2 h 00 m."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} m {whole % 60:02} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02} m"
+    """Return a duration as readable text: 8 s, 3 m 05 s, 2 h 00 m."""
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    return f"{total // 60} m {total % 60:02} s" if total < 3600 else f"{total // 3600} h {total % 3600 // 60:02} m"

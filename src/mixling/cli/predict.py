@@ -1,4 +1,4 @@
-"""`mixling predict`: answers for a text, for the rows of files, or for lines as they come."""
+"""`mixling predict`: predictions for texts, files, or lines of standard input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.options import AnswerOptions, InputColumns, ModelArgument, ThreadsOption
+from mixling.cli.options import InputColumns, ModelArgument, PredictionOptions, ThreadsOption
 from mixling.cli.output import no_collections
 from mixling.errors import ConfigError, command_line
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Question(InputColumns):
-    """What a model reads: columns of rows, or a question of the command line."""
+    """Columns of the inputs, or a question."""
 
     question: Annotated[
-        str | None, typer.Option("--question", metavar="TEXT", help="Question answering: instead of INPUT.")
+        str | None, typer.Option("--question", metavar="TEXT", help="Question answering: a question, without INPUT.")
     ] = None
     context: Annotated[
-        str | None, typer.Option("--context", metavar="TEXT", help="The text that may answer the question.")
+        str | None, typer.Option("--context", metavar="TEXT", help="The text that may contain the answer.")
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(AnswerOptions, Question):
-    """What is predicted, and how the predictions are written."""
+class PredictOptions(PredictionOptions, Question):
+    """Options of `mixling predict`."""
 
     threads: ThreadsOption = 1
 
@@ -39,15 +39,15 @@ class PredictOptions(AnswerOptions, Question):
 def predict(model: ModelArgument, options: PredictOptions) -> None:
     """Predict with a saved model.
 
-    Each input row gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
-    tags and spans; or answer, start, end, score and no_answer), CSV has label and probability, or the latter. A text
-    without words has an answer, too, with "empty": true. Lines on standard input are answered as they arrive.
-    Torch is not needed. An unfinished run has no model yet: resume it, or take its best so far with `mixling export`.
+    Each row of input gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
+    tags and spans; or answer, start, end, score and no_answer); CSV has label and probability, or the fields of an
+    answer. Texts without words have "empty": true. Lines of standard input are processed as they arrive.
+    Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
     """
     with no_collections():
-        from mixling.cli.answers import writer_for
         from mixling.cli.folders import refuse_unfinished
-        from mixling.cli.inputs import read_request, write_answers
+        from mixling.cli.inputs import read_request, write_predictions
+        from mixling.cli.predictions import writer_for
         from mixling.data.inputs import Item, file_items, stream_items
         from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
         from mixling.runtime.predictor import Predictor
@@ -56,9 +56,9 @@ def predict(model: ModelArgument, options: PredictOptions) -> None:
     request = read_request(options, kind="text" if question else None)
     if (kind := kind_of_model(model)) == PRETRAINING:
         command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
-        raise ConfigError(f"{model}: is pretrained and has no task yet; {command} gives it one")
+        raise ConfigError(f"{model}: is pretrained and has no task yet; fine-tune it: {command}")
     if kind == TEXT_TO_TEXT:
-        raise ConfigError(f"{model}: its model writes text: {command_line('mixling', 'generate', model, 'INPUT')}")
+        raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
     refuse_unfinished(model)
     predictor = Predictor(model, num_threads=options.threads)
     if question and not predictor.task.windows:
@@ -82,21 +82,21 @@ def predict(model: ModelArgument, options: PredictOptions) -> None:
     else:
         windows = iter([question or [Item(text) for text in inputs]])
 
-    def answer(items: Sequence[Item]) -> tuple[list[Any], None]:
+    def predict_items(items: Sequence[Item]) -> tuple[list[Any], None]:
         texts = [item.text for item in items if item.text is not None]
-        answers = predictor.predict_stream(texts, batch_size=options.batch_size)
-        # An item has a text or an error; `answers` has one prediction for each text.
-        return [next(answers) if item.text is not None else item.error or "" for item in items], None
+        predictions = predictor.predict_stream(texts, batch_size=options.batch_size)
+        # An item has a text or an error; `predictions` has one item for each text.
+        return [next(predictions) if item.text is not None else item.error or "" for item in items], None
 
     shown = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
-    write_answers(options, windows, header=header, row=row, answer=answer, bar=shown)
+    write_predictions(options, windows, header=header, row=row, predict=predict_items, bar=shown)
 
 
 def _question(options: PredictOptions) -> list[Item]:
     """Return the question of the command line, if there is one.
 
     Raises:
-        ConfigError: half of one, or other inputs beside it; no input at all.
+        ConfigError: question or context is missing or empty, other inputs are given, or there is no input at all.
     """
     from mixling.data.inputs import Item
 
@@ -108,7 +108,9 @@ def _question(options: PredictOptions) -> list[Item]:
     if question is None or context is None:
         raise ConfigError("--question and --context go together; give both, or a file that has both")
     if inputs:
-        raise ConfigError(f"--question: got {inputs[0][:40]!r} too; give one question, or files of questions")
+        raise ConfigError(
+            f"--question: got {inputs[0][:40]!r} as well; give either one question, or files of questions"
+        )
     for name, value in (("question", question), ("context", context)):
         if not value.strip():
             raise ConfigError(f"--{name}: is empty; a text is needed")

@@ -1,4 +1,4 @@
-"""`mixling pretrain`: unlabeled text to a folder that `mixling train --from` begins with."""
+"""`mixling pretrain`: pretraining on unlabeled text, for `mixling train --from`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Corpus(TextColumn):
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILES...", help="Text: .txt, a document a line, tables, or hf:NAME[@REVISION]; or .gz."
+            metavar="FILES...", help="Text: .txt (one document per line), tables, hf:NAME[@REVISION]; also as .gz."
         ),
     ] = None
     validation: Annotated[
@@ -34,17 +34,17 @@ class Corpus(TextColumn):
 
 @dataclass(frozen=True, kw_only=True)
 class Objective(TrainingOptions):
-    """What is learned, and for how long."""
+    """The objective, and the duration of the training."""
 
     objective: Annotated[
         str | None,
         typer.Option(
             "--objective",
             metavar="masked-lm|span-corruption",
-            help="What is learned [masked-lm]; span-corruption is for models that write text.",
+            help="Objective [masked-lm]; span-corruption is for models that generate text.",
         ),
     ] = None
-    steps: Annotated[int | None, typer.Option("--steps", help="Steps in all, instead of epochs.")] = None
+    steps: Annotated[int | None, typer.Option("--steps", help="Total number of steps, instead of epochs.")] = None
 
     def training_values(self) -> dict[str, Any]:
         return {**super().training_values(), "steps": self.steps}
@@ -52,20 +52,20 @@ class Objective(TrainingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainOptions(Corpus, Objective, TrainerOptions):
-    """All that `mixling pretrain` takes."""
+    """Options of `mixling pretrain`."""
 
     model: Annotated[
         str | None,
         typer.Option(
             "--model",
             metavar="NAME|FILE.toml",
-            help="A model by name, or a file of one [gmlp-tiny].",
+            help="Name or file of a model [gmlp-tiny].",
             autocompletion=complete_models,
         ),
     ] = None
 
     def values(self) -> dict[str, Any]:
-        """Return the options laid out as `PretrainConfig` and, for span corruption, `PairRunConfig` are."""
+        """Return the options in the layout of `PretrainConfig` and, for span corruption, `PairRunConfig`."""
         return {
             "corpus": {"files": self.files, "validation": self.validation, "text": self.text},
             "model": self.model,
@@ -75,10 +75,10 @@ class PretrainOptions(Corpus, Objective, TrainerOptions):
 
 
 def pretrain(options: PretrainOptions) -> None:
-    """Train a model on unlabeled text.
+    """Pretrain a model on unlabeled text.
 
-    Tokens are hidden, and told from those around them. `mixling train ROWS --from DIR` then begins with what it knows.
-    `mixling pretrain --resume -o DIR` goes on with a run that was interrupted; it needs no file but those of DIR.
+    Tokens are hidden, and the model learns to predict them from their context. `mixling train FILE --from DIR` then
+    fine-tunes the model. `mixling pretrain --resume -o DIR` continues an interrupted run; it needs no other files.
     """
     started = announce("pretrain")
     from mixling.cli.folders import check_run_folder, interruptible
@@ -90,22 +90,22 @@ def pretrain(options: PretrainOptions) -> None:
         train_pairs(options, options.values(), started)
         return
     if objective not in (None, "masked-lm"):
-        raise ConfigError(f"--objective: got {objective!r}; masked-lm and span-corruption are allowed")
+        raise ConfigError(f"--objective: got {objective!r}; allowed: masked-lm, span-corruption")
     check_run_folder(options)
     with interruptible(out):
         from mixling.runs.pretrain import pretrain as run
         from mixling.runs.spec import MASKED_LM
 
-        with session(options, options.values(), spec=MASKED_LM, kind=PRETRAINING, check=_check_text) as found:
-            if found is None:
+        with session(options, options.values(), spec=MASKED_LM, kind=PRETRAINING, check=_check_text) as opened:
+            if opened is None:
                 return
-            terminal = found.terminal
+            terminal = opened.terminal
             terminal.metric = "perplexity"
-            done = run(found.config, **found.arguments)
+            done = run(opened.config, **opened.arguments)
     if done is not None:
         terminal.log(started.total_time())
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
-        command = command_line("mixling", "train", "ROWS", "--from", out, "-o", "DIR")
+        command = command_line("mixling", "train", "FILE", "--from", out, "-o", "DIR")
         terminal.log(f"{out}: {done.parameters:,} parameters\nnext:  {command}")
 
 

@@ -1,4 +1,4 @@
-"""`mixling show`: what a saved model is."""
+"""`mixling show`: a description of a saved model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mixling.errors import printable
 
 def show(
     model: ModelArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="All that is known, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all details as JSON.")] = False,
 ) -> None:
-    """Show what a saved model is.
+    """Describe a saved model.
 
-    Task, labels, size and configuration; of a run folder the measures on validation, too. Of an unfinished run: the
-    step, the best evaluation so far and how to resume.
+    Prints task, labels, size and configuration, for run folders also the validation metrics; for unfinished runs the
+    step, the best evaluation so far and the command that resumes the run.
     """
     from mixling.runs.description import describe, summary
 

@@ -1,4 +1,4 @@
-"""`mixling train`: labeled files, or pairs of texts, to a model folder."""
+"""`mixling train`: training on labeled data, or on pairs of texts."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ class PairData(PairColumns):
     template: Annotated[
         str | None,
         typer.Option(
-            "--template", metavar="NAME", help="Text to text: the rows are those of a task, such as rte or boolq."
+            "--template", metavar="NAME", help="Text to text: template of a benchmark task, such as rte or boolq."
         ),
     ] = None
     prefix: Annotated[
-        str | None, typer.Option("--prefix", metavar="TEXT", help="Text to text: is laid before each source.")
+        str | None, typer.Option("--prefix", metavar="TEXT", help="Text to text: prepended to each source.")
     ] = None
 
     def has_pair_options(self) -> bool:
-        """Return whether an option is given that only pairs of texts have."""
+        """Return whether an option of text to text is given."""
         return any(value is not None for value in (self.source, self.target, self.group_by, self.template, self.prefix))
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeginningOptions:
-    """What a model begins with."""
+class InitOptions:
+    """How a model is initialized."""
 
     panel: ClassVar[str] = MODEL
     unlabeled: Annotated[
         list[str] | None,
-        typer.Option("--unlabeled", metavar="FILE", help="Begin with word vectors of this text; may be repeated."),
+        typer.Option("--unlabeled", metavar="FILE", help="Initialize from word vectors of this text; repeatable."),
     ] = None
     pretrained: Annotated[
         str | None,
-        typer.Option("--from", metavar="DIR", help="Begin with the model of a run, such as one of `mixling pretrain`."),
+        typer.Option("--from", metavar="DIR", help="Fine-tune the model of a run, such as of `mixling pretrain`."),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairData, BeginningOptions, LabeledTraining):
-    """All that `mixling train` takes."""
+class TrainOptions(PairData, InitOptions, LabeledTraining):
+    """Options of `mixling train`."""
 
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="|".join(TASKS), help="By default seen from the rows."),
+        typer.Option("--task", metavar="|".join(TASKS), help="By default inferred from the data."),
     ] = None
 
     def values(self) -> dict[str, Any]:
@@ -63,20 +63,20 @@ class TrainOptions(PairData, BeginningOptions, LabeledTraining):
         return {**super().values(), "init": init}
 
     def pair_values(self) -> dict[str, Any]:
-        """Return the options laid out as `PairRunConfig` is.
+        """Return the options in the layout of `PairRunConfig`.
 
         Raises:
-            ConfigError: an option is given that only labeled rows have.
+            ConfigError: an option is given that text to text does not have.
         """
-        of_labels = {
+        label_options = {
             **self.columns(),
             "group": self.group,
             "init_embeddings": self.init_embeddings,
             "unlabeled": self.unlabeled,
         }
-        if also := [name for name, value in of_labels.items() if value]:
+        if also := [name for name, value in label_options.items() if value]:
             name = also[0].replace("_", "-")
-            raise ConfigError(f"--{name}: is not of --task text2text; columns are --source and --target")
+            raise ConfigError(f"--{name}: does not apply to --task text2text; its columns are --source and --target")
         task = {
             "name": self.template,
             "train": self.files,
@@ -97,21 +97,21 @@ class TrainOptions(PairData, BeginningOptions, LabeledTraining):
 
 
 def train(options: TrainOptions) -> None:
-    """Train a model on labeled rows.
+    """Train a model on labeled data.
 
-    `mixling train --resume -o DIR` alone takes all else from DIR.
+    `mixling train --resume -o DIR` continues an unfinished run; it needs no other options.
     """
     refuse_file(options.out)
     started = announce("train")
     from mixling.cli.training import train_labels, train_pairs
 
-    if _writes_text(options):
+    if _is_text_to_text(options):
         train_pairs(options, options.pair_values(), started)
     else:
         train_labels(options, started)
 
 
-def _writes_text(options: TrainOptions) -> bool:
+def _is_text_to_text(options: TrainOptions) -> bool:
     from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
     from mixling.runs.kinds import infer_kind
     from mixling.seq2seq.presets import SEQ2SEQ_PRESETS

@@ -1,4 +1,4 @@
-"""What the commands that train share: a run begins in its folder or is resumed there, and its result is printed."""
+"""Starting, resuming and reporting runs, for the commands that train."""
 
 from __future__ import annotations
 
@@ -28,10 +28,13 @@ C = TypeVar("C", "RunConfig", "PretrainConfig", "PairRunConfig")
 
 @dataclass(frozen=True, kw_only=True)
 class Session(Generic[C]):
-    """A run that begins in a folder or is resumed there.
+    """A run that is started or resumed.
 
-    resolved: how its configuration was made; None of a run that is resumed. arguments: those of `fit`, `pretrain` and
-    `fit_pairs` beside the configuration.
+    Attributes:
+        config: its configuration.
+        resolved: how the configuration was resolved; None if the run is resumed.
+        terminal: shows the progress.
+        arguments: further arguments of `fit`, `pretrain` and `fit_pairs`.
     """
 
     config: C
@@ -44,15 +47,16 @@ class Session(Generic[C]):
 def session(
     options: TrainerOptions, values: Mapping[str, Any], *, spec: Spec[C], kind: str, check: Callable[[C], None]
 ) -> Iterator[Session[C] | None]:
-    """Begin the run of a command line or resume it, and hold its folder meanwhile; None where it is finished.
+    """Lock the folder of a run, and yield the session that starts or resumes it; None if it is finished.
 
     Args:
         values: the options as `resolve` takes them.
-        kind: of the run's record.
-        check: refuses a new configuration that the command cannot use.
+        spec: the rules that resolve the configuration.
+        kind: the kind of run, a key of `KINDS`.
+        check: raises for a new configuration that the command cannot use.
 
     Raises:
-        ConfigError: an option beside --resume, a folder that is not free, or as `resolve` and `check`.
+        ConfigError: an option is given with --resume, the folder is not free, or see `resolve` and `check`.
     """
     from mixling.runs.config import read_record
     from mixling.runs.record import conclude, held
@@ -69,7 +73,7 @@ def session(
             refuse_beside_resume(options)
             if finished:
                 conclude(out, config, is_main=ranks.is_main)
-                terminal.log(f"{out}: this run is finished; there is nothing to resume")
+                terminal.log(f"{out}: the run is finished; there is nothing to resume")
                 yield None
                 return
         else:
@@ -95,10 +99,10 @@ def session(
 def train_labels(
     options: LabeledTraining, started: Started, *, check: Callable[[RunConfig], None] = lambda config: None
 ) -> None:
-    """Train a model on labeled rows.
+    """Train a model on labeled data.
 
     Args:
-        check: refuses a configuration that the command cannot use.
+        check: raises for a configuration that the command cannot use.
     """
 
     def check_input(config: RunConfig) -> None:
@@ -115,27 +119,27 @@ def train_labels(
         from mixling.runs.training import fit
         from mixling.tasks import task_type
 
-        with session(options, options.values(), spec=LABELS, kind=TRAINING, check=check_input) as found:
-            if found is None:
+        with session(options, options.values(), spec=LABELS, kind=TRAINING, check=check_input) as opened:
+            if opened is None:
                 return
-            config, terminal = found.config, found.terminal
+            config, terminal = opened.config, opened.terminal
             terminal.metric = task_type(config.task).metric
-            # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
+            # Large data sets are spooled to the run's disk; its folder is created only if the data can be used.
             disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
             train, validation = read_data(config, spool_dir=disk, log=terminal.log)
-            if found.resolved is not None:
-                resolved = found.resolved.for_examples(train)
+            if opened.resolved is not None:
+                resolved = opened.resolved.for_examples(train)
                 config = resolved.config
                 for remark in resolved.remarks:
                     terminal.log(remark)
-            run = fit(config, train, validation, **found.arguments)
+            run = fit(config, train, validation, **opened.arguments)
     if run is not None:
         terminal.log(started.total_time())
         _report_labels(run, config, terminal)
 
 
 def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgress) -> None:
-    """Print the result on standard output, what to do next on standard error."""
+    """Print the metrics to standard output, and the next commands to standard error."""
     from mixling.tasks import task_type
 
     task = task_type(config.task)
@@ -154,7 +158,7 @@ def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgr
 
 
 def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Started) -> None:
-    """Train a model that writes text, on pairs of texts or on spans of unlabeled text.
+    """Train a model that generates text, on pairs of texts or by span corruption.
 
     Args:
         values: the options as `resolve` takes them.
@@ -170,12 +174,12 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sta
         from mixling.seq2seq.config import PAIRS
         from mixling.seq2seq.run import fit_pairs
 
-        with session(options, values, spec=PAIRS, kind=TEXT_TO_TEXT, check=check) as found:
-            if found is None:
+        with session(options, values, spec=PAIRS, kind=TEXT_TO_TEXT, check=check) as opened:
+            if opened is None:
                 return
-            terminal = found.terminal
-            terminal.metric = "exact_match" if found.config.tasks else "perplexity"
-            run = fit_pairs(found.config, command=started.command, **found.arguments)
+            terminal = opened.terminal
+            terminal.metric = "exact_match" if opened.config.tasks else "perplexity"
+            run = fit_pairs(opened.config, command=started.command, **opened.arguments)
     if run is not None:
         terminal.log(started.total_time())
         _report_pairs(run, terminal)
@@ -185,9 +189,8 @@ def _report_pairs(run: Run[dict[str, TextMetrics]], terminal: TrainingProgress) 
     for name, metrics in run.metrics.items():
         put(f"validation: {f'{name}: ' if len(run.metrics) > 1 else ''}{metrics.summary()}\n")
     following: list[tuple[str | Path, ...]] = [
-        ("generate", run.folder, "a text"),
-        ("evaluate", run.folder, "TEST_FILE"),
-    ]
+        ("generate", run.folder, "a text"), ("evaluate", run.folder, "TEST_FILE"),
+    ]  # fmt: skip
     if not run.metrics:
         held_out = run.report["held_out"]
         put(f"held-out: perplexity {held_out['perplexity']:.3f}, accuracy {held_out['accuracy']:.4f}\n")

@@ -1,4 +1,4 @@
-"""`mixling vectors`: word vectors of unlabeled text, for `mixling train --init-embeddings`."""
+"""`mixling vectors`: word vectors from unlabeled text, for `mixling train --init-embeddings`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from mixling.errors import command_line
 
 @dataclass(frozen=True, kw_only=True)
 class VectorsOptions(TextColumn):
-    """What word vectors are made of, and how."""
+    """Options of `mixling vectors`."""
 
     files: Annotated[
-        list[str], typer.Argument(metavar="FILES...", help="Text: .txt, a line each, or the tables of `train`; or .gz.")
+        list[str],
+        typer.Argument(metavar="FILES...", help="Text: .txt (one text per line), tables as for `train`; also as .gz."),
     ]
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="How words are counted, e.g. dim=128, contractions=true."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set an option, e.g. dim=128 or contractions=true."),
     ] = None
 
 
@@ -32,13 +33,13 @@ def vectors(
     options: VectorsOptions,
     out: Annotated[
         Path,
-        typer.Option("-o", "--out", metavar="DIR", help="Write the vectors there.", rich_help_panel=OUTPUT),
+        typer.Option("-o", "--out", metavar="DIR", help="Folder of the vectors.", rich_help_panel=OUTPUT),
     ],
 ) -> None:
-    """Make word vectors of unlabeled text by counting.
+    """Make word vectors by counting in unlabeled text.
 
-    A model that is trained with `--init-embeddings DIR` begins with them, and so knows words that no labeled row has.
-    `mixling train --unlabeled FILES` does both at once.
+    `mixling train --init-embeddings DIR` initializes a model from them, so that it knows words that do not occur in the
+    labeled data. `mixling train --unlabeled FILES` does both at once.
     """
     from mixling.config import parse, read_overrides
     from mixling.data.corpora import read_texts
@@ -46,8 +47,8 @@ def vectors(
 
     config = parse(VectorConfig, read_overrides(options.overrides or ()), where="options")
     begin = time.monotonic()
-    made = train_vectors(read_texts(options.files, text=options.text or "text"), config)
-    made.save(out)
-    print(f"{len(made.words):,} words of {made.num_tokens:,}, vectors of width {config.dim}")
+    trained = train_vectors(read_texts(options.files, text=options.text or "text"), config)
+    trained.save(out)
+    print(f"{len(trained.words):,} words of {trained.num_tokens:,}, vectors of width {config.dim}")
     command = command_line("mixling", "train", "FILE", "--init-embeddings", out, "-o", "DIR")
     print(f"{time.monotonic() - begin:.0f} s\nnext:  {command}", file=sys.stderr)

@@ -1,1 +1,1 @@
-"""A run: from a configuration and data to a folder that holds the model, its metrics and its record."""
+"""Runs: training from a configuration and data to a folder with the model, its metrics and its record."""

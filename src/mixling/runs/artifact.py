@@ -1,4 +1,4 @@
-"""The folder of a run: the names of its files, and what its JSON files say; without torch."""
+"""Run folders: the names of the files and readers of the JSON files, without torch."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ T = TypeVar("T")
 RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
 METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
 CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
-MAX_WEIGHTS = 2 << 30  # bytes of model.onnx, as its format allows, and of the same weights in model.safetensors
-TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and its answers
-CORPUS_FOLDER = "corpus"  # of unlabeled text, encoded
-NEXT = ".next"  # of the run that will replace the one in the folder; see `mixling.runs.replacement`
-COMPLETE = "complete"  # in NEXT: its files are the folder's from now on
-SETUP_FILE = "checkpoint.json"  # of an unfinished run: the model, labels and vocabulary that its checkpoint is of
+MAX_WEIGHTS = 2 << 30  # bytes; the limit of the ONNX format, applied to model.safetensors as well
+TEACHER_FOLDER = "teacher"  # the fine-tuned teacher and its probabilities, in runs with distillation
+CORPUS_FOLDER = "corpus"  # encoded unlabeled text
+NEXT = ".next"  # the run that will replace the one in the folder; see `mixling.runs.replacement`
+COMPLETE = "complete"  # marker in NEXT: its files belong to the folder from now on
+SETUP_FILE = "checkpoint.json"  # model configuration, labels and vocabulary of an unfinished run
 
-# The kind of a run, as run.json and config.json have it.
+# Values of `kind` in run.json and config.json.
 TRAINING, PRETRAINING, TEXT_TO_TEXT = "training", "pretraining", "text to text"
 
 
@@ -47,10 +47,10 @@ class Kind:
     """A kind of run.
 
     Attributes:
-        command: begins and resumes such runs.
-        model: what its model does, in a message.
-        load: MODULE:NAME of what opens a folder of it, given the path.
-        inspect: MODULE:NAME of what prepares its model, and texts, for `mixling.inspect.weights`.
+        command: the subcommand that starts and resumes such runs.
+        model: what the model does, for messages.
+        load: MODULE:NAME of the loader, which takes the path of a folder.
+        inspect: MODULE:NAME of the function that prepares model and texts for `mixling.inspect.weights`.
     """
 
     command: str
@@ -74,7 +74,7 @@ KINDS = {
     ),
     TEXT_TO_TEXT: Kind(
         command="train",
-        model="writes text",
+        model="generates text",
         load="mixling.seq2seq.generator:TextGenerator",
         inspect="mixling.seq2seq.inspection:of_generator",
     ),
@@ -85,21 +85,21 @@ DESCRIPTIONS = {
     WEIGHTS_FILE: "the float weights, for torch",
     CONFIG_FILE: "the configuration of the model, and its labels",
     RUN_FILE: "the complete configuration of the run",
-    METRICS_FILE: "measures on the validation split",
-    HISTORY: "measures of every evaluation",
+    METRICS_FILE: "metrics on the validation split",
+    HISTORY: "metrics of every evaluation",
 }
 _REQUIRED: dict[str, dict[str, type]] = {
     RUN_FILE: {"config": dict, "finished": bool},
     CONFIG_FILE: {"format_version": int},
 }
-# Beside run.json all that a run may write; of an older run they go before the new one begins.
+# All files that a run may write besides run.json; those of an older run are removed before a new one begins.
 WRITTEN = (
     *(name for name in DESCRIPTIONS if name != RUN_FILE),
     *VOCABULARY_FILES,
     SETUP_FILE,
     CHECKPOINT,
     CONFUSION_FILE,
-    f"{CONFUSION_FILE}.txt",  # names of classes that no font can draw
+    f"{CONFUSION_FILE}.txt",  # class names, where no font has their characters
     CURVES_FILE,
     CARD_FILE,
 )
@@ -107,10 +107,14 @@ WRITTEN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Unfinished:
-    """A run that has begun and is not finished.
+    """An unfinished run.
 
-    folder: where its files are. step: of `total_steps`; 0 before the first checkpoint. best: the best evaluation so
-    far, a record of metrics.jsonl. command: resumes the run.
+    Attributes:
+        folder: where its files are.
+        step: the last step of `total_steps` with a checkpoint; 0 before the first checkpoint.
+        total_steps: None before the first checkpoint.
+        best: the best evaluation so far, a record of metrics.jsonl.
+        command: the command line that resumes the run.
     """
 
     folder: Path
@@ -121,16 +125,19 @@ class Unfinished:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether a new run is replacing the one in a folder, all of whose files are in NEXT."""
+    """Return whether a new run, whose files are all in NEXT, is replacing the one in a folder."""
     return (folder / NEXT / COMPLETE).exists()
 
 
 def read_folder(path: str | Path, read: Callable[[Path], T]) -> T:
-    """Return what `read` makes of a saved model, all of it of one run, also while another run replaces that.
+    """Read a saved model consistently, even while another run is replacing it.
 
     Args:
-        path: the folder of a run, or a file, which is given as it is.
-        read: takes the folder where the files are; it is called again where they were replaced meanwhile.
+        path: the folder of a run, or a file, which is passed on unchanged.
+        read: receives the folder that holds the files; called again if they were replaced meanwhile.
+
+    Returns:
+        The result of `read`, with all files from one run.
     """
     folder = Path(path)
 
@@ -140,33 +147,33 @@ def read_folder(path: str | Path, read: Callable[[Path], T]) -> T:
     while True:
         before = state()
         try:
-            found = read(folder / NEXT if before[0] else folder)
+            result = read(folder / NEXT if before[0] else folder)
         except Exception:
             if state() == before:
                 raise
         else:
             if state() == before:
-                return found
+                return result
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return stat.st_ino, stat.st_mtime_ns
 
 
 def folder_to_resume(folder: Path) -> Path:
-    """Return where the run is that --resume is about: the one that replaces the folder's, if there is one."""
+    """Return the folder of the run that --resume continues: the replacing run's, if there is one."""
     return folder / NEXT if (folder / NEXT / RUN_FILE).exists() else folder
 
 
 def unfinished_run(path: str | Path) -> Unfinished | None:
-    """Return the unfinished run of a folder, which may be one that replaces a finished one; None where there is none.
+    """Return the unfinished run of a folder, which may be replacing a finished one; None if there is none.
 
     Raises:
-        ModelFileError: its record or its checkpoint is damaged.
+        ModelFileError: the record or checkpoint is damaged.
     """
     folder = Path(path)
     location = folder_to_resume(folder)
@@ -199,8 +206,8 @@ def read_file(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file of a run folder.
 
     Raises:
-        FileNotFoundError: there is none.
-        ModelFileError: it is damaged, or of another format.
+        FileNotFoundError: the file does not exist.
+        ModelFileError: it is damaged or has another format.
     """
     saved = read_json(path)
     for key, kind in _REQUIRED.get(path.name, {}).items():
@@ -215,10 +222,10 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Return whether the run in a folder, of any kind, is finished.
+    """Return whether the run in a folder is finished.
 
     Raises:
-        ModelFileError: its record is missing or damaged.
+        ModelFileError: the record is missing or damaged.
     """
     try:
         return bool(read_run(folder)["finished"])
@@ -227,7 +234,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def kind_of_run(folder: Path) -> str | None:
-    """Return the kind of run that --resume is about; None where there is none, or its record is damaged."""
+    """Return the kind of the run that --resume continues; None if there is none or its record is damaged."""
     try:
         return str(read_run(folder_to_resume(folder)).get("kind", TRAINING))
     except (FileNotFoundError, ModelFileError):
@@ -235,18 +242,18 @@ def kind_of_run(folder: Path) -> str | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return what config.json records of the model in a folder; raises as `read_file`."""
+    """Return the content of config.json in a folder; raises as `read_file`."""
     return read_file(folder / CONFIG_FILE)
 
 
 def kind_of(saved: Mapping[str, Any], *, where: Path) -> Kind:
-    """Return the kind of run whose config.json or run.json has this content.
+    """Return the kind of run from the content of config.json or run.json.
 
     Args:
-        where: the file, for the message.
+        where: the file, for error messages.
 
     Raises:
-        ModelFileError: this version knows no such kind.
+        ModelFileError: this version does not know the kind.
     """
     name = saved.get("kind", TRAINING)
     if name not in KINDS:
@@ -255,33 +262,28 @@ def kind_of(saved: Mapping[str, Any], *, where: Path) -> Kind:
 
 
 def load_object(name: str) -> Any:
-    """Return the object MODULE:NAME; its module, which may need torch, is imported now."""
+    """Import and return the object MODULE:NAME."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """The folder of a finished run, open for reading.
-
-    Attributes:
-        folder: where its files are.
-        saved: the content of config.json.
-    """
+    """The folder of a finished run; `saved` is the content of its config.json."""
 
     folder: Path
     saved: Mapping[str, Any]
 
     @property
     def kind(self) -> Kind:
-        """The kind of run that wrote it; raises as `kind_of`."""
+        """The kind of run that wrote the folder; raises as `kind_of`."""
         return kind_of(self.saved, where=self.folder / CONFIG_FILE)
 
     def parse(self, schema: type[C], values: Any) -> C:
-        """Return a configuration that config.json has.
+        """Return `values` of config.json as a configuration.
 
         Raises:
-            ConfigError: it is not one.
+            ConfigError: they do not fit the schema.
         """
         from mixling.config import parse
 
@@ -291,7 +293,7 @@ class Artifact:
         """Return the path of the vocabulary that the model was trained with.
 
         Raises:
-            ModelFileError: it is missing, or another.
+            ModelFileError: it is missing, too large or has another checksum.
         """
         name = self.saved.get("vocabulary")
         if not isinstance(name, str) or not Path(name).name:
@@ -303,7 +305,7 @@ class Artifact:
         return path
 
     def model(self, build: Callable[[], M]) -> M:
-        """Return the model that `build` makes, with the weights of the folder; raises as `read_model`."""
+        """Return the model that `build` creates, with the weights of the folder; raises as `read_model`."""
         from mixling.runs.weights import read_model
 
         return read_model(self.folder, self.saved, build)
@@ -312,14 +314,15 @@ class Artifact:
 def read_artifact(
     path: str | Path, read: Callable[[Artifact], T], *, hint: str, kinds: Collection[str] = KINDS.keys()
 ) -> T:
-    """Return what `read` makes of the folder of a finished run, all of it of one run.
+    """Read the folder of a finished run consistently, as `read_folder`.
 
     Args:
-        hint: what makes such a folder, for the message where this is none.
-        kinds: those of `KINDS` that are wanted.
+        read: receives the artifact; its result is returned.
+        hint: which command makes such a folder, for error messages.
+        kinds: the accepted names of `KINDS`.
 
     Raises:
-        ConfigError: there is no finished run in the folder, or one of another kind.
+        ConfigError: the folder holds no finished run, or one of another kind.
         ModelFileError: a file is missing or damaged.
     """
 
@@ -327,7 +330,7 @@ def read_artifact(
         try:
             artifact = Artifact(folder, read_config(folder))
         except FileNotFoundError:
-            raise ConfigError(f"{path}: is no folder of a finished run; {hint}") from None
+            raise ConfigError(f"{path}: is not the folder of a finished run; {hint}") from None
         if artifact.kind not in [KINDS[name] for name in kinds]:
             raise ConfigError(f"{path}: its model {artifact.kind.model}; {hint}")
         try:
@@ -341,26 +344,26 @@ def read_artifact(
 
 
 def load(path: str | Path) -> Any:
-    """Return what answers for the model of a run folder or a `model.onnx`.
+    """Load the model of a run folder or a `model.onnx`.
 
     Returns:
-        a `Predictor` of a model that predicts labels or answers, a `TextGenerator` of one that writes text, and a
-        `PretrainedModel` of one that `mixling pretrain` made.
+        A `Predictor` for models that predict labels or answers, a `TextGenerator` for models that generate text, or a
+        `PretrainedModel` for models of `mixling pretrain`.
 
     Raises:
-        ModelFileError: there is no model, or a file of it is damaged.
+        ModelFileError: there is no model, or a file is damaged.
     """
     return load_object(KINDS[kind_of_model(path)].load)(path)
 
 
 def run_files(folder: Path) -> dict[str, bytes]:
-    """Return the content of the files that a finished run wrote into a folder; other files and links are left out.
+    """Return the content of the files that a finished run wrote into a folder, without other files and links.
 
-    A `model.onnx` that is a link is followed: what is not a model is refused where it is opened.
+    A `model.onnx` that is a link is followed; its content is validated when it is opened.
 
     Raises:
         OSError: a file cannot be read.
-        ModelFileError: a file is too large to be of a model.
+        ModelFileError: a file is too large.
     """
     out = {}
     for name in sorted({RUN_FILE, *WRITTEN} - {CHECKPOINT}):
@@ -375,10 +378,10 @@ def run_files(folder: Path) -> dict[str, bytes]:
 
 
 def kind_of_model(path: str | Path) -> str:
-    """Return the kind of the finished run in a folder; TRAINING of a folder or file that predicts, and of all else.
+    """Return the kind of the finished run in a folder; TRAINING for a model.onnx and if there is no config.json.
 
     Raises:
-        ModelFileError: its config.json is damaged, or of a kind that this version does not know.
+        ModelFileError: config.json is damaged or has a kind that this version does not know.
     """
 
     def read(folder: Path) -> str:

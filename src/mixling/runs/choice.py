@@ -1,4 +1,4 @@
-"""Which model fits the rows, where the user names none."""
+"""Choosing a model for the training examples when the user names none."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
 _SAMPLE = 1000  # texts whose words are counted
-_MANY_ROWS, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
+_MANY_EXAMPLES, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
 
 
 def choose_model(train: Dataset, config: RunConfig) -> Choice:
-    """Our small model for few rows of few labels; the base one for more, or where text or a teacher stands behind them.
+    """Return the preset, with changes, that fits the training examples.
 
-    The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (with token mixing
-    to 256). In pairs the words that both texts have are told apart from the others. All was chosen by validation
-    accuracy on several sets (experiments/README.md).
+    Few examples with few labels get the small preset. More of them, unlabeled text or a teacher get the base preset;
+    token labels and many pairs get the mixer preset. The maximum length is the 95th percentile of the texts' lengths,
+    rounded up to a multiple of 32 between 64 and 1,024 (256 with token mixing). For pairs, words that occur in both
+    texts are marked. The rules were chosen by validation accuracy on several data sets (experiments/README.md).
     """
     step = max(1, len(train) // _SAMPLE)
     task = task_type(config.task)
@@ -30,17 +31,17 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     words = int(np.quantile(lengths, 0.95)) if lengths else 0
     pairs = train.schema.pairs
     mixing = task.per_word or (pairs and len(train) >= _MANY_PAIRS)
-    most = 256 if mixing else 1024  # a token-mixing MLP has weights for each place
+    most = 256 if mixing else 1024  # a token-mixing MLP has weights for each position
     changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **({"overlap": True} if pairs else {})}}
     if mixing:
         return Choice("mixling-mixer", changes, f"{len(train):,} pairs of texts" if pairs else "words have labels")
     if config.distill is not None:
-        return Choice("mixling-base", changes, "there is a teacher")
+        return Choice("mixling-base", changes, "distillation from a teacher")
     if config.init.has_texts:
-        return Choice("mixling-base", changes, "there is more text to begin with")
+        return Choice("mixling-base", changes, "initialized from text")
     labels = len(train.label_counts())
-    name = "mixling-base" if len(train) >= _MANY_ROWS or labels >= _MANY_LABELS else "mixling-small"
-    return Choice(name, changes, f"{len(train):,} rows" + (f", {labels} labels" if task.has_labels else ""))
+    name = "mixling-base" if len(train) >= _MANY_EXAMPLES or labels >= _MANY_LABELS else "mixling-small"
+    return Choice(name, changes, f"{len(train):,} examples" + (f", {labels} labels" if task.has_labels else ""))
 
 
 def _length(text: Text) -> int:

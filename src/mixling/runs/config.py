@@ -1,4 +1,4 @@
-"""What decides a run: the data, the model, the training."""
+"""The configuration of a run: data, model and training."""
 
 from __future__ import annotations
 
@@ -25,20 +25,17 @@ C = TypeVar("C", bound=Config)
 
 
 class InitConfig(Config):
-    """What the bottleneck of a projection begins with, instead of random numbers
-    (`mixling.training.initialization`)."""
+    """Initial weights, where they are not random."""
 
-    vectors: str | None = Field(None, description="folder of word vectors, as `mixling vectors` writes it")
-    texts: tuple[str, ...] = Field((), description="files of unlabeled text, from which vectors are made first")
-    training_texts: bool = Field(False, description="vectors are made from the training texts, too")
-    pretrained: str | None = Field(
-        None, description="folder of a run, whose embedding layer and body the model begins with"
-    )
-    resize: bool = Field(False, description="allow longer texts than those that the pretrained model read")
+    vectors: str | None = Field(None, description="folder of word vectors written by `mixling vectors`")
+    texts: tuple[str, ...] = Field((), description="files of unlabeled text to count word vectors in")
+    training_texts: bool = Field(False, description="also count word vectors in the training texts")
+    pretrained: str | None = Field(None, description="run folder with the pretrained embedding layer and encoder")
+    resize: bool = Field(False, description="allow texts longer than the pretrained model's maximum")
 
     @property
     def kind(self) -> Initialization:
-        """Random numbers, vectors of the training rows' text, or of more, or a whole model."""
+        """How the model is initialized: at random, from vectors of the training texts or more text, or from a model."""
         if self.pretrained is not None:
             return "model"
         if self.has_texts:
@@ -53,11 +50,11 @@ class InitConfig(Config):
     @model_validator(mode="after")
     def _one_source(self) -> InitConfig:
         if self.vectors is not None and (self.texts or self.training_texts):
-            raise ValueError("vectors that were made before exclude texts to make them from: leave one out")
+            raise ValueError("vectors cannot be combined with texts to count vectors in: leave one out")
         if self.pretrained is not None and (self.vectors is not None or self.texts or self.training_texts):
-            raise ValueError("a pretrained model has its vectors: leave out those, and the texts to make them from")
+            raise ValueError("a pretrained model has its own embeddings: leave out vectors, and texts to count them in")
         if self.resize and self.pretrained is None:
-            raise ValueError("resize is of a pretrained model; name one, or leave it out")
+            raise ValueError("resize requires a pretrained model; name one, or leave resize out")
         return self
 
 
@@ -69,20 +66,20 @@ def _known_task(name: str) -> str:
 
 
 class RunConfig(Config):
-    """All that decides what a run gives; it stands in the run folder as run.json."""
+    """The complete configuration of a run, recorded in its run.json."""
 
     task: Annotated[str, AfterValidator(_known_task)] = DEFAULT_TASK
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
     init: InitConfig = InitConfig()
-    reading: ReadingConfig = Field(ReadingConfig(), description="of question answering")
+    reading: ReadingConfig = Field(ReadingConfig(), description="windows and answers of question answering")
     train: TrainConfig = TrainConfig()
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
-    precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
+    precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
 
     @property
     def initialization(self) -> InitConfig:
-        """What the model begins with: as given, or the text that a teacher labels where no other text is named."""
+        """`init`, or the text that the teacher labels if no other text is named."""
         given = self.init
         if self.distill is None or not self.distill.unlabeled or given.has_texts or given.pretrained is not None:
             return given
@@ -96,7 +93,7 @@ class RunConfig(Config):
 
 
 def provenance() -> dict[str, Any]:
-    """What run.json says of the software."""
+    """Return the software versions and thread count to record in run.json."""
     return {
         "mixling": __version__,
         "torch": torch.__version__,
@@ -106,19 +103,19 @@ def provenance() -> dict[str, Any]:
 
 
 def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
-    """As `read_record`, of a run of `mixling train`."""
+    """Return the configuration of a `mixling train` run to resume; see `read_record`."""
     return read_record(folder, RunConfig, kind=TRAINING)
 
 
 def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
-    """The configuration of the run that --resume of a folder is about, and whether the run is finished.
+    """Return the configuration of the run that --resume continues, and whether that run is finished.
 
     Args:
-        kind: one of `mixling.runs.artifact`.
+        kind: a key of `mixling.runs.artifact.KINDS`.
 
     Raises:
-        TrainingError: there is no run in the folder, or one of another kind.
-        ModelFileError: its record is damaged.
+        TrainingError: the folder holds no run, or one of another kind.
+        ModelFileError: the record is damaged.
     """
     path = folder_to_resume(folder) / RUN_FILE
     try:
@@ -129,7 +126,7 @@ def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
     found = kind_of(saved, where=path)
     if found != KINDS[kind]:
         raise TrainingError(
-            f"{folder}: holds a run of {saved['kind']}, not of {kind}; give another folder, or use "
+            f"{folder}: holds a {saved['kind']} run, not a {kind} run; give another folder, or use "
             f"mixling {found.command}"
         )
     return parse(schema, saved["config"], where=str(path)), saved["finished"]

@@ -1,4 +1,4 @@
-"""The labeled examples of a run: read, split and checked, and what their labels are."""
+"""Reading, splitting and checking the labeled examples of a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from mixling.tasks import task_type
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
-    """Read, split and check the training and validation examples; what a user should know is said.
+    """Read, split and check the training and validation examples.
+
+    Args:
+        spool_dir: where large data sets are spooled to disk; None: the system's temporary folder.
+        log: receives counts and warnings, such as skipped rows and duplicates.
 
     Raises:
-        DataError: rows, labels or files that cannot be used.
+        DataError: a file, row or label cannot be used.
     """
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
@@ -38,16 +42,15 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
     train = load(data.train, grouped=not data.validation)
     if data.validation:
         validation = load(data.validation)
-        repeated = report_duplicates(train, validation)
-        if repeated:
+        if repeated := report_duplicates(train, validation):
             log(
-                f"{repeated} of {len(validation)} validation texts stand in the training rows too: validation will "
-                f"look too good"
+                f"{repeated} of {len(validation)} validation texts are also in the training data: validation metrics "
+                "will be too optimistic"
             )
     else:
         train, validation = split_validation(train, fraction=data.validation_fraction, seed=config.train.seed)
     if on_bad_row.skipped:
-        log(f"{on_bad_row.skipped} bad rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
+        log(f"{on_bad_row.skipped} bad rows were skipped, among them: " + "; ".join(on_bad_row.messages[:3]))
     check_labels(train, validation)
     log(f"{len(train):,} training and {len(validation):,} validation examples")
     _report_near_duplicates(train, validation, config, log)
@@ -60,17 +63,16 @@ def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConf
         return
     remedy = ""
     if not config.data.validation and not train.schema.grouped and train.schema.targets != "answers":
-        remedy = "; --group COLUMN keeps rows that belong together on one side"
+        remedy = "; --group COLUMN keeps related rows on one side of the split"
     log(
-        f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} validation texts of "
-        f"{MIN_WORDS} words or more have a near-duplicate in the training rows: on new text the model will be worse "
-        f"than on these{remedy}"
+        f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} validation texts with at least "
+        f"{MIN_WORDS} words have a near-duplicate in the training data: expect worse results on new text{remedy}"
     )
 
 
 def log_truncated(texts: TextSet, max_len: int, log: Callable[[str], None]) -> None:
-    """Tell how many texts are longer than the model reads."""
+    """Log the fraction of texts that are truncated, if it is above 2%."""
     sample = texts.encode(range(0, len(texts), max(1, len(texts) // 2000)))
     fraction = sum(item.truncated for item in sample) / len(sample)
     if fraction > 0.02:
-        log(f"{fraction:.0%} of the texts are cut at {max_len} words; --set model.text.max_len=N reads more")
+        log(f"{fraction:.0%} of the texts are truncated at {max_len} words; --set model.text.max_len=N reads more")

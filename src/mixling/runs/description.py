@@ -1,4 +1,4 @@
-"""What a saved model is, and how far an unfinished run came: as facts, and in lines for people; without torch."""
+"""Describing saved models and unfinished runs as a dictionary or as text, without torch."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SHOWN_LABELS = 20
 
 
 def describe(model: str) -> dict[str, Any]:
-    """Return what the file of a model and its folder record of it, and of an unfinished run there.
+    """Return facts about a saved model, and about an unfinished run in its folder.
 
     Raises:
-        ModelFileError: there is no sound model, or a file beside it is damaged.
+        ModelFileError: there is no model, or a file is damaged.
     """
-    answers = any((Path(model) / name).exists() for name in (ONNX_FILE, CONFIG_FILE))
-    run = None if answers and not (Path(model) / NEXT).exists() else unfinished_run(model)
-    facts = read_folder(model, lambda path: _describe(str(path))) if answers or run is None else {"file": model}
+    saved = any((Path(model) / name).exists() for name in (ONNX_FILE, CONFIG_FILE))
+    run = None if saved and not (Path(model) / NEXT).exists() else unfinished_run(model)
+    facts = read_folder(model, lambda path: _describe(str(path))) if saved or run is None else {"file": model}
     if run is not None:
         own = {"step": run.step, "total_steps": run.total_steps, "best": run.best, "resume": run.command}
         facts = {**facts, "unfinished": own}
@@ -53,7 +53,7 @@ def _describe(model: str) -> dict[str, Any]:
         "parameters": metadata.parameters,
         "written_by": f"mixling {metadata.library}",
         "labels": list(opened.task.labels.names) if opened.task.has_labels else None,
-        "vocabulary_units": len(opened.vocabulary),
+        "vocabulary_size": len(opened.vocabulary),
         "reading": None if metadata.reading is None else metadata.reading.to_dict(),
         "text": metadata.text.to_dict(),
     }
@@ -73,7 +73,7 @@ def _describe_pretraining(folder: Path) -> dict[str, Any]:
     return {
         "file": str(weights),
         "file_bytes": weights.stat().st_size if weights.exists() else 0,
-        "task": "none yet: pretrained; mixling train ROWS --from begins with it",
+        "task": "none yet; fine-tune the pretrained model with: mixling train FILE --from DIR",
         "parameters": saved["parameters"],
         "text": saved["model"]["text"],
         "model": saved["model"],
@@ -81,7 +81,7 @@ def _describe_pretraining(folder: Path) -> dict[str, Any]:
     }
 
 
-def _describe_writer(folder: Path) -> dict[str, Any]:
+def _describe_generator(folder: Path) -> dict[str, Any]:
     saved = _read(folder / "config.json", lambda saved: (_stacks(saved["model"]), saved["parameters"], saved["tasks"]))
     metrics = _read(
         folder / "metrics.json", lambda saved: (saved["held_out"], saved["validation"], _best(saved["best"]))
@@ -90,7 +90,7 @@ def _describe_writer(folder: Path) -> dict[str, Any]:
     return {
         "file": str(weights),
         "file_bytes": weights.stat().st_size if weights.exists() else 0,
-        "task": "text to text; mixling generate answers with it",
+        "task": "text to text; use it with mixling generate",
         "parameters": saved["parameters"],
         "tasks": saved["tasks"],
         "generation": saved["generation"],
@@ -101,12 +101,12 @@ def _describe_writer(folder: Path) -> dict[str, Any]:
 
 _DESCRIBED: dict[str, Callable[[Path], dict[str, Any]]] = {
     PRETRAINING: _describe_pretraining,
-    TEXT_TO_TEXT: _describe_writer,
+    TEXT_TO_TEXT: _describe_generator,
 }
 
 
 def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
-    """Return the file's values, nothing where there is none; `use` does with them what is done later."""
+    """Return the file's values, or nothing if it does not exist; `use` accesses them to find missing keys early."""
     try:
         saved = read_file(path)
         use(saved)
@@ -120,10 +120,10 @@ def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
 
 
 def summary(facts: dict[str, Any]) -> str:
-    """Return what `describe` returned in lines for people."""
+    """Return the result of `describe` as readable lines."""
     unfinished = _unfinished_lines(facts["unfinished"]) if "unfinished" in facts else []
     if "encoder_decoder" in facts:
-        return _rows(_writer_lines(facts) + unfinished)
+        return _rows(_generator_lines(facts) + unfinished)
     if "text" not in facts:
         return _rows([("file", f"{facts['file']}: no model yet"), *unfinished])
     text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
@@ -136,7 +136,7 @@ def summary(facts: dict[str, Any]) -> str:
         names = ", ".join(labels[:_SHOWN_LABELS])
         more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
         lines.append(("labels", f"{len(labels)}: {names}{more}"))
-    subwords = f", {facts['vocabulary_units']:,} subwords" if "vocabulary_units" in facts else ""
+    subwords = f", {facts['vocabulary_size']:,} subwords" if "vocabulary_size" in facts else ""
     lines += [
         ("parameters", f"{facts['parameters']:,}, {facts.get('precision', 'float32')}"),
         ("text", f"up to {text['max_len']} {text['tokens']}{subwords}"),
@@ -153,8 +153,8 @@ def summary(facts: dict[str, Any]) -> str:
 
 def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
     total, best = run["total_steps"], run["best"]
-    at = "before its first checkpoint" if total is None else f"at step {run['step']:,} of {total:,}"
-    lines = [("unfinished", f"a run {at}")]
+    at = "run before its first checkpoint" if total is None else f"run at step {run['step']:,} of {total:,}"
+    lines = [("unfinished", at)]
     if best is not None:
         metrics = {key.removeprefix("val_"): value for key, value in best.items() if key.startswith("val_")}
         lines.append(("best so far", f"epoch {best['epoch']:g}: {_validation(metrics)}"))
@@ -165,7 +165,7 @@ def _rows(lines: list[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<11} {value}" for name, value in lines)
 
 
-def _writer_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _generator_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     model, search = facts["encoder_decoder"], facts["generation"]
     lines = [
         ("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB"),
@@ -194,8 +194,8 @@ def _stacks(model: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _reading(reading: dict[str, Any]) -> str:
     threshold = reading["threshold"]
-    always = "always one" if threshold is None else f"none where its score is higher by more than {threshold:.3g}"
-    return f"up to {reading['max_answer']} tokens, {always}"
+    none = "always one" if threshold is None else f"none if its score is higher by more than {threshold:.3g}"
+    return f"up to {reading['max_answer']} tokens, {none}"
 
 
 def _validation(metrics: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""What a student learns from: the labeled rows and unlabeled text, beside what a teacher says of them.
+"""Distillation data: labeled and unlabeled texts with the probabilities of a teacher.
 
-Source: Hinton, Vinyals and Dean 2015 (soft targets, temperature); text of the task's kind that nobody labeled as in
-Jiao et al. 2020. Decided here: only the teacher's probabilities are softened, the student is trained as it is used.
+Source: Hinton, Vinyals and Dean 2015 (soft targets, temperature); unlabeled in-domain text as in Jiao et al. 2020.
+Differs from the former in that only the teacher's probabilities are softened, not the student's.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ from mixling.runs.run import Run
 from mixling.runs.teacher import DistillConfig, Log, TrainMember, open_teacher
 from mixling.storage import write_sealed
 from mixling.tasks.base import Task
-from mixling.teachers.answers import collect_answers
-from mixling.teachers.base import Answer, Teacher
+from mixling.teachers.base import Probabilities, Teacher
+from mixling.teachers.cache import collect_predictions
 from mixling.teachers.saved import FileTeacher
 from mixling.text.encoder import Text
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 
-_TINY = 1e-6  # beside which a probability of a 16-bit answer is nothing
+_TINY = 1e-6  # below the resolution of 16-bit probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistillationData:
-    """texts: the labeled rows, `copies` times, and the unlabeled texts. targets: float32 (C,), of words (W, C).
+    """Texts with soft targets.
 
-    rows: of each text the labeled row, or -1.
+    Attributes:
+        texts: the labeled texts, repeated `copies` times, followed by the unlabeled texts.
+        targets: one array for each text, float32 (C,), or (W, C) for token labels.
+        rows: for each text the index of the labeled example, -1 for unlabeled texts.
     """
 
     texts: Dataset
@@ -64,17 +67,18 @@ def make_distillation_data(
     train_member: TrainMember | None = None,
     log: Log = lambda message: None,
 ) -> DistillationData:
-    """Label the texts and put them together.
+    """Compute the teacher's probabilities and combine them with the labels.
 
     Args:
         smoothing: label smoothing of the true labels.
-        folder: keeps a teacher that is fine-tuned here, and the answers; None: nowhere.
-        teacher, unlabeled: objects of the caller's instead of, and beside, those that the configuration names.
-        train_member: trains a model like the student with a seed, into a folder, for the teacher "self".
+        folder: stores a fine-tuned teacher and the probabilities; None: nothing is stored.
+        teacher: used instead of the one that the configuration names.
+        unlabeled: texts in addition to those that the configuration names.
+        train_member: trains the models of the teacher "self".
 
     Raises:
-        ConfigError: no teacher is of that name.
-        DataError: rows that cannot be used, or answers that are none.
+        ConfigError: the teacher does not exist.
+        DataError: a row or a prediction of the teacher cannot be used.
     """
     if teacher is None:
         teacher = open_teacher(
@@ -82,82 +86,78 @@ def make_distillation_data(
             columns=data.columns, seed=seed, folder=folder, train_member=train_member, log=log,
         )  # fmt: skip
     answer_folder = None if folder is None else folder / "answers"
-    of_validation = collect_answers(teacher, _texts(validation), task, folder=answer_folder)
+    of_validation = collect_predictions(teacher, _texts(validation), task, folder=answer_folder)
     quality = _log_quality(of_validation, validation, task, log)
     read = functools.partial(read_unlabeled, reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row)
     evaluated = [*_texts(validation), *read(config.test)]
-    given = chain(read(config.unlabeled), unlabeled)
-    # Students of all seeds learn from the same answers: the draw does not depend on the run's.
-    chosen, left_out = choose_texts(given, train, evaluated, split=config.split, limit=config.limit, log=log)
-    if isinstance(teacher, FileTeacher):  # which speaks of whole texts
-        of_file, more = choose_texts(teacher.texts(), train, evaluated, split="documents", limit=config.limit, log=log)
-        chosen, left_out = [*chosen, *of_file], left_out + more
-    texts = [*_texts(train), *chosen]
-    reported = _progress(len(texts), log)
-    answers = collect_answers(teacher, texts[: len(train)], task, folder=answer_folder, progress=reported)
-    answers += collect_answers(
-        teacher, chosen, task, folder=answer_folder, progress=lambda done: reported(len(train) + done)
+    texts = chain(read(config.unlabeled), unlabeled)
+    # The sample does not depend on the run's seed, so that students of all seeds share the stored probabilities.
+    chosen, left_out = choose_texts(texts, train, evaluated, split=config.split, limit=config.limit, log=log)
+    if isinstance(teacher, FileTeacher):  # its probabilities are those of whole texts
+        more, out = choose_texts(teacher.texts(), train, evaluated, split="documents", limit=config.limit, log=log)
+        chosen, left_out = [*chosen, *more], left_out + out
+    progress = _progress(len(train) + len(chosen), log)
+    answers = collect_predictions(teacher, _texts(train), task, folder=answer_folder, progress=progress)
+    answers += collect_predictions(
+        teacher, chosen, task, folder=answer_folder, progress=lambda done: progress(len(train) + done)
     )
     if missing := sum(item is None for item in answers[len(train) :]):
-        log(f"{missing} unlabeled texts have no answer of the teacher and are left out")
+        log(f"{missing} unlabeled texts without a prediction of the teacher are left out")
     gold = task.targets(train.targets)
-    of_rows = [
+    labeled = [
         _mixed(soften(answer, config.temperature, task), _smoothed(target, smoothing, task), config.gold)
         for answer, target in zip(answers[: len(train)], gold, strict=True)
     ]
-    learned = [i for i in range(len(train), len(texts)) if answers[i] is not None]
-    store = Dataset.from_examples(
-        chain(train, (Example(texts[i], None, "unlabeled", i - len(train) + 1) for i in learned))
-    )
+    softened = [soften(answer, config.temperature, task) for answer in answers[len(train) :]]
+    kept = [i for i, answer in enumerate(softened) if answer is not None]
+    examples = Dataset.from_examples(chain(train, (Example(chosen[i], None, "unlabeled", i + 1) for i in kept)))
     rows = np.tile(np.arange(len(train)), config.copies)
-    order = np.concatenate([rows, np.arange(len(train), len(train) + len(learned))])
-    softened = [soften(answers[i], config.temperature, task) for i in learned]
     if folder is not None:
-        record = {"teacher": config.teacher, "validation": quality, "unlabeled": len(learned), "left_out": left_out}
+        record = {"teacher": config.teacher, "validation": quality, "unlabeled": len(kept), "left_out": left_out}
         write_sealed(folder / "teacher.json", record)
     return DistillationData(
-        texts=store.subset(order),
-        targets=[of_rows[i] for i in rows] + [item for item in softened if item is not None],
-        rows=np.concatenate([rows, np.full(len(learned), -1)]),
+        texts=examples.subset(np.concatenate([rows, np.arange(len(train), len(examples))])),
+        targets=[labeled[i] for i in rows] + [answer for answer in softened if answer is not None],
+        rows=np.concatenate([rows, np.full(len(kept), -1)]),
     )
 
 
-def soften(answer: Answer, temperature: float, task: Task) -> Answer:
-    """Probabilities to the power of 1 / temperature, of sum 1 again; of several labels the odds to that power."""
+def soften(answer: Probabilities, temperature: float, task: Task) -> Probabilities:
+    """Raise probabilities to the power of 1 / temperature and renormalize; with independent labels, raise the odds."""
     if answer is None:
         return None
     yes, no = (np.clip(item, _TINY, 1) ** (1 / temperature) for item in (answer.astype(np.float32), 1 - answer))
     if not task.exclusive:
         return (yes / (yes + no)).astype(np.float32)
-    known = answer.any(-1, keepdims=True)  # of a word of which nothing is said all stays zero
+    known = answer.any(-1, keepdims=True)  # words without a prediction stay all zero
     return (known * yes / yes.sum(-1, keepdims=True)).astype(np.float32)
 
 
 def _smoothed(target: npt.NDArray, smoothing: float, task: Task) -> npt.NDArray[np.float32]:
-    """The target as probabilities, as the losses of `mixling.tasks` smooth it."""
+    """Return the target as probabilities, smoothed as by the losses of `mixling.tasks`."""
     if not task.exclusive:
         return (target * (1 - smoothing) + smoothing / 2).astype(np.float32)
     hot = np.eye(len(task.labels), dtype=np.float32)[target]
     return hot * (1 - smoothing) + smoothing / len(task.labels)
 
 
-def _mixed(answer: Answer, gold: npt.NDArray[np.float32], fraction: float) -> npt.NDArray[np.float32]:
+def _mixed(answer: Probabilities, gold: npt.NDArray[np.float32], fraction: float) -> npt.NDArray[np.float32]:
     if answer is None:
         return gold
     if answer.ndim == 1:
         return fraction * gold + (1 - fraction) * answer
-    out = gold.copy()  # of a tagger: words that the teacher did not read have the true tag alone
-    outputs = np.flatnonzero(answer[: len(gold)].any(-1))
-    out[outputs] = fraction * gold[outputs] + (1 - fraction) * answer[outputs]
+    out = gold.copy()  # words that the teacher did not read keep the true tag alone
+    read = np.flatnonzero(answer[: len(gold)].any(-1))
+    out[read] = fraction * gold[read] + (1 - fraction) * answer[read]
     return out
 
 
-def _texts(store: Dataset) -> list[Text]:
-    return list(store.texts)
+def _texts(examples: Dataset) -> list[Text]:
+    return list(examples.texts)
 
 
-def _log_quality(answers: list[Answer], validation: Dataset, task: Task, log: Log) -> dict[str, float]:
-    """What the teacher is worth on validation."""
+def _log_quality(answers: list[Probabilities], validation: Dataset, task: Task, log: Log) -> dict[str, float]:
+    """Log and return the teacher's metrics on the validation examples."""
     known = [i for i, answer in enumerate(answers) if answer is not None]
     if not known:
         return {}
@@ -170,20 +170,21 @@ def _log_quality(answers: list[Answer], validation: Dataset, task: Task, log: Lo
 def _progress(total: int, log: Log) -> Callable[[int], None]:
     tenths = 0
 
-    def reported(done: int) -> None:
+    def report(done: int) -> None:
         nonlocal tenths
         if done * 10 // total > tenths:
             tenths = done * 10 // total
             log(f"teacher: {done:,} of {total:,} texts")
 
-    return reported
+    return report
 
 
 class Member:
-    """Trains a model like the student on the labeled examples alone.
+    """A `TrainMember` that trains a model like the student on the labeled examples alone.
 
     Args:
-        config: of the student.
+        config: the student's.
+        vectors: initial word vectors, as the student's.
         fit: `mixling.runs.training.fit`.
     """
 
@@ -196,7 +197,7 @@ class Member:
         fit: Callable[..., Run[Metrics] | None],
         log: Log,
     ) -> None:
-        # The student's epochs and budget are of other rows.
+        # Epochs and time budget of the student are for more texts.
         own = {
             "init": config.initialization.to_dict(),
             "distill": None,
@@ -204,7 +205,7 @@ class Member:
         }
         self._config = parse(RunConfig, merge(config.to_dict(), own), where="teacher")
         self._train, self._validation, self._vectors, self._fit, self._log = train, validation, vectors, fit, log
-        # Of files what is in them, not where they lie.
+        # Files are identified by content, not by path.
         model = config.model
         content = [] if vectors is None else [vectors.vectors.tobytes(), "\n".join(vectors.words).encode()]
         if model.text.vocabulary is not None:
@@ -215,8 +216,7 @@ class Member:
         self.record = [kept, self._config.init.kind, *(hashlib.sha256(item).hexdigest() for item in content)]
 
     def __call__(self, seed: int, folder: Path) -> None:
-        """As `TrainMember`."""
         config = parse(RunConfig, merge(self._config.to_dict(), {"train": {"seed": seed}}), where="teacher")
         run = self._fit(config, self._train, self._validation, folder=folder, vectors=self._vectors)
         assert run is not None, "one process"
-        self._log(f"teacher: its validation {run.metrics.summary()}")
+        self._log(f"teacher: validation {run.metrics.summary()}")

@@ -1,4 +1,4 @@
-"""How good a saved model is on labeled rows, and which of their columns it reads; without torch."""
+"""Evaluating a saved model on labeled examples, without torch."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mixling.runtime.predictor import Predictor
 
 
 def columns_of(model: str | Path, given: Mapping[str, str | None]) -> ColumnsConfig:
-    """Return the columns that were given, else those that the model of a run folder was trained on, else the defaults.
+    """Return the columns to read: as given, else those that the model was trained on, else the defaults.
 
     Args:
-        model: a run folder or a model.onnx, for which no columns are known.
-        given: names of `ColumnsConfig`; None: not given.
+        model: a run folder, or a model.onnx, which does not record columns.
+        given: values of `ColumnsConfig`; None: not given.
 
     Raises:
         ModelFileError: the folder's run.json is damaged.
@@ -35,16 +35,17 @@ def columns_of(model: str | Path, given: Mapping[str, str | None]) -> ColumnsCon
         pass  # a model.onnx alone
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
-    known.pop("group", None)  # only splits the training rows
+    known.pop("group", None)  # needed for splitting the training data only
     given = {key: value for key, value in given.items() if value is not None}
     return parse(ColumnsConfig, {**known, **given}, where=str(path))
 
 
 def evaluate(predictor: Predictor, examples: Iterable[Example], *, on_bad_row: OnBadRow) -> Metrics:
-    """Return the metrics of a model on examples, which are read in windows.
+    """Return the metrics of a model on examples.
 
     Raises:
-        DataError: a label that the model does not know, unless `on_bad_row` skips it; no example is left.
+        DataError: an example has a label that the model does not know (unless `on_bad_row` skips it), or no example
+            is left.
     """
     outputs: list[Any] = []
     targets: list[Any] = []
@@ -58,7 +59,7 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, on_bad_row: O
         outputs += predictor.logits(predictor.encode([example.text for example in window]))
         targets += [example.target for example in window]
     if not targets:
-        raise DataError(f"no row is left to measure on, {on_bad_row.skipped} were skipped: {on_bad_row.messages[0]}")
+        raise DataError(f"no row is left to evaluate on; {on_bad_row.skipped} were skipped: {on_bad_row.messages[0]}")
     return task.evaluate(outputs, targets if task.windows else task.targets(targets))
 
 
@@ -68,6 +69,6 @@ def _is_known(predictor: Predictor, example: Example, on_bad_row: OnBadRow) -> b
     try:
         predictor.task.targets([example.target])
     except DataError as error:
-        on_bad_row(DataError(f"{error}; the model never saw it", path=example.path, line=example.line))
+        on_bad_row(DataError(f"{error}; the model was not trained on it", path=example.path, line=example.line))
         return False
     return True

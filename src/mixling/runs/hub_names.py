@@ -1,4 +1,4 @@
-"""The commits of what a run takes from the Hugging Face hub, for its record: a resumed run reads the same files."""
+"""Pinning names on the Hugging Face hub to commits, so that a resumed run reads the same files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ C = TypeVar("C", bound=Config)
 
 
 def with_commits(config: C) -> C:
-    """Return the configuration with commits in the names of data sets, of a teacher and of a vocabulary of the hub.
+    """Return the configuration with hub names of data sets, teacher and vocabulary pinned to commits.
 
     Raises:
-        ConfigError: a name has no revision after its @.
+        ConfigError: a name has an empty revision after its @.
     """
     values = config.to_dict()
-    found = _walk(values, "")
-    return config if found == values else parse(type(config), found, where="names on the hub")
+    pinned_values = _walk(values, "")
+    return config if pinned_values == values else parse(type(config), pinned_values, where="names on the hub")
 
 
 def _walk(value: Any, key: str) -> Any:

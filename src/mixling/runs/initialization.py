@@ -1,4 +1,4 @@
-"""What a model begins with: the word vectors that the configuration speaks of."""
+"""The word vectors that initialize a model's embedding layer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mixling.training.initialization import check_projection
 
 
 def init_texts(config: RunConfig) -> Iterator[Text]:
-    """The texts of the files to begin with, by the columns of the rows.
+    """Yield the unlabeled texts to count word vectors in.
 
     Raises:
-        DataError: a file or row that cannot be used.
+        DataError: a file or row cannot be used.
     """
     for source in config.initialization.texts:
         if is_plain(source):
@@ -33,12 +33,12 @@ def init_texts(config: RunConfig) -> Iterator[Text]:
 
 
 def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) -> WordVectors | None:
-    """The vectors to begin with; None: random numbers.
+    """Load or count the word vectors of the initialization; None: the model is initialized otherwise.
 
     Raises:
-        ConfigError: the embedding layer has no hashed features.
-        DataError: files that cannot be used, or have too few words.
-        ModelFileError: no vectors are in the folder.
+        ConfigError: the projection does not hash.
+        DataError: a file cannot be used or has too few words.
+        ModelFileError: the folder holds no word vectors.
     """
     init, text = config.initialization, config.model.text
     if init.kind in ("random", "model"):
@@ -54,7 +54,7 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) 
         implied = config.distill is not None and init.texts == config.distill.unlabeled
         if init.has_texts and not implied:
             raise
-        log(f"initialization: random, without word vectors: {error}")  # nobody asked for more than a try
+        log(f"initialization: random, without word vectors: {error}")  # the user did not ask for vectors of a text
         return None
-    log(f"word vectors: of {len(vectors.words):,} different words, counted in {vectors.num_tokens:,} words of text")
+    log(f"word vectors: {len(vectors.words):,} different words, counted in a text of {vectors.num_tokens:,} words")
     return vectors

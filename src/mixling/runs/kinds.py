@@ -1,4 +1,4 @@
-"""Which kind of run a user asks for: one that gives texts labels, or one that writes texts."""
+"""Inferring which kind of run a user asks for: predicting labels, or generating text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mixling.errors import ConfigError, DataError, near_miss
 from mixling.runs.artifact import TEXT_TO_TEXT, TRAINING, kind_of_model
 from mixling.tasks import task_names
 
-WRITING = "text2text"  # the task of a configuration whose model writes text
+WRITING = "text2text"  # the task of models that generate text
 
 
 def infer_kind(
@@ -24,18 +24,18 @@ def infer_kind(
     files: Sequence[str] = (),
     columns_named: bool = False,
 ) -> str:
-    """Return TRAINING or TEXT_TO_TEXT: by the task that is named, else by the rest, and the first file's columns.
+    """Return TRAINING or TEXT_TO_TEXT, from the named task, else from other options and the first file's columns.
 
     Args:
         toml: the path of a configuration.
         overrides: KEY=VALUE as `--set` takes them.
-        pairs: something is given that only runs on pairs of texts have, such as their columns or a model that writes.
+        pairs: an option is given that only text-to-text runs have, such as the source column.
         pretrained: the folder of the run whose model is trained further.
-        files: of training rows.
-        columns_named: columns that only labeled rows have are named.
+        files: the training files.
+        columns_named: an option names a column that only labeled data have.
 
     Raises:
-        ConfigError: the configuration cannot be read, or there is no such task.
+        ConfigError: the configuration cannot be read, or the task is unknown.
     """
     file = read_toml(toml) if toml else {}
     task = task or read_overrides(overrides).get("task") or file.get("task")
@@ -51,7 +51,7 @@ def infer_kind(
         return TRAINING
     try:
         first = next(iter(read_rows(files[0], on_bad_row=OnBadRow("skip"))), None)
-    except DataError:  # reported when the files are read, after what is wrong with the options
+    except DataError:  # reported when the files are read, after errors in the options
         return TRAINING
     columns = set() if first is None else first.values.keys()
     return TEXT_TO_TEXT if {"source", "target"} <= columns and "label" not in columns else TRAINING

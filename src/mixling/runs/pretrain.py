@@ -1,4 +1,4 @@
-"""Pretraining: from text to a folder that `mixling train --from` starts with."""
+"""Pretraining by masked language modelling; `mixling train --from` fine-tunes the result."""
 
 from __future__ import annotations
 
@@ -9,22 +9,12 @@ from typing import Any
 
 from mixling.config import Config
 from mixling.data.documents import WordReader
-from mixling.data.prepared import (
-    CorpusConfig,
-    Prepared,
-    check_length,
-    sample_documents,
-)
+from mixling.data.prepared import CorpusConfig, Prepared, check_length, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
-from mixling.runs.artifact import (
-    CONFIG_FILE,
-    PRETRAINING,
-    Artifact,
-    read_config,
-)
+from mixling.runs.artifact import CONFIG_FILE, PRETRAINING, Artifact, read_config
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.storage import write_atomic
@@ -42,7 +32,7 @@ from mixling.training.optim import OptimConfig
 
 SPECIALS = ("[SEP]", MASK_WORD)
 DEFAULT_MODEL = "gmlp-tiny"
-# AdamW's eps and weight decay and the linear decay follow BERT's kind of defaults; the rate is for the small models.
+# AdamW's eps, the weight decay and the linear schedule follow BERT; the learning rate is for small models.
 DEFAULTS = TrainConfig(
     optim=OptimConfig(lr=1e-3, embedding_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
     token_dropout=0.0,
@@ -52,7 +42,7 @@ DEFAULTS = TrainConfig(
 
 
 class PretrainConfig(Config):
-    """All that decides what a pretraining gives; it stands in the run folder as run.json."""
+    """The complete configuration of a pretraining run, recorded in its run.json."""
 
     corpus: CorpusConfig = CorpusConfig()
     model: ModelConfig = PRESETS[DEFAULT_MODEL].config
@@ -71,18 +61,17 @@ def pretrain(
 ) -> Run[dict[str, float]] | None:
     """Train a masked language model and write its folder.
 
-    Text and vocabulary are read once, into the folder, and removed from there at the end: a resumed run needs no file.
-    A model in the folder stays until the new one is finished.
+    Text and vocabulary are read once and stored in the folder until the run is finished, so that resuming it needs no
+    other file. A model in the folder is kept until the new one is finished.
 
     Args:
-        config: resolved (`mixling.runs.spec`); of a resumed run that of its record.
+        config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
 
     Returns:
-        the run, with the metrics of the held-out text at the best evaluation; None in processes other than the main
-        one.
+        The run, with the validation metrics of the best evaluation; None in processes other than the main one.
 
     Raises:
-        UserError: of the kind that fits; see `prepare` and `Trainer.fit`.
+        UserError: see `prepare` and `Trainer.fit`.
     """
     return execute(
         PRETRAINING, config, lambda stage: _MaskedLM(config, stage),
@@ -92,7 +81,7 @@ def pretrain(
 
 
 class _MaskedLM(Parts[dict[str, float]]):
-    """A model that predicts hidden tokens, and the text that they are hidden in."""
+    """A masked language model and its text."""
 
     model: Model
     data: MaskedText
@@ -126,7 +115,7 @@ class _MaskedLM(Parts[dict[str, float]]):
         if self.model.embedding.embeddings is not None:
             self.model.embedding.load_embeddings(config.model.embedding.embeddings)
         subwords, head = len(self.encoder.vocabulary), count_parameters(self.model.head)
-        stage.log(f"{subwords:,} subwords, {self.parameters:,} parameters, {head:,} for the time being")
+        stage.log(f"{subwords:,} subwords, {self.parameters:,} parameters, {head:,} in the temporary head")
 
     @property
     def parameters(self) -> int:
@@ -159,21 +148,20 @@ class _MaskedLM(Parts[dict[str, float]]):
 
 
 def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
-    """The vocabulary, given or trained and kept in the folder, and an encoder of whole documents."""
+    """Load or train the vocabulary, store it in the folder, and return an encoder of whole documents."""
     text = config.model.text
     source = folder if config.corpus.prepared is None else Path(config.corpus.prepared)
-    kept = next((source / name for name in VOCABULARY_FILES if (source / name).is_file()), None)
+    stored = next((source / name for name in VOCABULARY_FILES if (source / name).is_file()), None)
     if config.corpus.prepared is not None and (source / CONFIG_FILE).is_file():
-        kept = Artifact(source, read_config(source)).vocabulary()
-    if kept is not None:
-        vocabulary = Vocabulary.load(str(kept))
+        stored = Artifact(source, read_config(source)).vocabulary()
+    if stored is not None:
+        vocabulary = Vocabulary.load(str(stored))
     elif config.corpus.prepared is not None:
         raise ConfigError(f"{source}: holds no vocabulary; name the folder of a run with corpus.keep = true")
+    elif text.vocabulary is not None:
+        vocabulary = Vocabulary.load(text.vocabulary)
     else:
-        if text.vocabulary is not None:
-            vocabulary = Vocabulary.load(text.vocabulary)
-        else:
-            vocabulary = train_vocabulary(sample_documents(config.corpus), text, specials=SPECIALS)
+        vocabulary = train_vocabulary(sample_documents(config.corpus), text, specials=SPECIALS)
     name, content = vocabulary.serialize()
     write_atomic(folder / name, content)
     if text.projection.trained_rows:
@@ -181,7 +169,6 @@ def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
             if subword not in vocabulary:
                 raise ConfigError(
                     f"the vocabulary has no subword {subword}, which masked language modelling needs; add it to the "
-                    f"file, or "
-                    "leave out --vocabulary to train one on the text"
+                    "file, or leave out --vocabulary to train one on the text"
                 )
     return document_encoder(text.for_vocabulary(vocabulary), vocabulary)

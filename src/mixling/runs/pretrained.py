@@ -1,4 +1,4 @@
-"""Beginning with a model that was trained before: its configuration, vocabulary and weights."""
+"""Initialization from a pretrained model: its configuration, vocabulary and weights."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from mixling.training.corpus import (
     subword_targets,
 )
 
-# Of a run that begins with a pretrained model. The rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for
-# gMLP of width 128 (experiments/pretraining.py); wide models want a lower one.
+# Training defaults for fine-tuning. The learning rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for gMLP
+# of width 128 (experiments/pretraining.py); wider models need a lower one.
 FINE_TUNING: dict[str, Any] = {
     "optim": {"lr": 2e-3, "embedding_lr": 1.0, "weight_decay": 0.01, "warmup": 0.1, "schedule": "linear"},
     "token_dropout": 0.1,
 }
 _PARTS = ("embedding.", "encoder.")
-_HINT = "--from takes what `mixling pretrain` or `mixling train` wrote"
+_HINT = "--from takes a folder written by `mixling pretrain` or `mixling train`"
 
 
 def pretrained_config(folder: str) -> dict[str, Any]:
-    """The configuration of the model in a run folder, with the subwords that it was trained with.
+    """Return the configuration of the model in a run folder, with the path of its vocabulary.
 
     Raises:
-        ConfigError: there is no run folder.
-        ModelFileError: it is not complete, or damaged.
+        ConfigError: it is not a run folder.
+        ModelFileError: the folder is incomplete or damaged.
     """
 
     def read(artifact: Artifact) -> tuple[ModelConfig, str]:
@@ -58,15 +58,15 @@ def pretrained_config(folder: str) -> dict[str, Any]:
 
 
 def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: bool) -> None:
-    """Give a model the embedding layer and body of the one in a run folder.
+    """Load the embedding layer and the encoder of the model in a run folder into a model.
 
     Args:
-        resize: the model may read longer texts; weights for the places beyond are those that `resize` of the mixers
-            makes, or of learned positions those that the model began with.
+        resize: allow the model to read longer texts than the pretrained one. Weights for the new positions come from
+            `resize` of the mixers; new position embeddings keep their initial values.
 
     Raises:
-        ConfigError: the model differs from the pretrained one, or reads longer texts; it says in what.
-        ModelFileError: the folder is not complete, or damaged.
+        ConfigError: the model differs from the pretrained one, or reads longer texts without `resize`.
+        ModelFileError: the folder is incomplete or damaged.
     """
 
     def read(artifact: Artifact) -> tuple[ModelConfig, dict[str, Tensor]]:
@@ -81,8 +81,8 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
     longest, wanted = saved.text.max_len, config.text.max_len
     if wanted > longest and not resize:
         raise ConfigError(
-            f"model.text.max_len = {wanted}, but {folder} read {longest} tokens at a time; take that, or allow longer "
-            "texts with --set init.resize=true"
+            f"model.text.max_len = {wanted}, but {folder} was trained with {longest} tokens; set it to {longest}, or "
+            "allow longer texts with --set init.resize=true"
         )
     if wanted > longest:
         weights = _for_longer_texts(saved, model, weights, wanted)
@@ -91,28 +91,32 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
 
 
 class PretrainedModel(NamedTuple):
-    """What `mixling pretrain` made: the float model with its head, and what encodes texts for it."""
+    """A float model of `mixling pretrain` with its head, and the encoder of its texts."""
 
     model: Model
     encoder: TextEncoder
 
 
 def load_pretraining(folder: str | Path) -> PretrainedModel:
-    """Return the model of a folder of `mixling pretrain`.
+    """Load the model of a folder of `mixling pretrain`.
 
     Raises:
-        ConfigError: there is no such run folder.
-        ModelFileError: it is not complete, or damaged.
+        ConfigError: it is not such a folder.
+        ModelFileError: the folder is incomplete or damaged.
     """
     return read_artifact(folder, _load, hint=_HINT, kinds=(PRETRAINING,))
 
 
 def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:
-    """Perplexity and accuracy of a pretrained model on other text, a part of which is hidden as in its own held-out.
+    """Return perplexity and accuracy of a pretrained model on text, masked as its validation text was.
+
+    Args:
+        sources: files of text.
+        text: the column of the text, in tables.
 
     Raises:
-        DataError: a file that cannot be used.
-        ModelFileError: the folder is not complete, or damaged.
+        DataError: a file cannot be used.
+        ModelFileError: the folder is incomplete or damaged.
     """
 
     def read(artifact: Artifact) -> tuple[PretrainedModel, MaskedLMConfig, list[str] | None]:
@@ -142,7 +146,7 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
 
 
 def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tensor], wanted: int) -> dict[str, Tensor]:
-    """The weights for texts of the model's length, where mixers can give them; what reads shorter ones stays."""
+    """Return the weights resized to the model's length, where mixers support that; other weights are unchanged."""
     source = build_model(saved, num_outputs=2, output="text")
     source.load_state_dict({**source.state_dict(), **weights})
     for module in source.encoder.modules():

@@ -1,4 +1,4 @@
-"""A run's beginning and end in its folder."""
+"""Starting and finishing a run in its folder."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _BEGINNING = ".beginning"
 
 @contextlib.contextmanager
 def held(folder: Path, *, is_main: bool) -> Iterator[None]:
-    """Hold a run's folder in the main process, and put in place what a killed process had finished there.
+    """Lock a run's folder in the main process, and complete a replacement that was killed there.
 
     Raises:
-        StorageError: another process writes to the folder, or it cannot be written to.
+        StorageError: another process writes to the folder, or the folder is not writable.
     """
     if not is_main:
         yield
@@ -39,7 +39,7 @@ def held(folder: Path, *, is_main: bool) -> Iterator[None]:
 
 
 def conclude(folder: Path, config: Config, *, is_main: bool) -> None:
-    """Do the last acts of a finished run that was cut off between them."""
+    """Complete the last steps of a finished run that was killed between them."""
     if not is_main:
         return
     location = folder_to_resume(folder)
@@ -50,16 +50,16 @@ def conclude(folder: Path, config: Config, *, is_main: bool) -> None:
 
 @contextlib.contextmanager
 def open_run(folder: Path, *, resume: bool, distributed: DistributedContext, command: str) -> Iterator[Path]:
-    """Yield where the files of a run go: the folder, or one inside it while the folder holds a model to replace.
+    """Lock a run's folder and yield where its files go: the folder, or one inside it if there is a model to replace.
 
-    The main process holds the folder's lock. A run that fails leaves the model as it was, which its error states.
+    A run that fails leaves an older model unchanged, which its error states.
 
     Args:
-        command: resumes the run.
+        command: the command line that resumes the run.
 
     Raises:
-        StorageError: another process writes to the folder, or it cannot be written to.
-        TrainingError: the run to resume is finished.
+        StorageError: another process writes to the folder, or the folder is not writable.
+        TrainingError: there is no checkpoint to resume from.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(held(folder, is_main=distributed.is_main))
@@ -69,7 +69,7 @@ def open_run(folder: Path, *, resume: bool, distributed: DistributedContext, com
             if resume and not replaces and holds_model(folder) and not (folder / CHECKPOINT).exists():
                 raise TrainingError(f"{folder / CHECKPOINT}: there is no checkpoint to resume from")
             if not replaces:
-                shutil.rmtree(folder / NEXT, ignore_errors=True)  # of a model that was deleted meanwhile
+                shutil.rmtree(folder / NEXT, ignore_errors=True)  # the model that it was to replace was deleted
         location = folder / NEXT if distributed.broadcast([replaces])[0] else folder
         if distributed.is_main:
             remove_leftovers(folder)
@@ -85,8 +85,8 @@ def open_run(folder: Path, *, resume: bool, distributed: DistributedContext, com
 
 
 def _kept(folder: Path, command: str, *, interrupted: bool) -> str:
-    """Return what a message says of the model that a run did not replace, and of the run."""
-    if is_complete(folder):  # it is replaced; what was left to do is in the message
+    """Return what to add to an error about the older model and the run that did not replace it."""
+    if is_complete(folder):  # replaced; the error itself states what remains to be done
         return ""
     if folder_to_resume(folder) == folder:
         return f"{folder}: its model is unchanged"
@@ -97,16 +97,17 @@ def _kept(folder: Path, command: str, *, interrupted: bool) -> str:
 
 @contextlib.contextmanager
 def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
-    """Where a run's first files are written while it is found out whether it can begin: the folder, if it is resumed.
+    """Yield where a run writes files before it is known that it can begin; a resumed run uses its folder.
+
+    If the block fails, a new run's files are removed and an older run in the folder is unchanged; otherwise `begin_run`
+    moves the files.
 
     Args:
-        folder: that of `open_run`.
-
-    Of a new run nothing is left where that fails, and of an older one in the folder all; else `begin_run` takes them.
+        folder: the folder that `open_run` yields.
     """
     location, new = folder / _BEGINNING, not folder.exists()
     if is_main:
-        shutil.rmtree(location, ignore_errors=True)  # of one that was killed
+        shutil.rmtree(location, ignore_errors=True)  # left by a killed process
     if resume or not is_main:
         yield folder if resume else location
         return
@@ -121,12 +122,15 @@ def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
 
 
 def begin_run(folder: Path, config: Config, *, kind: str, first: Path) -> None:
-    """Record a run that begins, and remove what an older one left.
+    """Record a run that begins, and remove the files of an older one.
 
     Args:
-        first: that of `beginning`, whose files become the folder's.
+        first: the folder that `beginning` yields; its files are moved to `folder`.
+
+    Raises:
+        StorageError: a file cannot be written.
     """
-    remove(folder / CHECKPOINT)  # first: it must not be taken for that of the run which run.json is of
+    remove(folder / CHECKPOINT)  # before run.json is written: it belongs to the older run
     _record(folder, config, kind, finished=False)
     for name in WRITTEN:
         remove(folder / name)
@@ -143,25 +147,25 @@ def begin_run(folder: Path, config: Config, *, kind: str, first: Path) -> None:
 
 
 def finish_run(folder: Path, config: Config, *, kind: str) -> None:
-    """Record that a run is finished, when all its files are there, and tidy its folder."""
+    """Record that a run is finished, all of whose files are written, and tidy its folder."""
     _record(folder, config, kind, finished=True)
     tidy(folder, config)
 
 
 def tidy(folder: Path, config: Config) -> None:
-    """Remove what a finished run needs no more, also where one was cut off between its last acts."""
+    """Remove files that a finished run no longer needs; may be repeated after a kill."""
     corpus: CorpusConfig | None = getattr(config, "corpus", None)
     if corpus is not None and not corpus.keep:
         shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove(folder / SETUP_FILE)
-    remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
+    remove(folder / CHECKPOINT)  # last: a run killed before this line must not start over
 
 
 def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, log: Callable[[str], None]) -> Prepared:
-    """The encoded text of a run, of its own folder or of the run that kept it; it is made where there is none.
+    """Return the encoded text of a run: from its folder, or from the run that kept it, else newly encoded.
 
     Raises:
-        UserError: of the kind that fits; see `prepare` and `open_prepared`.
+        UserError: see `prepare` and `open_prepared`.
     """
     location = Path(config.prepared or folder) / CORPUS_FOLDER
     if config.prepared is not None or is_prepared(location):

@@ -1,8 +1,8 @@
-"""How a run takes the place of a finished one: beside it until all its files are there, then at once.
+"""Atomic replacement of a finished run by a new one.
 
-The new run writes to `DIR/.next`. A marker there, written last, commits: from then on `read_folder` reads the new
-files, all from there, while they are put in place one by one. A kill before the marker leaves the old model as it is,
-and a run to resume; a kill after it leaves the new model, and the rest to the next command that writes.
+The new run writes to `DIR/.next`. A marker file, written last, commits it: from then on `read_folder` reads all files
+from there while they are moved into place one by one. A kill before the marker leaves the old model unchanged and a run
+to resume; after a kill behind the marker, the new model is used and the next command that writes completes the move.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from mixling.runs.artifact import (
 from mixling.storage import sync_folder, write_atomic
 from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
 
-_DONE = ".replaced"  # what NEXT is called when all its files are in place
-_LINK = ".link"  # in NEXT: a file on its way
-_OWN = {COMPLETE, CHECKPOINT, _LINK}  # of NEXT, not of the finished run
+_DONE = ".replaced"  # the new name of NEXT when all its files are in place
+_LINK = ".link"  # temporary file in NEXT
+_OWN = {COMPLETE, CHECKPOINT, _LINK}  # files of NEXT that are not moved
 
 
 def holds_model(folder: Path) -> bool:
-    """Return whether a folder holds a model that a new run must not harm before it is finished."""
+    """Return whether a folder holds a model, which a new run must keep until it is finished."""
     return any((folder / name).exists() for name in (ONNX_FILE, WEIGHTS_FILE))
 
 
 def commit(folder: Path) -> None:
-    """Let the finished run in `folder/.next` take the place of the one in the folder.
+    """Replace the run in the folder by the finished one in `folder/.next`.
 
     Raises:
-        StorageError: a file could not be written. If the marker was, the next call of `complete` does the rest.
+        StorageError: a file cannot be written. If the marker was written, the next call of `complete` does the rest.
     """
     try:
         for path in _files(folder / NEXT):
@@ -53,10 +53,10 @@ def commit(folder: Path) -> None:
 
 
 def complete(folder: Path) -> None:
-    """Put the files of a committed run in place, and remove what is of no run any more.
+    """Move the files of a committed run into place, and remove leftovers.
 
     Raises:
-        StorageError: a file could not be written.
+        StorageError: a file cannot be written.
     """
     new, done = folder / NEXT, folder / _DONE
     try:
@@ -72,7 +72,7 @@ def complete(folder: Path) -> None:
         for path in _replaced(folder, new):
             if path.relative_to(folder) not in wanted:
                 path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # where the new run has no corpus
+        with contextlib.suppress(OSError):  # not empty: the new run has a corpus
             (folder / CORPUS_FOLDER).rmdir()
         for location in {folder, *((folder / path).parent for path in wanted)}:
             sync_folder(location)
@@ -87,9 +87,12 @@ def complete(folder: Path) -> None:
 
 
 def link_folder(source: Path, target: Path) -> None:
-    """Give a run the files of a folder of the run that it replaces, by hard links where the file system has them.
+    """Copy a folder of the replaced run to the new one, by hard links where the file system has them.
 
-    What is written later replaces files and so leaves the source as it is.
+    Later writes replace files and therefore do not change the source.
+
+    Raises:
+        StorageError: a file cannot be written.
     """
     if target.exists() or not source.is_dir():
         return
@@ -103,22 +106,22 @@ def link_folder(source: Path, target: Path) -> None:
 
 
 def _files(new: Path) -> list[Path]:
-    """Return the files to put in place, the model that predicts and the record of the run last."""
+    """Return the files to move into place; model.onnx and run.json come last."""
     last = {ONNX_FILE: 1, RUN_FILE: 2}
-    found = [path for path in new.rglob("*") if path.is_file() and path.relative_to(new).parts[0] not in _OWN]
-    return sorted(found, key=lambda path: (last.get(str(path.relative_to(new)), 0), path))
+    files = [path for path in new.rglob("*") if path.is_file() and path.relative_to(new).parts[0] not in _OWN]
+    return sorted(files, key=lambda path: (last.get(str(path.relative_to(new)), 0), path))
 
 
 def _replaced(folder: Path, new: Path) -> list[Path]:
     """Return the files of the old run."""
-    found = [folder / name for name in WRITTEN]
-    found += (folder / TENSORBOARD_FOLDER).glob("events.out.tfevents.*")
+    files = [folder / name for name in WRITTEN]
+    files += (folder / TENSORBOARD_FOLDER).glob("events.out.tfevents.*")
     trees = [CORPUS_FOLDER] + [TEACHER_FOLDER] * (new / TEACHER_FOLDER).exists()
-    return found + [path for name in trees for path in (folder / name).rglob("*") if path.is_file()]
+    return files + [path for name in trees for path in (folder / name).rglob("*") if path.is_file()]
 
 
 def _put(source: Path, target: Path, *, by: Path) -> None:
-    if target.exists() and source.samefile(target):  # of a call that was cut off
+    if target.exists() and source.samefile(target):  # moved by a call that was killed
         return
     by.unlink(missing_ok=True)
     _link(source, by)

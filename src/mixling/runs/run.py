@@ -1,4 +1,4 @@
-"""A run of any kind, once: it begins in its folder, builds, trains, saves, evaluates and finishes."""
+"""The course of every run: begin in its folder, build, train, save, evaluate, finish."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mixling.errors import command_line
 from mixling.export.plots import training_curves
 from mixling.models.model import count_parameters
 from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE
-from mixling.runs.pictures import Curves, if_possible
+from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.weights import write_model
 from mixling.storage import write_atomic, write_sealed
@@ -38,8 +38,8 @@ class Run(Generic[M]):
     """A finished run.
 
     Attributes:
-        folder: the folder that it wrote.
-        metrics: of the saved model on validation data.
+        folder: the run folder.
+        metrics: validation metrics of the saved model.
         history: the records of all evaluations, as metrics.jsonl holds them.
         report: the content of metrics.json.
     """
@@ -61,21 +61,23 @@ class Run(Generic[M]):
 
 
 def best_evaluation(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of the best evaluation of a training."""
+    """Return the record of the best evaluation in a history."""
     return next(record for record in reversed(history) if record["best"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Where and how the parts of a run are made.
+    """The environment in which the parts of a run are made.
 
     Attributes:
-        home: the folder of the run as the user names it.
-        folder: where its files go: `home`, or a folder in it while that holds a model to replace.
-        first: where files go before it is known that the run can begin; `folder`, if it is resumed.
-        resume: the run began before.
-        begun: it has a checkpoint to resume from.
-        begin: records the run now, not only after its parts are made: an interruption then finds a run to resume.
+        home: the run folder as the user named it.
+        folder: where files go: `home`, or a folder in it while that holds a model to replace.
+        first: where files go before it is known that the run can begin; `folder` if it is resumed.
+        resume: whether the run is resumed.
+        begun: whether there is a checkpoint to resume from.
+        distributed: this process among all.
+        begin: records the run early, before slow preparations, so that it can be resumed if they are interrupted.
+        log: receives messages.
     """
 
     home: Path
@@ -88,7 +90,7 @@ class Stage:
     log: Log
 
     def in_turn(self, make: Callable[[], T]) -> T:
-        """Return what `make` returns; the main process calls it first, the others when its files are there."""
+        """Call `make` in the main process first, then in the others, which find its files; return the result."""
         if not self.distributed.is_main:
             self.distributed.barrier()
         made = make()
@@ -98,12 +100,12 @@ class Stage:
 
 
 class Parts(ABC, Generic[M]):
-    """What a kind of run is made of: a model, its data, and what saves and evaluates it.
+    """What differs between kinds of runs: the model, its data, and how it is saved and evaluated.
 
     Attributes:
-        model: with its initial weights.
-        data: to train and validate on.
-        training: how, with what the data decide.
+        model: the model with its initial weights.
+        data: the training and validation data.
+        training: the configuration of the training, with values that depend on the data resolved.
     """
 
     model: nn.Module
@@ -112,23 +114,23 @@ class Parts(ABC, Generic[M]):
 
     @property
     def parameters(self) -> int:
-        """The number of parameters that are saved for use."""
+        """The number of parameters, without those that only training needs."""
         return count_parameters(self.model)
 
     @abstractmethod
     def content(self) -> Iterable[bytes]:
-        """Yield the content of the data, by which a checkpoint recognizes its run."""
+        """Yield the content of the data, as part of the fingerprint that ties a checkpoint to its run."""
 
-    def begin(self, folder: Path) -> None:  # most kinds need nothing
-        """Write what an unfinished run needs beside its checkpoint."""
+    def begin(self, folder: Path) -> None:  # optional
+        """Write what is needed to use the checkpoint of an unfinished run."""
 
     @abstractmethod
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write the files beside the weights, and return the description of the model for config.json."""
+        """Write the files besides the weights, and return the content of config.json."""
 
     @abstractmethod
     def evaluate(self, folder: Path, best: dict[str, Any], log: Log) -> tuple[M, dict[str, Any]]:
-        """Return the metrics of the model that was saved, and all that metrics.json has of this kind of run.
+        """Return the metrics of the saved model, and the part of metrics.json that is specific to this kind of run.
 
         Args:
             best: the record of the best evaluation.
@@ -138,8 +140,8 @@ class Parts(ABC, Generic[M]):
     def card(self, report: dict[str, Any]) -> str:
         """Return the model card, given the content of metrics.json."""
 
-    def draw(self, folder: Path, metrics: M) -> None:  # most kinds have the curves alone
-        """Draw pictures beside the curves."""
+    def draw(self, folder: Path, metrics: M) -> None:  # optional
+        """Draw plots besides the training curves."""
 
 
 def execute(
@@ -155,17 +157,17 @@ def execute(
     callback: Callback | None,
     log: Log,
 ) -> Run[M] | None:
-    """Begin a run in a folder or resume it there, train, save, evaluate and finish it.
+    """Begin or resume a run in a folder, train, save, evaluate and finish it.
 
     Args:
-        kind: one of `mixling.runs.artifact.KINDS`.
-        config: recorded as it is; of a resumed run that of its record.
+        kind: a key of `mixling.runs.artifact.KINDS`.
+        config: resolved; to resume a run, the configuration of its record.
         prepare: makes the parts.
-        elsewhere: keys of the configuration that name data, which are recognized by their content.
+        elsewhere: keys of the configuration that name data, which is identified by its content instead.
         command: the subcommand that resumes the run; by default that of its kind.
 
     Returns:
-        the run; None in processes other than the main one.
+        The run; None in processes other than the main one.
     """
     distributed = distributed or DistributedContext()
     resuming = command_line("mixling", command or KINDS[kind].command, "--resume", "-o", folder)
@@ -185,7 +187,7 @@ def execute(
                 distributed=distributed, begin=begin, log=log,
             )  # fmt: skip
             parts = prepare(stage)
-            distributed.barrier()  # the others have read what is moved now
+            distributed.barrier()  # until the others have read the files that are moved next
         begin()
         if distributed.is_main:
             parts.begin(location)
@@ -210,7 +212,7 @@ def execute(
 def _save(
     kind: str, parts: Parts[M], folder: Path, history: list[dict[str, Any]], log: Log
 ) -> tuple[M, dict[str, Any]]:
-    """Write all files of a trained model but the record of its run; what is evaluated is what was saved."""
+    """Write all files of a trained model except run.json, and evaluate the saved model."""
     best, parameters = best_evaluation(history), parts.parameters
     write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})
     metrics, own = parts.evaluate(folder, best, log)
@@ -224,7 +226,7 @@ def _save(
 
 
 def _fingerprint(config: Config, elsewhere: frozenset[str], content: Iterable[bytes]) -> str:
-    """Return what identifies a checkpoint's run: its configuration and its data, not where files are."""
+    """Return a hash of configuration and data, independent of paths, that ties a checkpoint to its run."""
     exclude: dict[str, Any] = dict.fromkeys(elsewhere, True)
     values = config.model_dump(mode="json", exclude={**exclude, "train": {"checkpoint_seconds", "track"}})
     out = hashlib.sha256(json.dumps(values, sort_keys=True).encode())

@@ -1,7 +1,7 @@
-"""The one way from options, a TOML file, overrides, presets and the data to the configuration of a run.
+"""Resolving the configuration of a run from options, a TOML file, overrides, presets and the data.
 
-What wins, from below: the defaults of the run's kind and of the preset, what the examples suggest, the TOML file, the
-options, the overrides (`--set`). A configuration is never changed after it was resolved.
+In order of increasing precedence: defaults of the kind of run and of the preset, the model chosen for the examples, the
+TOML file, options, overrides (`--set`). A resolved configuration is never changed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ C = TypeVar("C", bound=Config)
 
 
 class Spec(ABC, Generic[C]):
-    """How the configurations of one kind of run are resolved.
+    """The rules by which configurations of one kind of run are resolved.
 
     Attributes:
-        schema: of the configuration.
-        preset: the model where neither the user nor the examples decide.
-        whole: keys of a table that make it a model of its own, not changes of another.
-        vocabulary: where the option `vocabulary` belongs in the configuration.
+        schema: the class of the configuration.
+        preset: the default model.
+        whole: keys that make a `model` table a complete model rather than changes to another.
+        vocabulary: the key of the configuration that the option `vocabulary` sets.
     """
 
     schema: type[C]
@@ -42,39 +42,39 @@ class Spec(ABC, Generic[C]):
     vocabulary: ClassVar[tuple[str, ...]] = ("model", "text", "vocabulary")
 
     def options(self, options: Mapping[str, Any], file: Mapping[str, Any], toml: str) -> Mapping[str, Any]:
-        """Return the options as they are laid over the TOML file's values."""
+        """Return the options in the form in which they override the TOML file's values."""
         return options
 
     def pretrained(self, values: Mapping[str, Any]) -> str | None:
-        """Return the folder of the model that the run begins with; None where it begins with none."""
+        """Return the folder of the pretrained model; None if there is none."""
         return None
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration of the model in `folder` with what the user gives laid over it."""
+        """Return the configuration of the model in `folder`, updated by the user's values."""
         raise NotImplementedError
 
     @abstractmethod
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
-        """Return the configuration of a model by name, file or table, with changes laid over it."""
+        """Return the configuration of a model given by name, file or table, with changes applied."""
 
     @abstractmethod
     def defaults(
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
-        """Return what the kind of run and its model suggest, below all that the user gives."""
+        """Return the defaults of the kind of run and its model."""
 
     def complete(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-        """Return the values with what the files decide, and remarks on it."""
+        """Return the values with those inferred from the data files added, and remarks for the user."""
         return values, ()
 
     def for_examples(self, config: C, train: Dataset) -> tuple[Mapping[str, Any], str]:
-        """Return the model that fits the examples, below all that the user gives, and a remark."""
+        """Return default values of the model that fit the examples, and a remark for the user."""
         return {}, ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved(Generic[C]):
-    """A configuration, what was decided on the way, and whether the user names a model."""
+    """A resolved configuration, remarks on inferred values, and whether the user named a model."""
 
     config: C
     remarks: tuple[str, ...]
@@ -82,9 +82,9 @@ class Resolved(Generic[C]):
     _layers: _Layers[C]
 
     def for_examples(self, train: Dataset) -> Resolved[C]:
-        """Return the same with the model that fits the examples; the user's own, if there is one, stays.
+        """Return the configuration with a model chosen for the examples, unless the user named one.
 
-        The remarks are those on the model alone.
+        The remarks are those on the choice of the model.
         """
         if self.model_named:
             return replace(self, remarks=())
@@ -94,7 +94,7 @@ class Resolved(Generic[C]):
 
 @dataclass(frozen=True, kw_only=True)
 class _Layers(Generic[C]):
-    """What the user gives, with the task that the files decide; `model` and `changes` of it are laid over presets."""
+    """The user's values with those inferred from files; `model` and `changes` override presets."""
 
     spec: Spec[C]
     values: Mapping[str, Any]
@@ -108,7 +108,7 @@ class _Layers(Generic[C]):
         return self.folder is not None or isinstance(self.model, str) or bool(self.spec.whole & self.model.keys())
 
     def model_values(self, chosen: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the model as it is given, or as it was chosen, and its whole configuration."""
+        """Return the model as given or chosen, and its complete configuration."""
         spec, given = self.spec, self.model
         if self.folder is not None:
             return given, spec.saved_model(self.folder, given, self.changes)
@@ -133,15 +133,16 @@ def resolve(
     """Return the configuration of a run.
 
     Args:
-        options: nested values laid out as the configuration is; None and empty ones are not given. `model` is a name
-            or a file, and `vocabulary` beside it a vocabulary.
+        options: values nested as in the configuration; None and empty values are ignored. `model` is a name or file,
+            and `vocabulary` a file.
+        spec: the rules of the kind of run.
         toml: the path of a TOML file with values of the configuration.
         overrides: KEY=VALUE as `--set` takes them, or a nested mapping.
-        where: the origin of the values in messages.
+        where: the origin of the values, for error messages.
 
     Raises:
-        ConfigError: an unknown key, a value that is not allowed, or values that exclude each other.
-        DataError: the first training file, looked at for the task, cannot be read.
+        ConfigError: a key is unknown, a value is not allowed, or values exclude each other.
+        DataError: the first training file, from which the task is inferred, cannot be read.
     """
     file = read_toml(toml) if toml else {}
     given = dict(spec.options(present(options), file, toml or ""))
@@ -154,7 +155,7 @@ def resolve(
     model_changes = changes.pop("model", {})
     if isinstance(model_changes, str):
         model_changes = {"preset": model_changes}
-    if "preset" in model_changes:  # which takes the place of the file's model
+    if "preset" in model_changes:  # replaces the file's model
         values["model"], model_changes = model_changes["preset"], _without(model_changes, "preset")
     model_changes = merge(beside.pop("model", {}), model_changes)
     values = merge(merge(values, beside), changes)
@@ -163,11 +164,11 @@ def resolve(
         parse(spec.schema, {"model": model}, where=where or toml or "options")
     folder = spec.pretrained(values)
     if folder is not None and (isinstance(model, str) or spec.whole & model.keys()):
-        raise ConfigError(f"--from {folder} is the model; leave out --model")
+        raise ConfigError(f"--from {folder} already names the model; leave out --model")
     layers = _Layers(
         spec=spec, values=values, model=model, changes=model_changes, folder=folder, where=where or toml or "options"
     )
-    layers.model_values({})  # what is wrong with the options comes before what is wrong with the files
+    layers.model_values({})  # report errors in the options before errors in the files
     complete, remarks = spec.complete(values)
     layers = replace(layers, values=complete)
     return Resolved(config=layers.config({}), remarks=remarks, model_named=layers.model_named, _layers=layers)
@@ -194,7 +195,7 @@ class _Labels(Spec[RunConfig]):
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         if "vocabulary" in merge(given, changes).get("text", {}):
-            raise ConfigError(f"--from {folder} has the subwords that it was trained with; leave out --vocabulary")
+            raise ConfigError(f"--from {folder} includes its vocabulary; leave out --vocabulary")
         return with_changes(merge(pretrained_config(folder), given), changes).to_dict()
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
@@ -206,7 +207,7 @@ class _Labels(Spec[RunConfig]):
         if folder is not None:
             return {"train": FINE_TUNING}
         defaults = preset_values(model if isinstance(model, str) else model.get("preset", ""))
-        if "init" in values:  # the user's own takes its place
+        if "init" in values:  # the user's replaces the preset's
             return _without(defaults, "init")
         return defaults
 
@@ -214,11 +215,11 @@ class _Labels(Spec[RunConfig]):
         if "task" in values:
             return values, ()
         task, why = infer_task(values.get("data", {}))
-        return {**values, "task": task}, (f"task: {task} ({why}; --task chooses another)",)
+        return {**values, "task": task}, (f"task: {task} ({why}; change it with --task)",)
 
     def for_examples(self, config: RunConfig, train: Dataset) -> tuple[Mapping[str, Any], str]:
         choice = choose_model(train, config)
-        remark = f"model: {choice.name} ({choice.why}; --model takes another)"
+        remark = f"model: {choice.name} ({choice.why}; change it with --model)"
         return {"preset": choice.name, **choice.changes}, remark
 
 

@@ -1,4 +1,4 @@
-"""The teacher that a configuration names: opened, and trained first where it should be."""
+"""Opening the teacher that a configuration names, after training it if requested."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ SELF = "self"
 
 
 class TrainMember(Protocol):
-    """Trains a model with a seed, into a folder; `record` tells all else that it depends on, as JSON values."""
+    """A function that trains a model with a seed into a folder.
+
+    `record` holds everything else that the result depends on, as JSON values.
+    """
 
     record: Any
 
@@ -38,50 +41,52 @@ class TrainMember(Protocol):
 
 
 class DistillConfig(Config):
-    """A teacher, the text that it labels, and how much of it is believed."""
+    """A teacher, the unlabeled text, and the weight of the teacher's probabilities."""
 
     teacher: str = Field(
-        description="run folder, model.onnx, transformers folder, hf:NAME[@REVISION], file of answers, or self: the "
-        "mean of models like the student, trained on the labeled rows"
+        description="run folder, model.onnx, transformers folder, hf:NAME[@REVISION], file of texts and probabilities, "
+        "or self: an ensemble of models like the student, trained on the labeled examples"
     )
-    members: int = Field(4, ge=1, le=100, description="of teacher 'self': models, with seeds of their own")
-    fine_tune: bool = Field(False, description="train the teacher, a transformers model, on the labeled rows first")
+    members: int = Field(4, ge=1, le=100, description="number of models of the teacher 'self', each with its own seed")
+    fine_tune: bool = Field(False, description="fine-tune a transformers teacher on the labeled examples first")
     tuning: FineTuneConfig = FineTuneConfig()
-    max_len: int = Field(256, ge=8, description="subwords of a text that a transformers teacher reads")
-    unlabeled: tuple[str, ...] = ()
+    max_len: int = Field(256, ge=8, description="maximum number of subwords that a transformers teacher reads")
+    unlabeled: tuple[str, ...] = Field((), description="files of unlabeled text")
     test: tuple[str, ...] = Field(
-        (), description="rows whose texts are left out of the unlabeled ones, as validation's are"
+        (), description="files whose texts are excluded from the unlabeled ones, as validation texts are"
     )
     split: Split = Field(
-        "auto", description="auto: sentences, where unlabeled texts are more than twice as long as labeled ones"
+        "auto", description="auto: sentences if unlabeled texts are more than twice as long as labeled ones"
     )
-    limit: int = Field(40_000, ge=1, description="unlabeled texts, drawn at random")
-    temperature: float = Field(1.5, gt=0, le=20, description="the teacher's probabilities to the power of 1 / this")
-    copies: int = Field(2, ge=1, description="how often an epoch has each labeled row")
-    gold: float = Field(0.5, ge=0, le=1, description="share of the true label in the targets of labeled rows")
+    limit: int = Field(40_000, ge=1, description="maximum number of unlabeled texts, sampled at random")
+    temperature: float = Field(
+        1.5, gt=0, le=20, description="the teacher's probabilities are raised to 1 / temperature"
+    )
+    copies: int = Field(2, ge=1, description="occurrences of each labeled example in an epoch")
+    gold: float = Field(0.5, ge=0, le=1, description="weight of the true label in the targets of labeled examples")
 
 
 def check_distill(config: DistillConfig, *, task: type[Task], data: DataConfig, world: int) -> None:
-    """Look at what is named before hours are spent: the teacher, and the first row of each file.
+    """Check the teacher and the first row of each file before the training starts.
 
     Args:
-        world: processes that train together.
+        world: number of processes that train together.
 
     Raises:
-        ConfigError: no teacher is of that name, or it cannot be fine-tuned here.
-        DataError: a file that cannot be used.
+        ConfigError: the teacher does not exist or cannot be fine-tuned here.
+        DataError: a file cannot be used.
     """
     if config.teacher != SELF and not is_transformer(config.teacher) and _kind(Path(config.teacher)) == "none":
         raise ConfigError(
-            f"--teacher: {config.teacher} is no model; allowed: a run folder or its model.onnx, a folder of the "
+            f"--teacher: {config.teacher} is not a model; allowed: a run folder or its model.onnx, a folder of the "
             "transformers library or hf:NAME, a file of texts and probabilities (.jsonl, .parquet), or self"
         )
     if config.fine_tune and not is_transformer(config.teacher):
-        raise ConfigError(f"--fine-tune: {config.teacher} is no model of the transformers library")
+        raise ConfigError(f"--fine-tune: {config.teacher} is not a model of the transformers library")
     if config.fine_tune and world > 1:
         raise ConfigError(
-            "--fine-tune: the teacher is trained by one process; give the command without torchrun, or name a teacher "
-            "that was fine-tuned before, which a run leaves in DIR/teacher/model"
+            "--fine-tune: a teacher is fine-tuned by a single process; run the command without torchrun, or name a "
+            "teacher that was fine-tuned before (a run stores it in DIR/teacher/model)"
         )
     for source in (*config.unlabeled, *config.test):
         next(read_unlabeled([source], reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row), None)
@@ -105,22 +110,26 @@ def open_teacher(
     train_member: TrainMember | None,
     log: Log,
 ) -> Teacher:
-    """The teacher that the configuration names, fine-tuned if it should be.
+    """Return the teacher that the configuration names, after fine-tuning if requested.
+
+    Args:
+        folder: where a trained teacher is stored and looked up.
+        train_member: trains the models of the teacher "self".
 
     Raises:
-        ConfigError: it is to be fine-tuned without a folder.
-        DataError, ModelFileError: it is damaged.
+        ConfigError: fine-tuning is requested without a folder.
+        DataError, ModelFileError: the teacher is damaged.
     """
     name, path = config.teacher, Path(config.teacher)
     if name == SELF:
-        assert train_member is not None, "the caller trains members"
-        assert folder is not None, "members need a folder"
+        assert train_member is not None, "the teacher 'self' needs train_member"
+        assert folder is not None, "the teacher 'self' needs a folder"
         return _ensemble(config, train, validation, seed=seed, folder=folder, train_member=train_member, log=log)
     if is_transformer(name):
         name = name.removeprefix("hf:")
         if config.fine_tune:
             if folder is None:
-                raise ConfigError("a teacher that is fine-tuned needs a folder: use `mixling distill`")
+                raise ConfigError("fine-tuning a teacher needs a folder: use `mixling distill`")
             name = _tuned(name, config, train, validation, task, seed=seed, folder=folder, log=log)
         return TransformerTeacher(name, task=type(task), max_len=config.max_len)
     if _kind(path) == "saved":
@@ -139,14 +148,14 @@ def _tuned(
     folder: Path,
     log: Log,
 ) -> str:
-    """The folder of the fine-tuned teacher, which is made if it is not there yet."""
+    """Return the folder of the fine-tuned teacher, which is trained if it does not exist yet."""
     model = folder / "model"
     content = [_content(base), config.tuning.to_dict(), task.labels.to_dict(), seed]
     with _once(folder / "fine-tuned.json", content, train, validation, result=model) as made:
         if made:
-            log(f"teacher: {model} was fine-tuned before")
+            log(f"teacher: reusing {model}, fine-tuned before")
         else:
-            log(f"teacher: {base} is fine-tuned on {len(train):,} rows")
+            log(f"teacher: fine-tuning {base} on {len(train):,} examples")
             fine_tune(base, train, validation, task, folder=model, config=config.tuning, seed=seed, log=log)
     return str(model)
 
@@ -161,7 +170,7 @@ def _ensemble(
     train_member: TrainMember,
     log: Log,
 ) -> Teacher:
-    """Models like the student; those that are not there yet are trained."""
+    """Return an ensemble of models like the student; those that do not exist yet are trained."""
     members = []
     for number in range(1, config.members + 1):
         location = folder / f"self-{number}"
@@ -170,14 +179,14 @@ def _ensemble(
             folder / f"self-{number}.json", [train_member.record, own_seed], train, validation, result=location
         ) as made:
             if not made:
-                log(f"teacher: model {number} of {config.members} is trained")
+                log(f"teacher: training model {number} of {config.members}")
                 train_member(own_seed, location)
         members.append(SavedTeacher(location))
     return EnsembleTeacher(members)
 
 
 def _content(base: str) -> list[str]:
-    """The name of a model on the hub, or what is in its folder."""
+    """Return what identifies a model: its name on the hub, or the files of its folder with their hashes."""
     if not Path(base).is_dir():
         return [base]
     files = sorted(path for path in Path(base).iterdir() if path.is_file())
@@ -186,24 +195,24 @@ def _content(base: str) -> list[str]:
 
 @contextmanager
 def _once(path: Path, content: Any, train: Dataset, validation: Dataset, *, result: Path) -> Iterator[bool]:
-    """A block whose work is done if its record, of this content and these rows, is there; afterwards it is.
+    """Yield whether the work of the block was done before, with this content and these examples; else record it.
 
     Args:
-        result: the folder that the work fills; a file of it that has changed since undoes the work.
+        path: the record.
+        result: the folder that the block fills; a file that has changed since invalidates the record.
     """
-    found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    for store in (train, validation):
-        found.update(store.text_hashes().tobytes())
-        found.update(json.dumps(list(store.targets)).encode())
+    fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for examples in (train, validation):
+        fingerprint.update(examples.text_hashes().tobytes())
+        fingerprint.update(json.dumps(list(examples.targets)).encode())
     try:
         record = read_json(path)
     except (FileNotFoundError, ModelFileError):
         record = {}
-    done = record.get("of") == found.hexdigest() and record.get("files") == _content(str(result))
     path.parent.mkdir(parents=True, exist_ok=True)
-    if done:
+    if record.get("of") == fingerprint.hexdigest() and record.get("files") == _content(str(result)):
         yield True
     else:
         path.unlink(missing_ok=True)
         yield False
-        write_sealed(path, {"of": found.hexdigest(), "files": _content(str(result))})
+        write_sealed(path, {"of": fingerprint.hexdigest(), "files": _content(str(result))})

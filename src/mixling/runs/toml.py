@@ -1,4 +1,4 @@
-"""A configuration as commented TOML: every key with its description, type and default."""
+"""Configurations as commented TOML: every key with its description, type and default."""
 
 from __future__ import annotations
 
@@ -21,35 +21,31 @@ _LIMITS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
 
 def default_toml(spec: Spec[Any], model: str | None = None) -> str:
-    """Return the complete default configuration of a kind of run, which `--config` takes.
+    """Return the complete default configuration of a kind of run, as TOML for `--config`.
 
     Args:
         model: the name of a preset, or a TOML file; by default that of the kind of run.
 
     Raises:
-        ConfigError: there is no such model.
+        ConfigError: the model does not exist.
     """
     return as_toml(resolve({"model": model}, spec=spec).config)
 
 
 def as_toml(config: Config) -> str:
-    """Return a configuration as TOML; what has no value there is in comments."""
+    """Return a configuration as TOML; keys without a value are comments."""
     return "\n".join([*_comment(_summary(type(config))), *_table(type(config), config, ())]) + "\n"
 
 
 def _table(kind: type[Config], config: Config | None, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table, and below them those of the tables in it.
-
-    Args:
-        config: None: nothing is given, and the defaults of `kind` are shown.
-    """
+    """Yield the lines of a table, followed by those of its subtables; with config None, the defaults of `kind`."""
     below: list[tuple[str, FieldInfo, Any]] = []
     for name, field in kind.model_fields.items():
         value = _default(field) if config is None else getattr(config, name)
         if _configs(field.annotation):
             below.append((name, field, value))
             if _several(field.annotation) and not value:
-                yield from _comment(f"{_explained(field)}; for some, tables as below in place of this line")
+                yield from _comment(f"{_explained(field)}; to add items, replace this line by tables as below")
                 yield f"{name} = []"
             continue
         yield from _comment(_explained(field))
@@ -109,7 +105,7 @@ def _type(annotation: Any) -> str:
 
 
 def _configs(annotation: Any) -> list[type[Config]]:
-    """Return the configurations that a value of this type is, or is made of."""
+    """Return the configuration classes that occur in a type."""
     if isinstance(annotation, type) and issubclass(annotation, Config):
         return [annotation]
     return [kind for item in get_args(annotation) for kind in _configs(item)]

@@ -1,4 +1,4 @@
-"""Training on labeled examples, and the folder that comes of it."""
+"""Training on labeled examples."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from mixling.training.distributed import DistributedContext
 from mixling.training.initialization import init_bottleneck
 from mixling.training.questions import QuestionData, question_data
 
-_VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
+_VOCABULARY_BYTES = 32 << 20  # size of the text sample that a vocabulary is trained on
 
 
 def fit(
@@ -65,23 +65,27 @@ def fit(
     callback: Callback | None = None,
     log: Log = lambda message: None,
 ) -> Run[Metrics] | None:
-    """Train, choose the best epoch on validation data, export, evaluate what was exported, and write the run folder.
+    """Train, choose the best epoch on validation data, export, evaluate the exported model, and write the run folder.
 
-    A model in the folder stays until the new one is finished.
+    A model in the folder is kept until the new one is finished.
 
     Args:
-        config: resolved (`mixling.runs.spec`); of a resumed run that of its record.
+        config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
+        folder: the run folder.
         weights: one for each training example.
-        teacher, unlabeled: of a run with `config.distill`, see `make_distillation_data`; by default those that it
+        teacher, unlabeled: for distillation, see `make_distillation_data`; by default those that the configuration
             names.
-        vectors: to begin with, instead of those that `config.init` names.
+        vectors: initial word vectors, instead of those that `config.init` names.
         resume: continue from the folder's checkpoint.
+        distributed: this process among all; by default the only one.
+        callback: called during training.
+        log: receives messages.
 
     Returns:
-        the run; None in processes other than the main one.
+        The run; None in processes other than the main one.
 
     Raises:
-        UserError: of the kind that fits; see `open_run` and `Trainer.fit`.
+        UserError: see `open_run` and `Trainer.fit`.
     """
 
     def prepare(stage: Stage) -> _Labeled:
@@ -96,7 +100,7 @@ def fit(
 
 @dataclass(frozen=True, kw_only=True)
 class _Examples:
-    """What a model is trained and validated on; of a distilled one `texts` and `targets` are a teacher's, too."""
+    """The data of a run; `texts` and `targets` are what is trained on, in distillation with the unlabeled texts."""
 
     config: RunConfig
     task: Task
@@ -127,7 +131,7 @@ def _examples(
             check_distill(config.distill, task=type(task), data=config.data, world=stage.distributed.world)
         if stage.distributed.is_main and stage.folder != stage.home:
             link_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
-        stage.begin()  # what takes long begins
+        stage.begin()  # what follows may take long
     if vectors is None and (not stage.begun or (config.distill is not None and config.distill.teacher == SELF)):
         vectors = make_vectors(config, train, stage.log)
     if config.distill is not None:
@@ -148,7 +152,7 @@ def _examples(
 
 
 class _Labeled(Parts[Metrics]):
-    """A model of labeled texts, or of questions."""
+    """A model and the labeled examples or questions that it is trained on."""
 
     model: Model
 
@@ -174,9 +178,7 @@ class _Labeled(Parts[Metrics]):
         self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
         if smoothing and config.distill is None:
-            stage.log(
-                f"losses while training include label smoothing of {smoothing:g}; the log-loss at the end does not"
-            )
+            stage.log(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
 
     @property
     def pairs(self) -> bool:
@@ -209,14 +211,14 @@ class _Labeled(Parts[Metrics]):
     def evaluate(
         self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
     ) -> tuple[Metrics, dict[str, Any]]:
-        float_answers = self.validation.of_model(self.model)
-        quantization, precision, answers = None, self.config.precision, self._export(folder, self.config.precision)
+        float_outputs = self.validation.of_model(self.model)
+        quantization, precision, outputs = None, self.config.precision, self._export(folder, self.config.precision)
         if precision == "int8":
-            quantization = self.validation.quantization(float_answers, answers)
-            if (refusal := quantization_problem(quantization)) is not None:
-                log(f"{refusal}; model.onnx holds float32 weights")
-                precision, answers = "float32", self._export(folder, "float32")
-        metrics = self.validation.metrics(answers)
+            quantization = self.validation.quantization(float_outputs, outputs)
+            if (problem := quantization_problem(quantization)) is not None:
+                log(f"{problem}; model.onnx holds float32 weights")
+                precision, outputs = "float32", self._export(folder, "float32")
+        metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
             "epochs": self.training.epochs,
@@ -227,7 +229,7 @@ class _Labeled(Parts[Metrics]):
         }
 
     def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Outputs:
-        """Write model.onnx and ask it about the validation data."""
+        """Write model.onnx and return its outputs for the validation data."""
         content = export_onnx(
             self.model,
             text=self.model_config.text,
@@ -255,11 +257,11 @@ class _Labeled(Parts[Metrics]):
 def _training_data(
     examples: _Examples, encoder: TextEncoder, log: Log
 ) -> tuple[LabeledData | QuestionData, Validation]:
-    """Return the encoded examples, and what evaluates models on those of validation."""
+    """Return the encoded examples, and the evaluation of models on the validation examples."""
     config, task, validation = examples.config, examples.task, examples.validation
     dropout = config.train.token_dropout
     if task.windows:
-        assert examples.weights is None, "questions have no weights"
+        assert examples.weights is None, "weights are not supported for questions"
         questions = question_data(
             task, examples.train, validation, encoder, config.reading, token_dropout=dropout, log=log
         )
@@ -294,9 +296,9 @@ def _build(
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
     log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")
     if vectors is not None:
-        started = init_bottleneck(model.embedding, encoder, vectors)
+        fitted = init_bottleneck(model.embedding, encoder, vectors)
         log(
-            f"initialization: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
+            f"initialization: the embeddings of {fitted.words:,} words reproduce {fitted.explained:.0%} of the "
             "variance of their vectors"
         )
     return model
@@ -312,7 +314,7 @@ def _distillation_data(
     vectors: WordVectors | None,
     stage: Stage,
 ) -> DistillationData:
-    """Return what the student learns from; of several processes the first asks the teacher, the others read answers."""
+    """Return the distillation data; the main process runs the teacher, the others read the stored probabilities."""
     distill = config.distill
     assert distill is not None
     return stage.in_turn(

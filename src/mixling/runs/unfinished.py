@@ -1,4 +1,4 @@
-"""The best model so far of an unfinished run of `mixling train` or `mixling distill`."""
+"""Exporting the best model so far of an unfinished run of `mixling train` or `mixling distill`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Precision = Literal["int8", "float32"]
 def write_setup(
     folder: Path, config: RunConfig, model: ModelConfig, labels: LabelSet, vocabulary: Vocabulary, *, pairs: bool
 ) -> None:
-    """Write what a checkpoint's weights are of, from which a model can be made without the data.
+    """Write what is needed besides the checkpoint to build the model without the data.
 
     Args:
-        model: its configuration, with what the vocabulary decides.
+        model: the model's configuration, completed for the vocabulary.
         pairs: whether the training texts are pairs.
     """
     own = {"task": config.task, "model": model.to_dict(), "precision": config.precision, "pairs": pairs}
@@ -45,17 +45,17 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
         precision: by default that of the run.
 
     Raises:
-        TrainingError: nothing was evaluated yet, or the run is not of labeled rows.
+        TrainingError: there is no evaluation yet, or the run does not train on labeled examples.
         ModelFileError: a file is missing or damaged.
     """
     if run.best is None:
-        raise TrainingError(f"{run.folder}: the run there has no evaluation yet; resume it with: {run.command}")
+        raise TrainingError(f"{run.folder}: the run has no evaluation yet; resume it with: {run.command}")
     path = run.folder / SETUP_FILE
     try:
         saved = read_file(path)
     except FileNotFoundError:
         raise TrainingError(
-            f"{path}: is missing: the run is not of labeled rows, or of another version; resume it with: {run.command}"
+            f"{path}: is missing: the run has no labeled examples or is of another version; resume it: {run.command}"
         ) from None
     tensors, _ = load_checkpoint(run.folder / CHECKPOINT)
     try:

@@ -1,4 +1,4 @@
-"""What a model says of validation: the float one, the exported one, how they compare, and the measures."""
+"""Evaluating the float and the exported model on the validation examples, and comparing them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from mixling.text.windows import ReadingConfig
 from mixling.training.dataset_adapter import LabeledData, predict_logits
 from mixling.training.questions import QuestionData
 
-_WINDOW = 1024  # examples that a saved model is asked about at a time
+_WINDOW = 1024  # examples that a saved model predicts at a time
 
 Outputs = Sequence[Any]
 
 
 class Validation(ABC):
-    """The validation examples, on which models are asked; what they say, one item an example, is the subclass's
-    business.
+    """Validation examples; subclasses define the outputs of models, one item for each example.
 
-    reading: how questions are answered, which `of_model` may determine. targets: what is right, as the task scores it.
+    Attributes:
+        reading: how questions are answered, as determined by `of_model`; None for other tasks.
+        targets: the targets, as the task's metrics take them.
     """
 
     reading: ReadingConfig | None = None
@@ -38,23 +39,23 @@ class Validation(ABC):
 
     @abstractmethod
     def of_model(self, model: Model) -> Outputs:
-        """What the float model says."""
+        """Return the outputs of the float model."""
 
     @abstractmethod
     def of_file(self, predictor: Predictor) -> Outputs:
-        """What a saved model says."""
+        """Return the outputs of a saved model."""
 
     def quantization(self, before: Outputs, after: Outputs) -> QuantizationCheck:
-        """Return how a saved model compares with the float one."""
+        """Compare a saved model's outputs with the float model's."""
         return self.task.quantization(before, after, self.targets)
 
     def metrics(self, outputs: Outputs) -> Metrics:
-        """Return the measures."""
+        """Return the metrics of a model's outputs."""
         return self.task.evaluate(outputs, self.targets)
 
 
 class LabeledValidation(Validation):
-    """Texts with labels; models say logits."""
+    """Labeled texts; the outputs are logits."""
 
     def __init__(self, data: LabeledData, validation: Dataset) -> None:
         super().__init__(data.objective, data.validation_targets)
@@ -71,17 +72,17 @@ class LabeledValidation(Validation):
 
 
 class QuestionValidation(Validation):
-    """Questions; models say answers as text, empty for none."""
+    """Questions; the outputs are answers as text, empty for no answer."""
 
     def __init__(self, data: QuestionData) -> None:
         self._data, self._questions = data, data.validation.questions
         super().__init__(data.objective, list(self._questions.answers))
 
     def of_model(self, model: Model) -> Outputs:
-        """Settles the threshold, with which a saved model then answers."""
+        """Return the answers of the float model, after choosing the threshold that saved models use."""
         found = self._data.validation.find(predict_logits(model, self._data.validation))
         self.reading = self._data.resolved(found)
-        return self._data.validation.reported(found, self.reading.threshold)
+        return self._data.validation.answers(found, self.reading.threshold)
 
     def of_file(self, predictor: Predictor) -> Outputs:
         return [item.answer.text for item in predictor.predict_stream(self._questions.texts) if item.answer is not None]

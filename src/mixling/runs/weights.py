@@ -1,4 +1,4 @@
-"""The weights of a run folder: written with their checksum, read back only if they match it and are finite."""
+"""Writing the weights of a run folder with a checksum, and reading them only if they match it and are finite."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def write_model(folder: Path, model: nn.Module, saved: Mapping[str, Any]) -> Non
     """Write model.safetensors and config.json.
 
     Args:
-        saved: the content of config.json; `vocabulary` names a file of the folder. The checksums are added.
+        saved: the content of config.json without checksums; `vocabulary` names a file of the folder.
 
     Raises:
-        StorageError: a file could not be written.
+        StorageError: a file cannot be written.
     """
     state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
     write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
@@ -48,8 +48,8 @@ def read_weights(folder: Path, saved: Mapping[str, Any]) -> dict[str, Tensor]:
         saved: the content of config.json.
 
     Raises:
-        ModelFileError: the file is missing or damaged, is not the one that config.json was written with, or holds a
-            number that is not finite.
+        ModelFileError: the file is missing or damaged, does not match config.json's checksum, or contains a non-finite
+            number.
     """
     path = folder / WEIGHTS_FILE
     check_sha256(path, saved.get("weights_sha256"))
@@ -59,21 +59,21 @@ def read_weights(folder: Path, saved: Mapping[str, Any]) -> dict[str, Tensor]:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
     for name, value in weights.items():
         if value.is_floating_point() and not value.isfinite().all():
-            raise ModelFileError(f"{path}: {name} holds a number that is not finite")
+            raise ModelFileError(f"{path}: {name} contains a number that is not finite")
     return weights
 
 
 def read_model(folder: Path, saved: Mapping[str, Any], build: Callable[[], M]) -> M:
     """Return a model with the weights of a folder.
 
-    The model takes up memory only where its shapes are those of the weights, whatever its configuration asks for.
+    Shapes are compared before memory is allocated for the model.
 
     Args:
         saved: the content of config.json.
-        build: makes the model that it describes.
+        build: makes the model that config.json describes.
 
     Raises:
-        ModelFileError: as `read_weights`, or the model cannot be built, or has other weights.
+        ModelFileError: see `read_weights`; or the model cannot be built or has other weights.
     """
     weights = read_weights(folder, saved)
     check_shapes(folder, build, {name: value.shape for name, value in weights.items()})
@@ -83,7 +83,7 @@ def read_model(folder: Path, saved: Mapping[str, Any], build: Callable[[], M]) -
 
 
 def weight_shapes(folder: Path) -> dict[str, torch.Size]:
-    """Return the shapes of the weights in a folder; the weights are not read.
+    """Return the shapes of the weights in a folder, without reading the weights.
 
     Raises:
         ModelFileError: the file is missing or damaged.
@@ -104,13 +104,14 @@ def check_shapes(
     *,
     parts: tuple[str, ...] = ("",),
 ) -> None:
-    """Refuse a configuration that does not fit the weights beside it, without the memory that it asks for.
+    """Check that a folder's configuration fits its weights, without allocating memory for the model.
 
     Args:
-        parts: what the names of those weights begin with that are compared.
+        build: makes the model that config.json describes.
+        parts: prefixes of the names of the weights to compare.
 
     Raises:
-        ModelFileError: it does not.
+        ModelFileError: the model cannot be built or has other weights.
     """
     where = folder / CONFIG_FILE
     try:
@@ -122,36 +123,36 @@ def check_shapes(
     for name in sorted(own.keys() | shapes.keys()):
         if name.startswith(parts) and own.get(name) != shapes.get(name):
             got, wanted = (tuple(part[name]) if name in part else None for part in (shapes, own))
-            raise ModelFileError(f"{folder / WEIGHTS_FILE}: {name} has the shape {got}; config.json says {wanted}")
+            raise ModelFileError(f"{folder / WEIGHTS_FILE}: {name} has the shape {got}, but config.json needs {wanted}")
 
 
 def load_weights(
     model: nn.Module, weights: Mapping[str, Tensor], *, folder: str | Path, remedy: str, parts: tuple[str, ...] = ("",)
 ) -> None:
-    """Give a model weights of a folder, all of them and no others.
+    """Load weights of a folder into a model, which must have exactly these weights.
 
     Args:
-        remedy: what to do where they do not fit, for the message.
-        parts: what the names of the weights begin with that are replaced.
+        remedy: what the user can do if they do not fit, for the error message.
+        parts: prefixes of the names of the weights to replace.
 
     Raises:
-        ConfigError: the model needs others.
+        ConfigError: names or shapes differ.
     """
     own = {name: value for name, value in model.state_dict().items() if name.startswith(parts)}
     wrong = sorted(own.keys() ^ weights.keys()) or [name for name in own if own[name].shape != weights[name].shape]
     if wrong:
         name = wrong[0]
         got, wanted = (tuple(part[name].shape) if name in part else None for part in (weights, own))
-        raise ConfigError(f"{folder}: {name} has the shape {got}, the model needs {wanted}{remedy}")
+        raise ConfigError(f"{folder}: {name} has the shape {got}, but the model needs {wanted}{remedy}")
     model.load_state_dict({**model.state_dict(), **weights})
 
 
 def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, str]:
-    """Return the float model of a folder of `mixling train`, for torch, with its encoder, labels and task.
+    """Load the float model of a folder of `mixling train`, and return it with its encoder, labels and task.
 
     Raises:
-        ConfigError: there is no such run folder.
-        ModelFileError: a file of the folder is missing or damaged.
+        ConfigError: it is not such a folder.
+        ModelFileError: a file is missing or damaged.
     """
 
     def read(artifact: Artifact) -> tuple[Model, TextEncoder, LabelSet, str]:

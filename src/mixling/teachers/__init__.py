@@ -1,1 +1,1 @@
-"""Models that label text for a smaller one to learn from."""
+"""Teachers: models whose probabilities a smaller model is trained on."""

@@ -1,4 +1,4 @@
-"""Fine-tuning a model of the `transformers` library on labeled rows, to be a teacher."""
+"""Fine-tuning a model of the `transformers` library as a teacher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mixling.errors import UserError
 from mixling.tasks.base import Task
 from mixling.teachers.transformer import encode, first_subwords, load, longest, quiet
 
-_IGNORED = -100  # what the library's losses leave out
+_IGNORED = -100  # label that the library's losses ignore
 
 
 class FineTuneConfig(Config):
@@ -26,8 +26,8 @@ class FineTuneConfig(Config):
     epochs: int = Field(3, ge=1)
     lr: float = Field(5e-5, gt=0)
     batch_size: int = Field(32, ge=1)
-    max_len: int = Field(128, ge=8, description="subwords of a text")
-    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps")
+    max_len: int = Field(128, ge=8, description="maximum number of subwords of a text")
+    warmup: float = Field(0.1, ge=0, lt=1, description="fraction of the steps")
     weight_decay: float = Field(0.01, ge=0)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
 
@@ -43,21 +43,25 @@ def fine_tune(
     seed: int,
     log: Callable[[str], None] = lambda message: None,
 ) -> float:
-    """Train a model with a new head; the epoch that is best on validation is saved in `folder`.
+    """Train a model with a new head, and save the epoch with the best validation accuracy.
+
+    Args:
+        base: a local folder, or NAME[@REVISION] on the hub.
+        folder: where the model is saved.
 
     Returns:
-        the accuracy on validation, of a tagger that of words, of several labels that of the whole set.
+        The validation accuracy: of words for token labels, of complete sets for multiple labels.
 
     Raises:
-        UserError: a library that this needs is not installed.
-        ModelFileError: there is no such model.
+        UserError: a required library is not installed.
+        ModelFileError: the model does not exist or cannot be read.
     """
     try:
-        import accelerate  # noqa: F401 (transformers tells of it late, and less clearly)
+        import accelerate  # noqa: F401 (transformers reports its absence late, and less clearly)
         import transformers
     except ImportError:
         raise UserError('fine-tuning a teacher needs transformers: pip install "mixling[hf]"') from None
-    torch.manual_seed(seed)  # the new head's
+    torch.manual_seed(seed)  # for the new head
     tokenizer, model = load(base, type(task), task.labels)
     config = config.model_copy(update={"max_len": longest(tokenizer, model, config.max_len)})
     name = "DataCollatorForTokenClassification" if task.per_word else "DataCollatorWithPadding"
@@ -92,10 +96,10 @@ def fine_tune(
         trainer = transformers.Trainer(
             model=model,
             args=options,
-            train_dataset=_Rows(train, tokenizer, task, config.max_len),
-            eval_dataset=_Rows(validation, tokenizer, task, config.max_len),
+            train_dataset=_Examples(train, tokenizer, task, config.max_len),
+            eval_dataset=_Examples(validation, tokenizer, task, config.max_len),
             data_collator=collator(tokenizer),
-            compute_metrics=lambda found: {"accuracy": _accuracy(found, task)},
+            compute_metrics=lambda outputs: {"accuracy": _accuracy(outputs, task)},
             callbacks=[_logging(transformers, log)],
         )
         trainer.pop_callback(transformers.PrinterCallback)
@@ -104,23 +108,23 @@ def fine_tune(
         model.save_pretrained(work)
         tokenizer.save_pretrained(work)
     shutil.rmtree(folder, ignore_errors=True)
-    work.rename(folder)  # complete, or not there
+    work.rename(folder)  # so that it is complete if it exists
     return float(trainer.state.best_metric or 0)
 
 
-class _Rows(torch.utils.data.Dataset):
-    """Labeled rows as the library's collators read them."""
+class _Examples(torch.utils.data.Dataset):
+    """Labeled examples as the library's collators need them."""
 
-    def __init__(self, rows: Dataset, tokenizer: Any, task: Task, max_len: int) -> None:
+    def __init__(self, examples: Dataset, tokenizer: Any, task: Task, max_len: int) -> None:
         self.items: list[dict[str, Any]] = []
-        for text, target in zip(rows.texts, task.targets(rows.targets), strict=True):
-            encoded = encode(tokenizer, [text], of_words=task.per_word, max_len=max_len)
+        for text, target in zip(examples.texts, task.targets(examples.targets), strict=True):
+            encoded = encode(tokenizer, [text], per_word=task.per_word, max_len=max_len)
             item = {name: values[0] for name, values in encoded.items()}
             if task.per_word:
-                marked = np.full(len(item["input_ids"]), _IGNORED)
-                locations = first_subwords(encoded.word_ids(0))
-                marked[list(locations.values())] = target[list(locations)]
-                item["labels"] = marked.tolist()
+                labels = np.full(len(item["input_ids"]), _IGNORED)
+                first = first_subwords(encoded.word_ids(0))
+                labels[list(first.values())] = target[list(first)]
+                item["labels"] = labels.tolist()
             else:
                 item["labels"] = int(target) if task.exclusive else target.astype(np.float32)
             self.items.append(item)
@@ -132,8 +136,8 @@ class _Rows(torch.utils.data.Dataset):
         return self.items[index]
 
 
-def _accuracy(found: Any, task: Task) -> float:
-    logits, targets = found.predictions, found.label_ids
+def _accuracy(outputs: Any, task: Task) -> float:
+    logits, targets = outputs.predictions, outputs.label_ids
     if not task.exclusive:
         return float(((logits > 0) == (targets > 0.5)).all(-1).mean())
     counted = targets != _IGNORED
@@ -141,8 +145,8 @@ def _accuracy(found: Any, task: Task) -> float:
 
 
 def _logging(transformers: Any, log: Callable[[str], None]) -> Any:
-    class Telling(transformers.TrainerCallback):
+    class Logging(transformers.TrainerCallback):
         def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
             log(f"teacher: epoch {state.epoch:g}, validation accuracy {metrics['eval_accuracy']:.4f}")
 
-    return Telling()
+    return Logging()

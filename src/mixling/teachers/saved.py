@@ -1,4 +1,4 @@
-"""Saved models of this library, and files of answers, as teachers."""
+"""Saved models of mixling, and files of probabilities, as teachers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixling.errors import DataError, near_miss
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.base import Task
-from mixling.teachers.base import Answer, Teacher, columns_of, read_answer
+from mixling.teachers.base import Probabilities, Teacher, label_columns, parse_prediction
 from mixling.text.encoder import Text
 
 
@@ -28,29 +28,32 @@ class SavedTeacher(Teacher):
         self.path, self.predictor = path, Predictor(path)
         self.key = hashlib.sha256((path / ONNX_FILE if path.is_dir() else path).read_bytes()).hexdigest()
 
-    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
+    def predict(self, texts: Sequence[Text], task: Task) -> list[Probabilities]:
         own = self.predictor.task
         if own.name != task.name:
-            got = f"the teacher {self.path} gives {own.gives}, and the rows have {task.gives}"
-            raise DataError(f"{got}; give another teacher")
-        columns = columns_of(own.labels.names, task.labels, f"the teacher {self.path}")
+            raise DataError(
+                f"the teacher {self.path} predicts {own.gives}, but the training rows have {task.gives}; "
+                "give another teacher"
+            )
+        columns = label_columns(own.labels.names, task.labels, f"the teacher {self.path}")
         logits = self.predictor.logits(self.predictor.encode(texts))
-        found = [own.probabilities(row)[..., columns].astype(np.float32) for row in logits]
+        out = [own.probabilities(row)[..., columns].astype(np.float32) for row in logits]
         if not task.per_word:
-            return list(found)
-        return [row[: len(text)] for row, text in zip(found, texts, strict=True)]
+            return list(out)
+        return [row[: len(text)] for row, text in zip(out, texts, strict=True)]
 
 
 class FileTeacher(Teacher):
-    """Rows that hold a text and its probabilities: JSON lines or Parquet, as `mixling predict --echo` writes them.
+    """A file with texts and their probabilities: JSON lines or Parquet, as `mixling predict --echo` writes them.
 
-    `probabilities` is an object of labels and numbers; beside `tokens`, a list of one for each word. The text stands in
-    the columns of the training rows, or in `text`, of a pair as a list of two. A text that has no row has no answer.
+    `probabilities` is an object from labels to numbers, or a list of one such object per word if the text is `tokens`.
+    The text is in the columns of the training data, or in `text`, where a pair is a list of two texts. Texts that are
+    not in the file have no prediction.
     """
 
     def __init__(self, path: str, *, text: str = "text", text_pair: str | None = None, tokens: str = "tokens") -> None:
         self.path = path
-        self._found: dict[str, tuple[int, object]] = {}
+        self._rows: dict[str, tuple[int, object]] = {}
         self._texts: list[Text] = []
         columns = {name for name in (text, text_pair, tokens, "text", "probabilities") if name is not None}
         for row in read_rows(path, on_bad_row=OnBadRow("error"), columns=columns):
@@ -59,8 +62,8 @@ class FileTeacher(Teacher):
             for name in (wanted, "probabilities"):
                 if values.get(name) is None:
                     raise DataError(
-                        f"has no {name!r}; {near_miss(name, values)}; each row of a teacher's answers has a text "
-                        "and its probabilities",
+                        f"has no {name!r}; {near_miss(name, values)}; each row of a teacher's file has a text and its "
+                        "probabilities",
                         path=row.path,
                         line=row.line,
                     )
@@ -71,17 +74,17 @@ class FileTeacher(Teacher):
                 message = f"column {wanted!r} holds {str(value)[:40]!r}; a text, a pair or a list of words is allowed"
                 raise DataError(message, path=row.path, line=row.line)
             self._texts.append(value)
-            self._found[_key(value)] = (row.line, values["probabilities"])
+            self._rows[_key(value)] = (row.line, values["probabilities"])
 
     def texts(self) -> Iterator[Text]:
-        """The texts of the rows, which are unlabeled text too."""
+        """Yield the texts of the file, which serve as unlabeled text."""
         yield from self._texts
 
-    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
-        out: list[Answer] = []
+    def predict(self, texts: Sequence[Text], task: Task) -> list[Probabilities]:
+        out: list[Probabilities] = []
         for text in texts:
-            line, item = self._found.get(_key(text), (0, None))
-            out.append(read_answer(item, task, None, f"{self.path}:{line}: probabilities"))
+            line, item = self._rows.get(_key(text), (0, None))
+            out.append(parse_prediction(item, task, None, f"{self.path}:{line}: probabilities"))
         return out
 
 

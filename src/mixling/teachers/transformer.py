@@ -1,4 +1,4 @@
-"""Classifiers and taggers of the `transformers` library as teachers."""
+"""Classifiers of the `transformers` library as teachers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from mixling.errors import DataError, ModelFileError, UserError
 from mixling.hub import split_revision
 from mixling.tasks.base import Task
-from mixling.teachers.base import Answer, Teacher, columns_of
+from mixling.teachers.base import Probabilities, Teacher, label_columns
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 
@@ -25,12 +25,17 @@ _BATCH = 32
 
 
 class TransformerTeacher(Teacher):
-    """A sequence or token classifier; `config.json` names its labels (`id2label`).
+    """A sequence or token classifier; `id2label` in its config.json names the labels.
 
-    Words of a tagger are answered for by their first subword. What is longer than `max_len` subwords is cut.
+    The prediction of a word is that of its first subword.
 
     Args:
         path: a local folder, or NAME[@REVISION] on the hub.
+        task: the type of the task.
+        max_len: number of subwords at which texts are truncated.
+
+    Raises:
+        UserError, ModelFileError: see `load`.
     """
 
     def __init__(self, path: str, *, task: type[Task], max_len: int = 256) -> None:
@@ -43,46 +48,47 @@ class TransformerTeacher(Teacher):
         self.key = self._digest()
 
     def _digest(self) -> str:
-        """Of the weights, the configuration and the tokenizer, wherever they lie."""
-        found = hashlib.sha256(f"{self.task.kind} {self.max_len} {self.model.config.to_json_string()}".encode())
+        """Return a hash of weights, configuration and tokenizer, independent of their path."""
+        out = hashlib.sha256(f"{self.task.kind} {self.max_len} {self.model.config.to_json_string()}".encode())
         for name, value in sorted(self.model.state_dict().items()):
-            found.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+            out.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
         backend = self.tokenizer.backend_tokenizer
-        backend.no_truncation()  # what an earlier call left in it
+        backend.no_truncation()  # remove the state of earlier calls
         backend.no_padding()
-        found.update(backend.to_str().encode())
-        return found.hexdigest()
+        out.update(backend.to_str().encode())
+        return out.hexdigest()
 
-    def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:
-        columns = columns_of(self.names, task.labels, f"the teacher {self.path}")
+    def predict(self, texts: Sequence[Text], task: Task) -> list[Probabilities]:
+        columns = label_columns(self.names, task.labels, f"the teacher {self.path}")
         order = sorted(range(len(texts)), key=lambda i: _size(texts[i]))
-        out: list[Answer] = [None] * len(texts)
+        out: list[Probabilities] = [None] * len(texts)
         for first in range(0, len(order), _BATCH):
             batch = order[first : first + _BATCH]
-            encoded = encode(self.tokenizer, [texts[i] for i in batch], of_words=task.per_word, max_len=self.max_len)
+            encoded = encode(self.tokenizer, [texts[i] for i in batch], per_word=task.per_word, max_len=self.max_len)
             padded = self.tokenizer.pad(encoded, return_tensors="pt").to(self.model.device)
             with torch.inference_mode():
                 logits = self.model(**padded).logits.float().cpu().numpy()
-            for row, location in enumerate(batch):
+            for row, index in enumerate(batch):
                 values = task.probabilities(logits[row][..., columns]).astype(np.float32)
-                out[location] = values if not task.per_word else of_words(values, encoded.word_ids(row))
+                out[index] = values if not task.per_word else word_rows(values, encoded.word_ids(row))
         return out
 
 
 def load(path: str, task: type[Task], labels: LabelSet | None = None) -> tuple[Any, Any]:
-    """Tokenizer and model.
+    """Load a tokenizer and a model.
 
     Args:
-        labels: give the model a new head for these; None: it must have one.
+        path: a local folder, or NAME[@REVISION] on the hub.
+        labels: give the model a new head for these labels; None: it must have a head.
 
     Raises:
         UserError: the library is not installed.
-        ModelFileError: there is no such model at `path`.
+        ModelFileError: the model does not exist, cannot be read, has no head or no fast tokenizer.
     """
     try:
         import transformers
     except ImportError:
-        raise UserError('a teacher of the transformers library needs it: pip install "mixling[hf]"') from None
+        raise UserError('a transformers teacher needs the transformers library: pip install "mixling[hf]"') from None
     head = "Token" if task.per_word else "Sequence"
     options: dict[str, Any] = {}
     if labels is not None:
@@ -96,7 +102,7 @@ def load(path: str, task: type[Task], labels: LabelSet | None = None) -> tuple[A
     base, revision = split_revision(path)
     if Path(base).is_dir():
         _check_files(Path(base))
-    # Code of a folder is never run; without the word the library would ask on standard input.
+    # Code in a folder is never run; without this option the library would ask on standard input.
     source: dict[str, Any] = {"trust_remote_code": False, "revision": revision or "main"}
     with quiet(transformers):
         try:
@@ -105,23 +111,23 @@ def load(path: str, task: type[Task], labels: LabelSet | None = None) -> tuple[A
             if labels is None and f"For{head}Classification" not in architecture:
                 raise ModelFileError(
                     f"{path}: is {architecture}, which has no head to classify {head.lower()}s; "
-                    "train one on the labeled rows with --fine-tune"
+                    "train one on the labeled data with --fine-tune"
                 )
-            # The fast tokenizers tell which word a subword belongs to; texts of words need the space before them.
+            # Fast tokenizers know which word a subword belongs to; words need a space before them.
             spaced = {"add_prefix_space": True} if task.per_word and config.model_type in ("roberta", "gpt2") else {}
             tokenizer = transformers.AutoTokenizer.from_pretrained(base, use_fast=True, **source, **spaced)
-            of_head = getattr(transformers, f"AutoModelFor{head}Classification")
-            model = of_head.from_pretrained(base, **source, **options)
+            model_class = getattr(transformers, f"AutoModelFor{head}Classification")
+            model = model_class.from_pretrained(base, **source, **options)
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ModelFileError(f"{path}: cannot be read as a model of the transformers library: {reason}") from None
     if not tokenizer.is_fast:
-        raise ModelFileError(f"{path}: its tokenizer has no fast form; give a model with a tokenizer.json")
+        raise ModelFileError(f"{path}: has no fast tokenizer; give a model with a tokenizer.json")
     return tokenizer, model
 
 
 def _check_files(folder: Path) -> None:
-    """Refuse pipes and devices, which the library would wait for.
+    """Refuse folders with pipes or devices, on which the library would block.
 
     Raises:
         ModelFileError: there is one.
@@ -132,7 +138,7 @@ def _check_files(folder: Path) -> None:
 
 
 def is_transformer(path: str) -> bool:
-    """Whether there is a folder of the transformers library, or what may be a name on the hub."""
+    """Return whether a path is a folder of the transformers library, or may be a name on the hub."""
     folder = Path(path)
     if folder.is_dir():
         return (folder / "tokenizer_config.json").exists() or (folder / "tokenizer.json").exists()
@@ -140,17 +146,21 @@ def is_transformer(path: str) -> bool:
 
 
 def longest(tokenizer: Any, model: Any, max_len: int) -> int:
-    """`max_len`, or as many subwords as the model has positions for."""
+    """Return `max_len`, limited by the positions of the model."""
     positions = getattr(model.config, "max_position_embeddings", None) or max_len
     return min(max_len, tokenizer.model_max_length, positions)
 
 
-def encode(tokenizer: Any, texts: Sequence[Text], *, of_words: bool, max_len: int) -> Any:
-    """Texts as the tokenizer's encoding, not padded."""
+def encode(tokenizer: Any, texts: Sequence[Text], *, per_word: bool, max_len: int) -> Any:
+    """Encode texts without padding.
+
+    Raises:
+        DataError: a text is not a list of words, though `per_word`.
+    """
     options = {"truncation": True, "max_length": max_len}
-    if of_words:
+    if per_word:
         if not all(isinstance(text, list) for text in texts):
-            raise DataError("a tagger's teacher reads lists of words")
+            raise DataError("a teacher for token labels needs lists of words")
         return tokenizer(list(texts), is_split_into_words=True, **options)
     if isinstance(texts[0], tuple):
         return tokenizer([text[0] for text in texts], [text[1] for text in texts], **options)
@@ -158,19 +168,19 @@ def encode(tokenizer: Any, texts: Sequence[Text], *, of_words: bool, max_len: in
 
 
 def first_subwords(word_ids: Sequence[int | None]) -> dict[int, int]:
-    """Of each word that has subwords the place of the first."""
-    locations: dict[int, int] = {}
-    for location, word in enumerate(word_ids):
+    """Return the index of the first subword of each word that has subwords."""
+    first: dict[int, int] = {}
+    for index, word in enumerate(word_ids):
         if word is not None:
-            locations.setdefault(word, location)
-    return locations
+            first.setdefault(word, index)
+    return first
 
 
-def of_words(values: npt.NDArray[np.float32], word_ids: Sequence[int | None]) -> npt.NDArray[np.float32]:
-    """The rows of words, up to the last that was read; zeros for those without a subword (control characters)."""
-    locations = first_subwords(word_ids)
-    out = np.zeros((max(locations, default=-1) + 1, values.shape[-1]), np.float32)
-    out[list(locations)] = values[list(locations.values())]
+def word_rows(values: npt.NDArray[np.float32], word_ids: Sequence[int | None]) -> npt.NDArray[np.float32]:
+    """Return the rows of words up to the last one read; zeros for words without subwords (control characters)."""
+    first = first_subwords(word_ids)
+    out = np.zeros((max(first, default=-1) + 1, values.shape[-1]), np.float32)
+    out[list(first)] = values[list(first.values())]
     return out
 
 
@@ -180,7 +190,7 @@ def _size(text: Text) -> int:
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Without the reports on weights that are new, and without bars."""
+    """Disable the library's warnings about new weights, and its progress bars."""
     level, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

@@ -1,1 +1,1 @@
-"""The one training loop, its optimizer, its checkpoints, its processes."""
+"""The training loop, with its optimizers, checkpoints and distributed processes."""

@@ -1,4 +1,4 @@
-"""Callbacks: what they are called with while a training runs. Imports no torch."""
+"""Callbacks, which are called during training; without torch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Step:
     """A completed optimizer step.
 
     Args:
-        number: of the steps so far, from 1.
+        number: number of the step, from 1.
         loss: mean over the global batch.
-        learning_rate: of the schedule.
-        tokens: real tokens of the batch, over all processes.
+        learning_rate: the rate given by the schedule.
+        tokens: number of tokens without padding in the batch, over all processes.
     """
 
     number: int
@@ -28,49 +28,51 @@ class Step:
 class Callback:
     """The base class of callbacks; every method does nothing by default.
 
-    With several processes each has its own callback; `DistributedContext.is_main` is the one that should write files.
-    An exception raised by a method stops the training with its own traceback; the last checkpoint is kept.
+    In distributed training each process has its own callback; only the one with `DistributedContext.is_main` should
+    write files. An exception raised by a method stops the training; the last checkpoint is kept.
 
-    A callback that keeps something between steps returns it from `state_dict`. It is saved in each checkpoint, and a
-    resumed training gives it back before `started`, so that the callback continues as if it had not been interrupted.
+    A callback that has state returns it from `state_dict`. The state is saved in each checkpoint and restored before
+    `started` when the training is resumed.
     """
 
     def started(self, step: int, total_steps: int) -> None:
-        """Begin, or resume after `step` steps; later steps that were reported before are reported again."""
+        """Handle the start or, after `step` steps, the resumption of the training.
+
+        Steps after the last checkpoint that were reported before an interruption are reported again.
+        """
 
     def stepped(self, step: Step) -> None:
-        """Take note of a completed step."""
+        """Handle a completed step."""
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        """Take note of an evaluation on the validation split; the record is the newest line of metrics.jsonl."""
+        """Handle an evaluation on the validation split; `record` is the new line of metrics.jsonl."""
 
     def finished(self) -> None:
-        """End, whether the training succeeded or not."""
+        """Handle the end of the training, whether it succeeded or not."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must keep, as JSON values; by default nothing.
+        """Return the state to save in a checkpoint, as JSON values; by default none.
 
-        It is called after `stepped` and `evaluated` of the step that the checkpoint follows. With several processes
-        that of the main process is saved.
+        Called after `stepped` and `evaluated` of the step that the checkpoint follows. In distributed training the main
+        process's state is saved.
         """
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` returned; it is not called where that was empty."""
+        """Restore the result of `state_dict`; not called if that was empty."""
 
 
 class CallbackList(Callback):
-    """Several callbacks as one, called in their order.
+    """Several callbacks, called in order.
 
-    A checkpoint keeps their states by class, and by order within a class. One that is added between an interruption and
-    the resuming begins anew.
+    Checkpoints store their states by class, and by order within a class. A callback that is added before resuming
+    starts without state.
     """
 
     def __init__(self, *callbacks: Callback) -> None:
-        nested: list[tuple[Callback, ...]] = [
-            one.callbacks if isinstance(one, CallbackList) else (one,) for one in callbacks
-        ]
-        self.callbacks: tuple[Callback, ...] = tuple(one for several in nested for one in several)
+        self.callbacks: tuple[Callback, ...] = ()
+        for callback in callbacks:
+            self.callbacks += callback.callbacks if isinstance(callback, CallbackList) else (callback,)
 
     def started(self, step: int, total_steps: int) -> None:
         for callback in self.callbacks:
@@ -85,7 +87,7 @@ class CallbackList(Callback):
             callback.evaluated(record)
 
     def finished(self) -> None:
-        with ExitStack() as stack:  # all of them, even if one fails
+        with ExitStack() as stack:  # calls all of them, even if one fails
             for callback in reversed(self.callbacks):
                 stack.callback(callback.finished)
 

@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file with tensors, JSON state and a checksum, replaced atomically; no pickle."""
+"""Checkpoints: a safetensors file with tensors, JSON state and a checksum, replaced atomically; no pickle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[st
     """Write tensors and JSON state.
 
     Raises:
-        StorageError: the file could not be written; the checkpoint that stood there still stands.
+        StorageError: the file cannot be written; an older checkpoint is unchanged.
     """
     flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(state, allow_nan=False)
@@ -32,10 +32,10 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[st
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `save_checkpoint` wrote.
+    """Return the tensors and state that `save_checkpoint` wrote.
 
     Raises:
-        ModelFileError: the file is missing, damaged or of another format.
+        ModelFileError: the file is missing, damaged or has another format.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -52,7 +52,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     text = metadata.get("state", "")
     if metadata.get("sha256") != _digest(tensors, text):
         raise ModelFileError(
-            f"{path}: is damaged: its content does not match its checksum; train anew without --resume"
+            f"{path}: is damaged: its content does not match its checksum; start over without --resume"
         )
     return tensors, json.loads(text)
 

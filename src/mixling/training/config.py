@@ -1,4 +1,4 @@
-"""The configuration of a training."""
+"""The configuration of training."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ Initialization = Literal["random", "rows", "text", "model"]
 
 
 class TrainConfig(Config):
-    """How a model is trained; pNLP-Mixer's own defaults is 80 epochs, batch size 256, lr 5e-4 and no regularization."""
+    """How a model is trained.
 
-    epochs: int | None = Field(None, ge=1, description="None: by the data (see `resolved`)")
-    steps: int | None = Field(None, ge=1, description="steps in all, whatever the epochs")
-    evaluations: int = Field(10, ge=1, description="least number; one an epoch where there are more epochs")
+    For comparison, pNLP-Mixer is trained for 80 epochs with batch size 256, lr 5e-4 and no regularization.
+    """
+
+    epochs: int | None = Field(
+        None, ge=1, description="number of epochs; by default chosen from the number of examples"
+    )
+    steps: int | None = Field(None, ge=1, description="total number of steps; overrides epochs")
+    evaluations: int = Field(10, ge=1, description="minimum number of evaluations; at least one per epoch")
     batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
     gradient_accumulation_steps: int = Field(
-        1, ge=1, description="parts of a step's examples, one after another, for less memory"
+        1, ge=1, description="parts into which the batch of a step is divided to save memory"
     )
-    parallel: Parallel = Field("ddp", description="of several processes: each has the model (ddp), or a part (fsdp)")
-    time_budget: float | None = Field(None, gt=0, description="seconds for the training steps; fewer epochs if needed")
-    patience: int | None = Field(None, ge=1, description="evaluations without a better one after which to stop")
+    parallel: Parallel = Field("ddp", description="each process has the whole model (ddp) or a shard of it (fsdp)")
+    time_budget: float | None = Field(None, gt=0, description="seconds for training; reduces the epochs if needed")
+    patience: int | None = Field(None, ge=1, description="stop after this many evaluations without improvement")
     load_best_at_end: bool = Field(True, description="end with the weights of the best evaluation, not of the last")
     seed: int = Field(0, ge=0, lt=2**32)
-    token_dropout: float = Field(0.2, ge=0, lt=1, description="share of words that are replaced by zero vectors")
+    token_dropout: float = Field(0.2, ge=0, lt=1, description="fraction of words that are replaced by zero vectors")
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto: bfloat16 where the device computes in it"
+        "auto", description="auto: bfloat16 if the device supports it natively"
     )
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    track: Literal["none", "tensorboard"] = Field("none", description="where else curves go: DIR/tensorboard")
-    checkpoint_seconds: float = Field(15.0, gt=0, description="least time between two checkpoints")
+    track: Literal["none", "tensorboard"] = Field("none", description="also write curves to DIR/tensorboard")
+    checkpoint_seconds: float = Field(15.0, gt=0, description="minimum number of seconds between two checkpoints")
 
     @model_validator(mode="after")
-    def _optimizer_can_be_shared_out(self) -> TrainConfig:
-        # It wants means over rows and columns, for which torch's Adafactor has no parts to write to: it stops.
-        if self.parallel == "fsdp" and self.optim.name == "adafactor":
+    def _options_are_compatible(self) -> TrainConfig:
+        if self.parallel == "fsdp" and self.optim.name == "adafactor":  # torch's Adafactor fails on sharded tensors
             raise ValueError(
                 "parallel = 'fsdp' and optim.name = 'adafactor' exclude each other: Adafactor needs whole matrices; "
                 "set parallel = 'ddp', or optim.name = 'adamw'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _patience_needs_a_best(self) -> TrainConfig:
         if not self.load_best_at_end and self.patience is not None:
             raise ValueError(
                 "patience waits for a better evaluation, load_best_at_end = false ignores them; leave out one"
@@ -58,22 +58,23 @@ class TrainConfig(Config):
         return self
 
     def planned_epochs(self, num_examples: int) -> int:
-        """`epochs`, or as many as make about 400,000 examples seen: at least 3, at most 40."""
+        """Return `epochs`, by default the number that trains on about 400,000 examples: at least 3, at most 40."""
         return self.epochs or min(max(round(400_000 / max(num_examples, 1)), 3), 40)
 
     def resolved(
         self, num_examples: int, *, rows_per_label: float | None, init: Initialization, distilled: bool
     ) -> TrainConfig:
-        """With what is left open decided by the data; chosen on the validation splits of SST-2, CLINC150 and SNIPS.
+        """Return the configuration with epochs and embedding rate resolved.
 
-        A model that begins with word vectors needs fewer epochs, the fewer the more text they are of: it learns a label
-        from many rows in a few, and after that learns the rows. Vectors of much text should stay near to what they
-        were, unless a teacher labels as much.
+        The rules were chosen on the validation splits of SST-2, CLINC150 and SNIPS. Models that are initialized from
+        word vectors need fewer epochs, and overfit sooner, the more text the vectors come from and the more examples a
+        label has. Vectors of much text are best changed slowly, unless a teacher labels as much text.
 
         Args:
-            rows_per_label: of a task with one label a text, else None.
-            init: what the bottleneck begins with: random numbers, vectors of the training text, or of more text.
-            distilled: the examples are a teacher's.
+            num_examples: number of training examples.
+            rows_per_label: training examples per label, for tasks with one label per text, else None.
+            init: how the model is initialized.
+            distilled: whether the examples are distillation data.
         """
         epochs = self.planned_epochs(num_examples)
         if self.epochs is None and distilled:
@@ -82,20 +83,20 @@ class TrainConfig(Config):
             epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and init != "random" and rows_per_label is not None:
             epochs = min(max(round((280 if init == "text" else 560) / rows_per_label**0.5), 3), 25)
-        fraction = self.optim.embedding_lr
-        if fraction is None:
-            fraction = 0.3 if init == "text" and not distilled else 1.0
-        optim = self.optim.model_copy(update={"embedding_lr": fraction})
+        embedding_lr = self.optim.embedding_lr
+        if embedding_lr is None:
+            embedding_lr = 0.3 if init == "text" and not distilled else 1.0
+        optim = self.optim.model_copy(update={"embedding_lr": embedding_lr})
         return self.model_copy(update={"epochs": epochs, "optim": optim})
 
 
-def _of_subwords(train: TrainConfig) -> TrainConfig:
-    of_labels = (("token_dropout", train.token_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
-    for name, value, unused in of_labels:
+def _without_label_options(train: TrainConfig) -> TrainConfig:
+    options = (("token_dropout", train.token_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
+    for name, value, unused in options:
         if value != unused:
-            raise ValueError(f"{name} = {value!r} is of tasks with labels; here it has no use, set {unused!r}")
+            raise ValueError(f"{name} = {value!r} applies to tasks with labels only; set it to {unused!r}")
     return train
 
 
-# Of models that predict subwords, of text or of what is hidden in it.
-TokenTraining = Annotated[TrainConfig, AfterValidator(_of_subwords)]
+# For models that predict subwords: masked language models and text to text.
+TokenTraining = Annotated[TrainConfig, AfterValidator(_without_label_options)]

@@ -1,4 +1,4 @@
-"""Prepared text as the training data of a masked language model."""
+"""Training data of masked language models."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from mixling.text.table import FIRST
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.dataset_adapter import Forward, TrainingData
 
-MASK_WORD = "[MASK]"  # the first word that a corpus's encoder learns: row `FIRST`
+MASK_WORD = "[MASK]"  # the first word of a document encoder's table: row `FIRST`
 _VALIDATION_BATCH = 64
 _MAX_DOCUMENT = 1_000_000  # words
-_MAX_WORDS = 1 << 22  # different ones
+_MAX_WORDS = 1 << 22  # different words
 
 
 def document_encoder(text: TextConfig, vocabulary: Vocabulary) -> TextEncoder:
-    """An encoder of whole documents, which never forgets a word and knows `MASK_WORD`, and where tokens are subwords
-    all.
+    """Return an encoder of whole documents whose table keeps all words, beginning with `MASK_WORD`.
 
-    What is drawn in the place of a hidden token does not depend on the text then.
+    If tokens are subwords, the whole vocabulary is added, so that random replacements do not depend on the text.
     """
     whole = text.model_copy(update={"max_len": _MAX_DOCUMENT})
     encoder = TextEncoder(whole, vocabulary, max_table=_MAX_WORDS, keep=True)
@@ -43,7 +42,7 @@ def document_encoder(text: TextConfig, vocabulary: Vocabulary) -> TextEncoder:
 
 
 def subword_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
-    """Of each row of the encoder's table the subword that it is; negative for what is never hidden."""
+    """Return the subword (id) of each row of the encoder's table; negative for rows that are never hidden."""
     assert encoder.config.projection.trained_rows, "only an embedding table has a row for each subword"
     targets = encoder.bags(np.arange(len(encoder))).positions[:, 0].astype(np.int64)
     targets[: FIRST + 1] = -1
@@ -51,14 +50,13 @@ def subword_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
 
 
 def named_targets(encoder: TextEncoder, words: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Of each row of the encoder's table its place in `words`; negative for the others."""
-    locations = {word: location for location, word in enumerate(words)}
-    found = [locations.get(word, -1) for word in encoder.table_words()]
-    return np.array([-1] * FIRST + found, np.int64)
+    """Return the index in `words` of each row of the encoder's table; negative for words that are not listed."""
+    ids = {word: index for index, word in enumerate(words)}
+    return np.array([-1] * FIRST + [ids.get(word, -1) for word in encoder.table_words()], np.int64)
 
 
 def word_targets(encoder: TextEncoder, tokens: Tokens, count: int) -> npt.NDArray[np.int64]:
-    """Of each row of the encoder's table its place among the `count` most frequent words; negative for the others."""
+    """Return the rank of each row of the encoder's table among the `count` most frequent words; negative for others."""
     frequency = np.bincount(tokens.rows, minlength=len(encoder))
     frequency[: FIRST + 1] = 0
     best = np.argsort(-frequency, kind="stable")[: min(count, np.count_nonzero(frequency))]
@@ -69,11 +67,10 @@ def word_targets(encoder: TextEncoder, tokens: Tokens, count: int) -> npt.NDArra
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedText(TrainingData):
-    """Texts of `length` tokens from prepared documents; which are hidden changes from epoch to epoch, but not on
-    validation.
+    """Blocks of `length` tokens from prepared documents, masked anew in each epoch but always alike for validation.
 
     Args:
-        targets: of each row of the encoder's table, what is to be told where it is hidden; negative: it never is.
+        targets: the class to predict for each row of the encoder's table; negative for rows that are never hidden.
     """
 
     objective: MaskedLM
@@ -98,7 +95,7 @@ class MaskedText(TrainingData):
         return evaluate_masked(self.masked_validation(), forward)
 
     def masked_validation(self) -> Iterator[tuple[Batch, Tensor]]:
-        """The held-out texts with what is hidden of them, always the same."""
+        """Yield masked batches of the validation text and their targets, always the same."""
         count = self.validation.blocks(self.length)
         for number, first in enumerate(range(0, count, _VALIDATION_BATCH)):
             indices = np.arange(first, min(first + _VALIDATION_BATCH, count))
@@ -110,8 +107,8 @@ class MaskedText(TrainingData):
         lengths = [len(rows) for rows, _ in blocks]
         rows = np.zeros((len(blocks), max(lengths)), np.int32)
         starts = np.ones(rows.shape, bool)
-        for location, (block, begins) in enumerate(blocks):
-            rows[location, : len(block)], starts[location, : len(block)] = block, begins
+        for i, (block, begins) in enumerate(blocks):
+            rows[i, : len(block)], starts[i, : len(block)] = block, begins
         targets = self.targets[rows]
         hidden = choose_masked(targets, starts, fraction=config.fraction, whole_words=config.whole_words, rng=rng)
         known = np.flatnonzero(self.targets >= 0).astype(np.int32)
@@ -119,18 +116,18 @@ class MaskedText(TrainingData):
         read = replace_masked(
             rows, hidden, mask_row=FIRST, others=others, masked=config.masked, random=config.random, rng=rng
         )
-        locations = [np.flatnonzero(hidden[i]).astype(np.int32) for i in chosen]
-        batch = collate([read[i, : lengths[i]] for i in chosen], self.encoder, locations)
-        reported = [targets[i, where] for i, where in zip(chosen, locations, strict=True)]
-        return batch, pad_targets(reported, batch.num_answers, NO_TARGET)
+        positions = [np.flatnonzero(hidden[i]).astype(np.int32) for i in chosen]
+        batch = collate([read[i, : lengths[i]] for i in chosen], self.encoder, positions)
+        classes = [targets[i, at] for i, at in zip(chosen, positions, strict=True)]
+        return batch, pad_targets(classes, batch.num_answers, NO_TARGET)
 
 
 @torch.inference_mode()
 def evaluate_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) -> tuple[dict[str, float], float]:
-    """Perplexity and accuracy on hidden tokens, and the mean loss.
+    """Return perplexity and accuracy on hidden tokens, and the mean loss.
 
     Raises:
-        TrainingError: an answer is not finite.
+        TrainingError: the loss is not finite.
     """
     objective = MaskedLM()
     sums = np.zeros(3)
@@ -141,5 +138,5 @@ def evaluate_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) -
         sums += [float(loss), float(count_hits(logits, targets)), float(count)]
     loss_mean, accuracy = (sums[:2] / max(sums[2], 1)).tolist()
     if not math.isfinite(loss_mean):
-        raise TrainingError("an answer on validation is not finite")
+        raise TrainingError("an output on validation data is not finite")
     return {"perplexity": math.exp(min(loss_mean, 700)), "accuracy": accuracy}, loss_mean

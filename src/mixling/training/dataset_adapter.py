@@ -1,4 +1,4 @@
-"""From a data set to what the training loop works on: batches of a step, and metrics and logits of validation texts."""
+"""Training data as the training loop uses it: batches of a step, and the evaluation on validation data."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ Forward = Callable[[Inputs], Tensor]
 
 
 class TrainingData(ABC):
-    """Examples by index, as batches, and the measures of a model on others.
+    """Batches of training examples, and the evaluation of a model on validation examples.
 
-    All that is random is a function of the seed and the number of the epoch or step.
+    All randomness is a function of the seed and the number of the epoch or step.
     """
 
     objective: Objective
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many examples an epoch has."""
+        """Return the number of training examples."""
 
     @abstractmethod
     def epoch(self, number: int, batch_size: int, *, seed: int) -> list[Indices]:
-        """The batches of one epoch."""
+        """Return the batches of an epoch as indices of examples."""
 
     @abstractmethod
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
-        """What a model reads of some examples of a batch, their targets and their weights.
+        """Return the model's inputs, the targets and the weights of some examples of a batch.
 
         Args:
-            indices: the whole batch, over all processes.
-            chosen: places in it.
+            indices: the examples of the whole batch, over all processes.
+            chosen: the indices in `indices` of the examples to return.
         """
 
     @abstractmethod
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        """Measures on validation and the loss.
+        """Return the metrics and the loss of a model on the validation examples.
 
         Args:
-            forward: the model, in the mode and precision that it is trained in, on its device.
+            forward: calls the model on its device, with the precision of the training.
 
         Raises:
-            TrainingError: an answer is not finite.
+            TrainingError: an output is not finite.
         """
 
     def where(self, index: int) -> tuple[str, int] | None:
-        """File and line of a training example, if they are known."""
+        """Return the file and line of a training example, if they are known."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledData(TrainingData):
-    """Encoded texts and their targets; `weights` are the user's weights of the training examples."""
+    """Encoded texts and their targets; `weights` are the user's weights of the training examples, (examples,)."""
 
     objective: Task
     train: TextSet
@@ -84,7 +84,7 @@ class LabeledData(TrainingData):
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
         words: Sequence[npt.NDArray[np.int32]] = self.train.words(indices)
-        words = drop_words(words, self.token_dropout, seed=[seed, 1, step])  # of the whole batch, whoever works on it
+        words = drop_words(words, self.token_dropout, seed=[seed, 1, step])  # the same words however many processes
         mine = indices[chosen]
         starts = self.train.starts(mine) if self.objective.per_word else None
         batch = collate([words[i] for i in chosen], self.train.encoder, starts)
@@ -95,7 +95,7 @@ class LabeledData(TrainingData):
         assert isinstance(model, Model)
         logits = predict_logits(model, self.validation)
         if not all(np.isfinite(row).all() for row in logits):
-            raise TrainingError("an answer on validation is not finite")
+            raise TrainingError("an output on validation data is not finite")
         metrics = self.objective.evaluate(logits, self.validation_targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, logits, self.validation_targets)
 
@@ -104,7 +104,7 @@ class LabeledData(TrainingData):
 
 
 class EncodedTexts(Protocol):
-    """Encoded texts by index, as `TextSet` has them."""
+    """Encoded texts by index, such as `TextSet`."""
 
     encoder: TextEncoder
     lengths: npt.NDArray[np.int32]
@@ -115,12 +115,12 @@ class EncodedTexts(Protocol):
         """Return texts as rows of the encoder's word table, valid until the next call of the encoder."""
 
     def starts(self, indices: Indices) -> list[npt.NDArray[np.int32]] | None:
-        """Return the first token of each word of the texts, where only those are answered for."""
+        """Return the first token of each word of the texts; None if all tokens have outputs."""
 
 
 @torch.inference_mode()
 def predict_logits(model: Model, texts: EncodedTexts, *, batch_size: int = 512) -> list[npt.NDArray[np.float32]]:
-    """The logits of each text, (C,) or (N, C), as float32; the model is left in evaluation mode."""
+    """Return the logits of each text, (C,) or (N, C), as float32; the model is left in evaluation mode."""
     model.eval()
     device = next(model.parameters()).device
     out: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
@@ -135,7 +135,7 @@ def predict_logits(model: Model, texts: EncodedTexts, *, batch_size: int = 512) 
 
 
 def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Targets) -> float:
-    """The mean loss of the task over texts, without the weights of examples."""
+    """Return the mean loss of the task over texts, without weights of examples."""
     total, weight = 0.0, 0.0
     for first in range(0, len(logits), 4096):
         part = logits[first : first + 4096]

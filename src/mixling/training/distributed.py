@@ -1,4 +1,4 @@
-"""Several processes on one global batch, started by torchrun; without torchrun, one process."""
+"""Distributed training: processes started by torchrun share each batch; without torchrun there is one process."""
 
 from __future__ import annotations
 
@@ -28,39 +28,37 @@ Parallel = Literal["ddp", "fsdp"]
 
 @dataclass(frozen=True, slots=True)
 class DistributedContext:
-    """This process's place among those that train together."""
+    """This process's rank, and the number of processes that train together."""
 
     rank: int = 0
     world: int = 1
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and talks to the user."""
+        """Whether this process writes files and logs."""
         return self.rank == 0
 
     def wrap(self, model: nn.Module, device: torch.device, how: Parallel) -> tuple[nn.Module, nn.Module]:
-        """What is trained on the device, and what to call: its gradients are averaged over the processes.
+        """Return the model to train on the device, and the module to call, whose gradients are averaged.
 
         Args:
-            how: "ddp": every process has the whole model; "fsdp": a copy of which each has a part of every block, and
-                gathers a block when its turn comes (FSDP2). With one process there is no difference.
+            how: "ddp": every process has the whole model; "fsdp": a copy whose blocks are sharded over the processes
+                and gathered when needed (FSDP2). With one process there is no difference.
         """
         if self.world == 1 or how == "ddp":
             trained = model.to(device)
             return trained, trained if self.world == 1 else DistributedDataParallel(trained)
         trained = copy.deepcopy(model).to(device)
-        for parameter in trained.parameters():
-            dist.broadcast(
-                parameter.detach(), 0
-            )  # as DDP does: machines may differ in a last bit of what they began with
+        for parameter in trained.parameters():  # as DDP does: initial weights may differ in the last bit by machine
+            dist.broadcast(parameter.detach(), 0)
         mesh = init_device_mesh(device.type, (self.world,))
         for block in _blocks(trained):
             fully_shard(block, mesh=mesh)
-        fully_shard(trained, mesh=mesh)  # and with it what is in no block
+        fully_shard(trained, mesh=mesh)  # the parameters outside of blocks
         return trained, trained
 
     def gathering(self, model: nn.Module, *, last: bool) -> AbstractContextManager[None]:
-        """Around one of several passes of a step: gradients are averaged after the last."""
+        """Return a context for one of several passes of a step, which averages gradients after the last one only."""
         if isinstance(model, FSDPModule):
             model.set_requires_gradient_sync(last)
         elif isinstance(model, DistributedDataParallel) and not last:
@@ -68,18 +66,18 @@ class DistributedContext:
         return nullcontext()
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum over all processes."""
+        """Return the sum over all processes."""
         if self.world > 1:
             dist.all_reduce(values)
         return values
 
     def barrier(self) -> None:
-        """Wait until every process is here."""
+        """Wait until every process has called this method."""
         if self.world > 1:
             dist.barrier()
 
     def broadcast(self, values: Sequence[float]) -> list[float]:
-        """The main process's numbers, in every process."""
+        """Return the main process's numbers in every process."""
         shared = torch.tensor(values, dtype=torch.float64)
         if self.world > 1:
             dist.broadcast(shared, 0)
@@ -87,28 +85,28 @@ class DistributedContext:
 
 
 def _blocks(model: nn.Module) -> list[Block]:
-    """Those whose parameters nobody else uses: what a block lends must be gathered when the borrower's turn comes."""
+    """Return the blocks that share no parameters: shared ones must be gathered when another block needs them."""
     borrowed = [mixer.borrowed for mixer in model.modules() if isinstance(mixer, Mixer)]
     lent = {parameter for module in borrowed if module is not None for parameter in module.parameters()}
     return [block for block in model.modules() if isinstance(block, Block) and lent.isdisjoint(block.parameters())]
 
 
 def is_launched() -> bool:
-    """Whether torchrun started this process as one of several."""
+    """Return whether torchrun started this process as one of several."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 
 @contextmanager
 def distributed_context() -> Iterator[DistributedContext]:
-    """Join the other processes, if there are any, and leave them at the end."""
+    """Join the process group of torchrun, if there is one, and leave it at the end."""
     if not is_launched():
         yield DistributedContext()
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    # Gloo too beside NCCL: counts and models on the CPU are shared also where there is a GPU.
+    # Gloo besides NCCL, because counts and models on the CPU are exchanged as well.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    # The others wait while the first asks a teacher; torchrun ends them all if it fails.
+    # The others wait while the main process runs a teacher; torchrun ends them if it fails.
     dist.init_process_group(backend, timeout=timedelta(hours=24))
     try:
         yield DistributedContext(dist.get_rank(), dist.get_world_size())
@@ -118,16 +116,16 @@ def distributed_context() -> Iterator[DistributedContext]:
 
 
 def _end_threads() -> None:
-    """Let go of the last references to the destroyed group, so that its threads end while Python still runs.
+    """Drop the last references to the destroyed group, so that its threads end before the interpreter does.
 
-    A thread of Gloo that gives a tensor back after Python's end aborts a process whose work is done. Caches of torch
-    keep the mesh of sharded parameters, which in torch 2.13 holds its groups. Matplotlib keeps errors of the parser of
-    its labels, and by their frames all frames that called it, with the trainer in them.
+    A Gloo thread that frees a tensor after interpreter shutdown aborts the process. Caches of torch keep the mesh of
+    sharded parameters, which in torch 2.13 holds its groups. Matplotlib keeps parser errors, and with their frames all
+    calling frames, including the trainer's.
     """
     for item in gc.get_objects():
         if type(item) is DeviceMesh:
             vars(item).get("_pg_registry", {}).clear()
         elif isinstance(item, FrameType) and not item.f_code.co_flags & inspect.CO_GENERATOR:
-            with suppress(RuntimeError):  # it runs
+            with suppress(RuntimeError):  # the frame is executing
                 item.clear()
     gc.collect()

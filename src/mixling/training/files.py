@@ -1,4 +1,4 @@
-"""What a training writes into its folder while it runs."""
+"""Names of the files that training writes into its folder."""
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "metrics.jsonl"

@@ -1,7 +1,7 @@
-"""The unsupervised start of a projection: its bottleneck makes word vectors before it has seen a label.
+"""Initialization of a projection's bottleneck from word vectors.
 
-The vectors of words (`mixling.text.vectors`) are regressed on the features that the projection gives the words, so that
-words which no corpus had get vectors too, by what they share with others. Ours.
+Word vectors (`mixling.text.vectors`) are regressed on the feature indices of their words, so that unseen words get
+vectors too, by the features they share with others. The method is this project's own.
 """
 
 from __future__ import annotations
@@ -19,14 +19,19 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vectors import WordVectors
 
-# Of the mean diagonal of the normal equations. Chosen on the accuracy of models that began so, where 0.001 to 0.1 are
-# alike: what counts are the vectors of known words, and a penalty that is best for words left out (above 1) blurs them.
+# As a fraction of the mean diagonal of the normal equations. Chosen by the accuracy of initialized models, for which
+# 0.001 to 0.1 are alike: the vectors of known words matter, and the best penalty for unseen words (above 1) blurs them.
 _PENALTY = 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
-    """words: regressed on. explained: share of their vectors' squares that the rows make, weighted by sqrt(count)."""
+class Fit:
+    """The quality of an initialization.
+
+    Attributes:
+        words: number of words.
+        explained: fraction of their vectors' squares that the embeddings reproduce, weighted by sqrt(count).
+    """
 
     words: int
     explained: float
@@ -34,51 +39,54 @@ class Started:
 
 def init_bottleneck(
     embedding: ProjectionEmbedding, encoder: TextEncoder, vectors: WordVectors, *, scale: float = 0.5
-) -> Started:
-    """Set the bottleneck's rows by ridge regression of the word vectors.
+) -> Fit:
+    """Set the rows of the bottleneck by ridge regression of the word vectors.
 
-    Of a wider bottleneck the first `vectors.config.dim` columns are set, of a narrower one all, to the widest
-    directions. Words' rows have a root mean square of `scale` for each column that is set.
+    If the bottleneck is wider than the vectors, its first `vectors.config.dim` columns are set; if it is narrower, it
+    gets the first dimensions of the vectors.
+
+    Args:
+        scale: root mean square of the resulting embeddings of words, per column.
 
     Raises:
-        ConfigError: the embedding layer has an embedding table, or reads words that were split otherwise.
+        ConfigError: the projection does not hash, or the vectors were made with another `lowercase`.
     """
     text, config = encoder.config, vectors.config
     check_projection(text)
     if text.lowercase != config.lowercase:
         raise ConfigError(
-            f"the word vectors were made with lowercase = {config.lowercase}, the model has model.text.lowercase = "
+            f"the word vectors were made with lowercase = {config.lowercase}, but the model has model.text.lowercase = "
             f"{text.lowercase}; make others: mixling vectors --set lowercase={str(text.lowercase).lower()}"
         )
     features = _features(encoder, vectors.words)
     weights = np.sqrt(vectors.counts.astype(np.float64))
     wanted = vectors.vectors.astype(np.float64)
     rows = _ridge(features, wanted, weights)
-    made = features @ rows
-    explained = 1 - np.square(made - wanted).sum(1) @ weights / (np.square(wanted).sum(1) @ weights)
-    rows *= scale / np.sqrt(np.average(np.square(made).mean(1), weights=weights))
+    fitted = features @ rows
+    explained = 1 - np.square(fitted - wanted).sum(1) @ weights / (np.square(wanted).sum(1) @ weights)
+    rows *= scale / np.sqrt(np.average(np.square(fitted).mean(1), weights=weights))
     with torch.no_grad():
         width = min(rows.shape[1], embedding.dim)
-        # The word's own of the 2w+1 matrices; the common one of a factorized window.
+        # The matrix of the word itself among the 2w+1 of its window, or the shared matrix of a factorized window.
         first = 0 if embedding.spread is not None else embedding.window * embedding.dim
         embedding.weight[: len(rows), first : first + width] = torch.from_numpy(rows[:, :width])
-    return Started(words=len(wanted), explained=float(explained))
+    return Fit(words=len(wanted), explained=float(explained))
 
 
 def check_projection(text: TextConfig) -> None:
-    """Refuse a start where there is nothing to regress on.
+    """Check that a projection can be initialized from word vectors.
 
     Raises:
-        ConfigError: the embedding layer has a table of subwords.
+        ConfigError: it does not hash.
     """
     if not text.projection.hashed:
         raise ConfigError(
-            f"a start from word vectors needs hashed features; projection {text.projection.type!r} has none"
+            f"initialization from word vectors needs hashed features; projection {text.projection.type!r} has none"
         )
 
 
 def _features(encoder: TextEncoder, words: tuple[str, ...]) -> Any:
-    """The features of words as a sparse matrix (W, m), the counts of the bags."""
+    """Return the weights of the features of words as a sparse matrix (words, features)."""
     from scipy.sparse import coo_matrix
 
     rows = np.concatenate([item.words[:1] for item in encoder.encode([[word] for word in words])])
@@ -90,7 +98,7 @@ def _features(encoder: TextEncoder, words: tuple[str, ...]) -> Any:
 
 
 def _ridge(features: Any, wanted: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> Any:
-    """The (m, dim) rows that make the vectors of words from their features best."""
+    """Return the matrix (features, dim) that reproduces the vectors of words from their features best."""
     from scipy.linalg import solve
 
     weighted = features.multiply(weights[:, None]).tocsr()

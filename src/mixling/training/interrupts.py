@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a number to look at between two steps, and outside of the steps as an exception."""
+"""SIGINT and SIGTERM: polled between training steps, and an exception elsewhere."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came while nothing noted it."""
+    """SIGTERM, received outside of `Interrupts`."""
 
 
 @contextlib.contextmanager
 def terminations() -> Iterator[None]:
-    """Raise `Terminated` where SIGTERM would end the process without a word; not in one of several processes.
+    """Raise `Terminated` on SIGTERM instead of ending the process silently; not under torchrun.
 
-    Those may wait for each other outside of Python, where nothing can be raised: torchrun would have to kill them.
+    Processes of torchrun may wait for each other outside of Python, where no exception can be raised.
     """
     if threading.current_thread() is not threading.main_thread() or "RANK" in os.environ:
         yield
@@ -36,10 +36,10 @@ def _terminate(signum: int, frame: FrameType | None) -> None:
 
 
 class Interrupts:
-    """While entered, the first SIGINT or SIGTERM is noted in `received`; a second SIGINT interrupts at once."""
+    """A context in which the first SIGINT or SIGTERM is stored in `received`; a second SIGINT interrupts at once."""
 
     def __init__(self, *, enabled: bool = True) -> None:
-        # Python delivers signals to the main thread only and refuses handlers elsewhere.
+        # Signal handlers can only be set in the main thread.
         self._enabled = enabled and threading.current_thread() is threading.main_thread()
         self._old: dict[int, Any] = {}
         self.received = 0

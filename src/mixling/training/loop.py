@@ -1,8 +1,8 @@
-"""The only training loop.
+"""The training loop.
 
-All randomness is a function of (seed, step): the order of an epoch, dropped words, dropout. So the state of a run is
-its tensors and a step number, a resumed run repeats the uninterrupted one bit by bit, and two runs with one seed,
-one machine and one number of threads end with the same bytes.
+All randomness (order of an epoch, token dropout, dropout) is a function of (seed, step). Therefore the state of a run
+is its tensors and a step number, a resumed run repeats the uninterrupted one bit by bit, and two runs with the same
+seed, machine and number of threads end with the same bytes.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from mixling.training.files import CHECKPOINT, HISTORY, TENSORBOARD_FOLDER
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import build_optimizer, learning_rate
-from mixling.training.state import State, load_weights, pack, unpack, weights_of, whole
+from mixling.training.state import State, gather, load_weights, pack, unpack, weights_of
 from mixling.training.tracking import TensorBoard
 
 
 class Trainer:
-    """Trains a model and leaves it with the weights of the best evaluation on validation, or of the last
-    (`config.load_best_at_end`).
+    """Trains a model, which ends with the weights of the best or the last evaluation (`config.load_best_at_end`).
 
-    With `parallel = "fsdp"` and several processes a copy is trained, of which each process has a part; the model itself
-    stays on the CPU, whole, and gets the best weights at the end.
+    With `parallel = "fsdp"` and several processes, a sharded copy is trained; the model itself stays on the CPU and
+    gets the weights at the end.
 
     Args:
-        folder: where checkpoints and metrics.jsonl go; None keeps nothing.
-        command: resumes an interrupted training; by default that of `mixling train` into the folder.
-        fingerprint: identifies data and configuration; a checkpoint of another fingerprint is not resumed.
+        folder: where checkpoints and metrics.jsonl are written; None: nowhere.
+        command: the command line that resumes the training, for messages; by default `mixling train --resume`.
+        fingerprint: identifies data and configuration; checkpoints with another fingerprint are not resumed.
+        distributed: this process among all; by default the only one.
+        callback: called at steps and evaluations.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Trainer:
             self._callbacks = CallbackList(self.callback, TensorBoard(folder / TENSORBOARD_FOLDER))
         cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
         self.device = torch.device("cuda" if cuda else "cpu")
-        # Without instructions for it, bfloat16 on a CPU is slower than float32; old releases of torch cannot tell.
+        # Without native instructions bfloat16 on a CPU is slower than float32; old torch releases cannot detect them.
         instructions: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
         native = cuda or instructions.get("avx512_bf16", False)
         self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and native)
@@ -84,19 +85,23 @@ class Trainer:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches in one pass over the training data."""
+        """The number of batches in one pass over the training data."""
         return max(1, math.ceil(len(self.data) / self.config.batch_size))
 
     def fit(self, *, resume: bool = False) -> list[dict[str, Any]]:
         """Train to the end.
 
+        Args:
+            resume: continue from the folder's checkpoint.
+
         Returns:
-            the records of all evaluations.
+            The records of all evaluations.
 
         Raises:
-            TrainingError: the loss is not finite.
-            Interrupted: SIGINT or SIGTERM came; the state was saved first.
-            StorageError, ModelFileError: a checkpoint could not be written, or read.
+            TrainingError: the loss or the gradient is not finite, or the checkpoint belongs to another run.
+            Interrupted: SIGINT or SIGTERM was received; the state was saved first.
+            StorageError: a file cannot be written.
+            ModelFileError: the checkpoint cannot be read.
         """
         state = self._restore() if resume else self._plan()
         self._write_history(state)
@@ -114,10 +119,9 @@ class Trainer:
 
     def _run(self, state: State, interrupts: Interrupts) -> None:
         while state.step < state.total_steps and not state.stopped:
-            made, signum = self._step(state, interrupts)
-            self._callbacks.stepped(made)
-            at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
-            if at_evaluation:
+            step, signum = self._step(state, interrupts)
+            self._callbacks.stepped(step)
+            if state.step % state.eval_interval == 0 or state.step == state.total_steps:
                 self._evaluate(state)
             self._heap.limit()
             if signum:
@@ -126,11 +130,11 @@ class Trainer:
             if time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self._save(state)
         self._save(state)
-        if interrupts.received:  # after the last step's look at it
+        if interrupts.received:  # since the last step
             raise self._interrupted(state, interrupts.received)
 
     def _step(self, state: State, interrupts: Interrupts) -> tuple[Step, int]:
-        """One optimizer step on one global batch; returns it and the signal that came, or 0."""
+        """Make one optimizer step on one global batch; return it and the signal that was received, or 0."""
         config = self.config
         indices = self._batch(state.step)
         rate = learning_rate(config.optim, state.step, state.total_steps)
@@ -146,12 +150,16 @@ class Trainer:
         state.step += 1
         state.loss_sum += float(sums[0])
         state.loss_weight += float(sums[1])
-        # Every process must stop at the same step; torchrun sends one signal to all, so a sum is some multiple of it.
+        # All processes must stop at the same step, hence the sum; a signal to another process is torchrun's SIGTERM.
         signal_received = (interrupts.received or signal.SIGTERM) if sums[2] > 0 else 0
         return Step(number=state.step, loss=loss, learning_rate=rate, tokens=int(sums[3])), signal_received
 
     def _backward(self, indices: Indices, step: int, *, signum: int = 0) -> Tensor:
-        """Gradients of the mean loss over the global batch; returns the sums of losses, weights, signals and tokens."""
+        """Compute the gradients of the mean loss over the global batch.
+
+        Returns:
+            The sums over all processes of losses, weights, signals and tokens, (4,).
+        """
         config, ranks = self.config, self.distributed
         mine = shard(np.arange(len(indices)), ranks.rank, ranks.world)
         torch.manual_seed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
@@ -159,7 +167,7 @@ class Trainer:
         sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
         parts = np.array_split(mine, config.gradient_accumulation_steps)
         for number, part in enumerate(parts, 1):
-            idle = len(part) == 0  # fewer examples than processes: work on one that does not count
+            idle = len(part) == 0  # fewer examples than processes: use one with weight zero
             chosen = np.array([0]) if idle else part
             batch, targets, weights = self.data.batch(indices, chosen, seed=config.seed, step=step)
             if idle:
@@ -172,13 +180,13 @@ class Trainer:
             sums[:2] += torch.stack([loss.detach(), weight.detach()])
             sums[3] += 0 if idle else batch.num_tokens
         sums = ranks.sum(sums)
-        # Gradients are averaged over processes: times their number, the sum of all losses over the global weight.
+        # Gradients are averaged over processes; multiply by their number and divide the summed loss by its weight.
         grads = [parameter.grad for parameter in self._trained.parameters() if parameter.grad is not None]
         torch._foreach_mul_(grads, float(ranks.world / sums[1].clamp_min(1e-12)))
         return sums
 
     def _forward(self, batch: Inputs) -> Tensor:
-        """The model's answers, in the precision of the training."""
+        """Return the model's outputs, computed with the precision of the training."""
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             return self._parallel(*batch.arguments)
@@ -186,7 +194,7 @@ class Trainer:
     def _norm(self) -> float:
         limit = self.config.optim.clip_norm
         norm = torch.nn.utils.clip_grad_norm_(self._trained.parameters(), limit or math.inf)
-        return float(whole(norm))
+        return float(gather(norm))
 
     def _batch(self, step: int) -> Indices:
         epoch, number = divmod(step, self.steps_per_epoch)
@@ -222,18 +230,18 @@ class Trainer:
         self._callbacks.evaluated(record)
 
     def _metrics(self, step: int) -> tuple[dict[str, float], float]:
-        """The model's measures on validation and its loss."""
+        """Return the metrics and the loss on the validation data."""
         self._trained.eval()
         try:
             values, loss = self.data.evaluate(self._trained, self._forward)
         except TrainingError as error:
             raise TrainingError(f"step {step}: {error}; {self._advice()}") from None
-        # The main process's: machines that differ in a last bit must still agree what is best, and when to stop.
+        # Use the main process's numbers: processes that differ in the last bit must agree on the best evaluation.
         *agreed, loss = self.distributed.broadcast([*values.values(), loss])
         return dict(zip(values, agreed, strict=True)), loss
 
     def _plan(self) -> State:
-        """How many steps: those of the planned epochs, or as many as the time budget allows."""
+        """Return the initial state with the number of steps: the planned epochs, or what the time budget allows."""
         config = self.config
         per_epoch = self.steps_per_epoch
         total, evaluations = config.steps or per_epoch * config.planned_epochs(len(self.data)), config.evaluations
@@ -244,9 +252,12 @@ class Trainer:
         return State(total_steps=total, eval_interval=interval)
 
     def _affordable(self, seconds: float) -> tuple[int, int]:
-        """Steps that fit, and the fewest evaluations; fixed before the first step, so that a resumed run follows it."""
+        """Return the number of steps and the minimum of evaluations that fit into the time.
+
+        Decided before the first step, so that a resumed run has the same plan.
+        """
         evaluation = self._evaluation_seconds()
-        if evaluation < 0.1 * seconds:  # the first one loads libraries, too; a dear one is not repeated
+        if evaluation < 0.1 * seconds:  # the first one also loads libraries; repeat it unless it is expensive
             evaluation = self._evaluation_seconds()
         steps = min(self.steps_per_epoch, 24)
         chosen = np.linspace(0, self.steps_per_epoch - 1, steps).astype(int)
@@ -256,10 +267,10 @@ class Trainer:
             self._backward(self._batch(int(number)), int(number))
             spent.append(time.monotonic() - begin)
         self.optimizer.zero_grad(set_to_none=True)
-        # The first steps warm caches; the optimizer's own work is some percent; leave a tenth for noise.
+        # Ignore the first steps, which warm caches; add 10% for the optimizer, and reserve 10% of the time for noise.
         per_step = float(np.mean(spent[len(spent) // 4 :])) * 1.1
         seconds *= 0.9
-        # Evaluations are one an epoch, or `fewest` in all where the epochs are fewer: at most a fifth of the time.
+        # There is one evaluation per epoch, but at least `fewest`, which may take a fifth of the time.
         fewest = min(self.config.evaluations, max(1, int(0.2 * seconds / max(evaluation, 1e-9))))
         by_epochs = (seconds - evaluation) / (per_step + evaluation / self.steps_per_epoch)
         return max(1, int(min(by_epochs, (seconds - fewest * evaluation) / per_step))), fewest
@@ -272,7 +283,7 @@ class Trainer:
     def _save(self, state: State) -> None:
         if self.folder is None:
             return
-        tensors = pack(self._trained, self._best, self.optimizer)  # in every process: each may have a part only
+        tensors = pack(self._trained, self._best, self.optimizer)  # in every process, since tensors may be sharded
         if self.distributed.is_main:
             values = {**state.to_values(), "fingerprint": self.fingerprint, "callbacks": self._callbacks.state_dict()}
             save_checkpoint(self.folder / CHECKPOINT, tensors, values)
@@ -284,31 +295,31 @@ class Trainer:
         if values.pop("fingerprint") != self.fingerprint:
             raise TrainingError(
                 f"{self.folder / CHECKPOINT}: belongs to other data or another configuration; "
-                "give the files and options of the run that was interrupted, or train anew without --resume"
+                "give the files and options of the interrupted run, or start over without --resume"
             )
         self._callbacks.load_state_dict(values.pop("callbacks"))
         self._best = unpack(tensors, self._trained, self.optimizer)
         return State.from_values(values)
 
     def _write_history(self, state: State) -> None:
-        """metrics.jsonl as the state knows it: a killed run may have written lines after its last checkpoint."""
+        """Write metrics.jsonl from the state; a killed run may have written lines after its last checkpoint."""
         if self.folder is not None and self.distributed.is_main:
             write_atomic(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in state.history))
 
     def _not_finite(self, state: State, indices: Indices, loss: float, norm: float) -> str:
         epoch, number = divmod(state.step, self.steps_per_epoch)
-        what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm} (loss {loss:.4g})"
+        problem = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient norm is {norm} (loss {loss:.4g})"
         rows = ""
         locations = sorted(location for i in indices if (location := self.data.where(int(i))) is not None)
         if locations:
             rows = f", rows {', '.join(f'{path}:{line}' for path, line in locations[:5])}"
             rows += f" and {len(locations) - 5} more" if len(locations) > 5 else ""
         batch = f"batch {number + 1} of {self.steps_per_epoch}"
-        return f"step {state.step} (epoch {epoch + 1}, {batch}{rows}): {what}; {self._advice()}"
+        return f"step {state.step} (epoch {epoch + 1}, {batch}{rows}): {problem}; {self._advice()}"
 
     def _advice(self) -> str:
         kept = f"; the last checkpoint in {self.folder} is intact" if self.folder is not None else ""
-        return f"a lower rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
+        return f"a lower learning rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
 
     def _interrupted(self, state: State, signum: int) -> Interrupted:
         hint = "" if self.folder is None else f"; resume with: {self.command}"

@@ -1,8 +1,8 @@
-"""Keeps the memory of a long training on a CPU near to what its tensors need; results are not changed.
+"""Limiting the memory of long training on a CPU.
 
-Batches are of ever other lengths. oneDNN keeps a compiled product for each shape that it has met, 1,024 of them, and
-these small long-lived blocks lie between the large short-lived ones of the steps: the C library's heap grows with each
-step, though most of it is free. Here oneDNN keeps fewer, and pages that are free go back to the system.
+Batches have many different lengths. oneDNN caches a compiled primitive for each shape, up to 1,024 of them, and these
+small long-lived blocks fragment the heap between the large short-lived blocks of the steps, so that it grows although
+most of it is free. Here oneDNN caches fewer, and free pages are returned to the system. Results do not change.
 """
 
 from __future__ import annotations
@@ -12,55 +12,54 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-# More than the products of one step of a deep model; those of other steps are seldom met again.
-_ONEDNN_PRODUCTS = "128"
-# Bytes that the process may grow by before free pages are given back. To get them anew costs the next steps 0.1 s.
+# More primitives than one step of a deep model needs; those of other steps are rarely reused.
+_ONEDNN_PRIMITIVES = "128"
+# Bytes by which the process may grow before free pages are returned; allocating them again costs 0.1 s.
 _GROWTH = 560 << 20
 _STATM = Path("/proc/self/statm")
 
 
 class Heap:
-    """Gives free pages of the C library's heap back to the system as a training goes on, where there is a way to."""
+    """The C library's heap, whose free pages are returned to the system during training, if glibc is in use."""
 
     def __init__(self) -> None:
-        # It is read when the first product is made, and what a user has set stays.
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _ONEDNN_PRODUCTS)
+        # oneDNN reads the variable when it creates the first primitive; a user's value has priority.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _ONEDNN_PRIMITIVES)
         self._trim = _malloc_trim()
         self._growth, self._since = _GROWTH, 0
         self._least = self._resident()
 
     def limit(self) -> None:
-        """Give back what is free if the process has grown, after each step; to look takes some microseconds."""
+        """Release free pages if the process has grown; to be called after each step, takes some microseconds."""
         now, self._since = self._resident(), self._since + 1
         if now > self._least + self._growth:
             self.release()
-            # What each step needs anew is left to it: to give it back every time would cost more than it saves.
+            # If each step needs that much memory, releasing it every time would cost more than it saves.
             self._growth *= 2 if self._since == 1 else 1
             self._since = 0
         self._least = min(self._least, now)
 
     def release(self) -> None:
-        """Give back what is free."""
+        """Return free pages to the system."""
         if self._trim is not None:
             self._trim(0)
             self._least = self._resident()
 
     def _resident(self) -> int:
-        """Bytes of the process in memory; 0 where that is not known."""
+        """Return the resident memory of the process in bytes; 0 if unknown."""
         if self._trim is None:
             return 0
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def release() -> None:
-    """Give back what is free, after work that took much memory and is over."""
-    trim = _malloc_trim()
-    if trim is not None:
+    """Return free pages to the system after work that needed much memory."""
+    if (trim := _malloc_trim()) is not None:
         trim(0)
 
 
 def _malloc_trim() -> Callable[[int], int] | None:
-    """glibc's function, which other C libraries lack."""
+    """Return glibc's malloc_trim; None with other C libraries."""
     if not _STATM.exists():
         return None
     try:

@@ -1,15 +1,15 @@
 """Optimizers and learning-rate schedules.
 
-Adafactor (Shazeer & Stern 2018, arXiv:1804.04235, algorithms 4 and 5) is torch's, which keeps of a matrix's squared
-gradients the means of rows and columns only. A step is rho_t * max(1e-3, RMS(parameter)) * U, where U is the gradient
-over the root of its estimated square, of RMS 1 at most: rates are relative to the size of the parameters, T5's 1e-3
-and 1e-2 are such rates. What differs from the paper:
+Adafactor (Shazeer & Stern 2018, arXiv:1804.04235, algorithms 4 and 5) is torch's, which stores only row and column
+means of a matrix's squared gradients. A step is rho_t * max(1e-3, RMS(parameter)) * U, where U is the gradient divided
+by the root of its estimated square, clipped to RMS 1. Rates, such as T5's 1e-3 and 1e-2, are therefore relative to the
+size of the parameters. Differences from the paper:
 
-- rho_t = min(lr, 1 / sqrt(t)) for step t, with `schedule`'s rate for lr; the paper has 1e-2 there.
-- Decoupled weight decay of lr * weight_decay, as AdamW's; the paper has none.
-- The paper adds 1e-30 to squared gradients; torch keeps divisors from falling below a number instead. Its own choice,
-  1e-7 for the mean square of a gradient, is too large: where gradients are clipped to a norm of 1, those of a model of
-  ten million weights are smaller, and the averages lose their meaning. Here it is 1e-15, whose square is 1e-30.
+- rho_t = min(lr, 1 / sqrt(t)) for step t, where lr is the schedule's rate; the paper has 1e-2 instead of lr.
+- Decoupled weight decay of lr * weight_decay, as in AdamW; the paper has none.
+- The paper adds 1e-30 to squared gradients; torch bounds divisors from below instead. Its default, 1e-7 for the mean
+  square of a gradient, is too large: if gradients are clipped to a norm of 1, those of a model of ten million weights
+  are smaller than that. Here the bound is 1e-15, whose square is 1e-30.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LEAST_DIVISOR, _LEAST_RMS = 1e-15, 1e-3  # Adafactor's epsilon 1 and 2, the fir
 
 
 class OptimConfig(Config):
-    """AdamW or Adafactor with warm-up and schedule; defaults chosen, for AdamW, on the validation splits of CLINC150
-    and MTOP.
+    """AdamW or Adafactor, with warm-up and learning-rate schedule.
 
-    T5 (section 3.1.2) pretrains with Adafactor at 1 / sqrt(max(t, 10^4)): `lr` 0.01, `schedule` "constant", `warmup` 0,
-    since Adafactor's rate is 1 / sqrt(t) at most. It fine-tunes likewise with `lr` 0.001. Neither has decay.
-    What starts at zero, as the Remixer's H and alpha do, has steps of lr / 1000 at first, and for the first thousand:
-    at 0.001 it takes about 8,000 to reach an RMS of 1. In a short training the block stays a mean then; use AdamW.
+    Defaults are for AdamW, chosen on the validation splits of CLINC150 and MTOP. T5 (section 3.1.2) pretrains with
+    Adafactor at 1 / sqrt(max(t, 10^4)): `lr` 0.01, `schedule` "constant", `warmup` 0, because Adafactor's rate is at
+    most 1 / sqrt(t). It fine-tunes with `lr` 0.001; neither has weight decay. With Adafactor, parameters that are
+    initialized with zero, such as the Remixer's H and alpha, change by lr / 1000 per step at first: with lr 0.001 it
+    takes about 8,000 steps to reach an RMS of 1. Prefer AdamW for short training of such models.
     """
 
     name: Literal["adamw", "adafactor"] = "adamw"
@@ -42,41 +42,41 @@ class OptimConfig(Config):
         None,
         ge=0,
         le=10,
-        description="rate of the subwords' table as a share of lr, 0: it stays; None: by what it begins with",
+        description="learning rate of the embedding table relative to lr, 0: frozen; by default by its initialization",
     )
-    beta1: float = Field(0.9, ge=0, lt=1, description="of AdamW; Adafactor has no momentum")
-    beta2: float = Field(0.999, ge=0, lt=1, description="of AdamW; Adafactor's is 1 - t^-0.8 at step t")
-    eps: float = Field(1e-8, gt=0, description="of AdamW; Adafactor has its own")
-    weight_decay: float = Field(0.1, ge=0, description="on matrices only: not on biases and norms")
-    clip_norm: float | None = Field(1.0, gt=0, description="largest norm of the gradient; None: no limit")
+    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW only; Adafactor has no momentum")
+    beta2: float = Field(0.999, ge=0, lt=1, description="AdamW only; Adafactor uses 1 - t^-0.8 at step t")
+    eps: float = Field(1e-8, gt=0, description="AdamW only; Adafactor has its own")
+    weight_decay: float = Field(0.1, ge=0, description="applied to matrices only, not to biases and norms")
+    clip_norm: float | None = Field(1.0, gt=0, description="maximum norm of the gradient; none: no limit")
     schedule: Literal["cosine", "linear", "constant", "inverse_sqrt"] = Field(
-        "cosine", description="of the rate after the warm-up; inverse_sqrt: lr * sqrt(last step of the warm-up / step)"
+        "cosine", description="learning rate after the warm-up; inverse_sqrt: lr * sqrt(warm-up steps / step)"
     )
-    warmup: float = Field(0.05, ge=0, le=1, description="share of the steps in which the rate rises to lr")
+    warmup: float = Field(0.05, ge=0, le=1, description="fraction of the steps in which the rate rises to lr")
     final_lr: float = Field(
-        0.0, ge=0, le=1, description="the rate that cosine and linear reach at the last step, as a share of lr"
+        0.0, ge=0, le=1, description="learning rate of cosine and linear at the last step, relative to lr"
     )
 
     @model_validator(mode="after")
     def _values_have_a_use(self) -> OptimConfig:
-        # Not eps: recipes set it for AdamW, and who names another optimizer only need not take it back.
+        # Not eps: defaults set it for AdamW, and a user who names another optimizer should not have to reset it.
         for name in ("beta1", "beta2"):
             if self.name != "adamw" and getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} = {getattr(self, name)} is of AdamW; leave it out, or set name = 'adamw'")
+                raise ValueError(f"{name} = {getattr(self, name)} needs AdamW; leave it out, or set name = 'adamw'")
         if self.final_lr and self.schedule in ("constant", "inverse_sqrt"):
             raise ValueError(
-                f"final_lr = {self.final_lr} has no use with schedule = {self.schedule!r}; leave one of them out"
+                f"final_lr = {self.final_lr} has no effect with schedule = {self.schedule!r}; leave one of them out"
             )
         return self
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
-    """Build the optimizer, with three groups of parameters: embedding tables, other matrices, all else.
+    """Build the optimizer with three groups of parameters: embedding tables, other matrices, and all others.
 
-    Weight decay is for the first two. A group's `fraction` is the factor of its rate to that of the schedule.
+    The third has no weight decay. The key `fraction` of a group is its learning rate relative to the schedule's.
 
     Args:
-        model: its attribute `embedding_tables`, if it has one, names the parameters that `embedding_lr` is for.
+        model: its attribute `embedding_tables`, if present, names the parameters that `embedding_lr` applies to.
     """
     embedding_lr = 1.0 if config.embedding_lr is None else config.embedding_lr
     tables: tuple[str, ...] = getattr(model, "embedding_tables", ())
@@ -87,7 +87,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimi
         {"params": [p for _, p in trained if p.ndim < 2], "fraction": 1.0, "weight_decay": 0.0},
     ]
     if config.name == "adafactor":
-        # One parameter after another: on a CPU `foreach` won a tenth at 0.2M weights and lost a third from 2M on.
+        # On a CPU `foreach` is 10% faster with 0.2M weights but a third slower from 2M on.
         return torch.optim.Adafactor(
             groups, lr=config.lr, eps=(_LEAST_DIVISOR, _LEAST_RMS), weight_decay=config.weight_decay, foreach=False
         )
@@ -102,7 +102,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimi
 
 
 def learning_rate(config: OptimConfig, step: int, total_steps: int) -> float:
-    """Return the rate of step `step` (from 0) of `total_steps`: linear warm-up, then the schedule."""
+    """Return the learning rate of step `step` (from 0) of `total_steps`: linear warm-up, then the schedule."""
     warmup = max(1, round(config.warmup * total_steps))
     if step < warmup:
         return config.lr * (step + 1) / warmup

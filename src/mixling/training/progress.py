@@ -1,4 +1,4 @@
-"""The progress of a training on standard error: a bar on a terminal or in a notebook, else a line an evaluation."""
+"""Training progress on standard error: a bar on a terminal or in a notebook, and a line for each evaluation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from mixling.training.callbacks import Callback, Step
 
 
 class TrainingProgress(Callback):
-    """Shows a training; `log` writes a line that does not disturb the bar.
+    """Callback that shows progress; `log` writes a line without disturbing the bar.
+
+    Attributes:
+        metric: the validation metric to show, as in metrics.jsonl but without `val_`.
 
     Args:
-        metric: the measure of validation by which the best epoch is chosen, as metrics.jsonl names it.
-        silent: say and show nothing (a process beside the main one).
+        silent: show nothing, for processes other than the main one.
     """
 
     def __init__(self, *, silent: bool = False) -> None:
@@ -27,7 +29,7 @@ class TrainingProgress(Callback):
         self._silent = silent
         self._console = Console(stderr=True, highlight=False)
         self._bar: Progress | None = None
-        # In a notebook rich draws by ipywidgets.
+        # In notebooks rich needs ipywidgets.
         in_notebook = self._console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
         if (sys.stderr.isatty() or in_notebook) and not silent:
             columns = (
@@ -40,7 +42,7 @@ class TrainingProgress(Callback):
             self._bar = Progress(*columns, TextColumn("{task.description}"), console=self._console, transient=True)
         self._validation = ""
         self._total_steps, self._resumed = 0, False
-        self._total_epochs: int | None = None  # 0: the lines count steps; None: not known yet
+        self._total_epochs: int | None = None  # 0: lines count steps; None: not known yet
         self._tokens, self._begun, self._seconds = 0, 0.0, 0.0
 
     def log(self, message: str) -> None:
@@ -61,26 +63,26 @@ class TrainingProgress(Callback):
         self._tokens += step.tokens
         self._seconds = time.monotonic() - self._begun
         if self._bar is not None:
-            reported = f"loss {step.loss:.4f}{self._validation}  {self._speed()}"
-            self._bar.update(self._bar.task_ids[0], completed=step.number, description=reported)
+            status = f"loss {step.loss:.4f}{self._validation}  {self._speed()}"
+            self._bar.update(self._bar.task_ids[0], completed=step.number, description=status)
 
     def evaluated(self, record: dict[str, Any]) -> None:
         self._validation = f"  validation {self.metric.replace('_', ' ')} {_shown(record[f'val_{self.metric}'])}"
         best = "  (best so far)" if record["best"] else ""
         losses = f"train loss {record['train_loss']:.4f}  validation loss {record['val_loss']:.4f}"
         self.log(f"{self._position(record)}  {losses}{self._validation}  {self._speed():>16}{best}")
-        self._tokens, self._begun = 0, time.monotonic()  # of the steps, without the evaluation
+        self._tokens, self._begun = 0, time.monotonic()  # the speed does not include evaluations
 
     def finished(self) -> None:
         if self._bar is not None:
             self._bar.stop()
 
     def _position(self, record: dict[str, Any]) -> str:
-        """How far the training is, in one unit for all lines of a run: epochs where each evaluation ends one."""
+        """Return the epoch if every evaluation is at the end of an epoch, else the step; the same for a whole run."""
         step, epoch = record["step"], float(record["epoch"])
         if self._total_epochs is None:
             epochs, rest = divmod(self._total_steps * epoch, step)
-            # The first evaluation of a resumed run may end an epoch by chance.
+            # The first evaluation of a resumed run may be at the end of an epoch by chance.
             by_epochs = epoch.is_integer() and rest == 0 and not self._resumed
             self._total_epochs = int(epochs) if by_epochs else 0
         if self._total_epochs:
@@ -92,7 +94,7 @@ class TrainingProgress(Callback):
 
 
 def _shown(value: float) -> str:
-    """Four digits of a share; of what may be large, such as a perplexity, three that count."""
+    """Format with four decimals up to 1, else (a perplexity) with three significant digits."""
     if abs(value) <= 1:
         return f"{value:.4f}"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""Curves of a training in programs that show them while it runs: TensorBoard."""
+"""Live training curves in TensorBoard."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from mixling.training.callbacks import Callback, Step
 
 
 def remove_curves(folder: Path) -> None:
-    """Remove what another run wrote there.
+    """Remove the event files of an older run.
 
     Raises:
-        StorageError: a file could not be removed.
+        StorageError: a file cannot be removed.
     """
     for path in folder.glob("events.out.tfevents.*"):
         remove(path)
 
 
 class TensorBoard(Callback):
-    """Writes train loss and learning rate of every few steps, and all measures of each evaluation.
+    """Callback that writes train loss and learning rate every few steps, and the metrics of each evaluation.
 
-    A resumed run goes on with the same axis of steps: what an interrupted one wrote after its last checkpoint is
-    hidden by what is written again. A run that begins removes the curves of another before it.
+    A resumed run hides the points that were written after the last checkpoint. A new run removes the curves of an older
+    one.
 
     Args:
-        folder: of the event files; `tensorboard --logdir` shows it.
+        folder: where event files go, for `tensorboard --logdir`.
         every: steps between two points.
 
     Raises:
@@ -46,7 +46,7 @@ class TensorBoard(Callback):
         if step == 0:
             remove_curves(self._folder)
         try:
-            # Seconds until points are on the disk: as often as checkpoints are, for a kill loses what is not.
+            # Flush about as often as checkpoints are written, since a kill loses what was not flushed.
             self._writer = self._make(str(self._folder), purge_step=step + 1 if step else None, flush_secs=10)
         except OSError as error:
             raise StorageError(f"{self._folder}: could not be written: {error.strerror or error}") from error

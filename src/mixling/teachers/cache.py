@@ -1,4 +1,4 @@
-"""A teacher's answers, kept in a folder: asked for once, and not lost when the work is cut off."""
+"""Storing a teacher's predictions in a folder, so that they are computed once and survive interruptions."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from safetensors.numpy import save
 from mixling.errors import ModelFileError
 from mixling.storage import write_atomic
 from mixling.tasks.base import Task
-from mixling.teachers.base import Answer, Teacher
+from mixling.teachers.base import Probabilities, Teacher
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 
-_CHUNK = 1024  # texts of a file
+_CHUNK = 1024  # texts per file
 
 
-def collect_answers(
+def collect_predictions(
     teacher: Teacher,
     texts: Sequence[Text],
     task: Task,
     *,
     folder: Path | None,
     progress: Callable[[int], None] = lambda done: None,
-) -> list[Answer]:
-    """The teacher's answers to texts, (C,) or (W, C) each, as float16 numbers.
+) -> list[Probabilities]:
+    """Return the teacher's probabilities for each text, (C,) or (words, C), in float16.
 
-    What the folder holds for the same teacher, labels and texts is read, not asked for. Its files are named by what
-    they answer, so that another list of texts, or another teacher, finds nothing wrong in it.
+    They are read from the folder if it holds those of the same teacher, labels and texts, which the names of its files
+    are hashes of.
 
     Args:
-        folder: where answers are kept; None, or a teacher without a key: nowhere.
-        progress: told how many texts are answered.
+        folder: where predictions are stored; None, or a teacher without a key: nowhere.
+        progress: called with the number of texts done.
 
     Raises:
-        DataError: an answer that is none.
+        DataError: a prediction of the teacher is not valid.
         ModelFileError: a file of the folder is damaged.
-        StorageError: a file could not be written.
+        StorageError: a file cannot be written.
     """
-    out: list[Answer] = []
+    out: list[Probabilities] = []
     for first in range(0, len(texts), _CHUNK):
         chunk = texts[first : first + _CHUNK]
         path = None if folder is None or teacher.key is None else folder / _name(teacher.key, chunk, task.labels)
         if path is not None and path.exists():
             out += _read(path, len(chunk), task)
         else:
-            found = [None if item is None else item.astype(np.float16) for item in teacher.answers(chunk, task)]
+            new = [None if item is None else item.astype(np.float16) for item in teacher.predict(chunk, task)]
             if path is not None:
-                write_atomic(path, _packed(found, task.labels))
-            out += found
+                write_atomic(path, _packed(new, task.labels))
+            out += new
         progress(len(out))
     return out
 
@@ -64,10 +64,10 @@ def _name(key: str, texts: Sequence[Text], labels: LabelSet) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32] + ".safetensors"
 
 
-def _packed(answers: list[Answer], labels: LabelSet) -> bytes:
-    """All rows below each other, and of each answer the number of its rows: -1 where there is none."""
-    sizes = [-1 if item is None else len(item) if item.ndim == 2 else 1 for item in answers]
-    rows = [item.reshape(-1, len(labels)) for item in answers if item is not None]
+def _packed(predictions: list[Probabilities], labels: LabelSet) -> bytes:
+    """Serialize the stacked rows of all predictions, and the number of rows of each: -1 if there is none."""
+    sizes = [-1 if item is None else len(item) if item.ndim == 2 else 1 for item in predictions]
+    rows = [item.reshape(-1, len(labels)) for item in predictions if item is not None]
     stacked = np.concatenate(rows) if rows else np.zeros((0, len(labels)), np.float16)
     arrays = {"sizes": np.array(sizes, np.int64), "probabilities": stacked}
     return save(arrays, {"sha256": _digest(arrays)})
@@ -80,7 +80,7 @@ def _digest(arrays: Mapping[str, npt.NDArray]) -> str:
     return out.hexdigest()
 
 
-def _read(path: Path, count: int, task: Task) -> list[Answer]:
+def _read(path: Path, count: int, task: Task) -> list[Probabilities]:
     try:
         with safe_open(path, framework="np") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
@@ -89,7 +89,7 @@ def _read(path: Path, count: int, task: Task) -> list[Answer]:
             raise ValueError("it does not match its checksum")
         sizes, rows = arrays["sizes"], arrays["probabilities"]
         if len(sizes) != count or rows.shape != (sizes[sizes > 0].sum(), len(task.labels)):
-            raise ValueError(f"{len(sizes)} answers of {rows.shape} numbers")
+            raise ValueError(f"{len(sizes)} predictions with probabilities of shape {rows.shape}")
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelFileError(f"{path}: is damaged, delete it: {error}") from None
     ends = np.cumsum(np.maximum(sizes, 0))

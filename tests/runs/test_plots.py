@@ -1,4 +1,4 @@
-"""A run folder has its pictures while the run goes on, and none where matplotlib is missing; tracking is apart."""
+"""A run folder has its plots while the run goes on, and none where matplotlib is missing; tracking is apart."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 from mixling import Callback, Dataset, Example, RunConfig, Step, fit, model_config
 from mixling.config import parse
-from mixling.runs import pictures
+from mixling.runs import plots
 from mixling.training.files import CHECKPOINT
 
-PICTURES = {"curves.png", "confusion.png"}
+PLOTS = {"curves.png", "confusion.png"}
 
 
 def rows(count: int) -> Dataset:
@@ -42,11 +42,11 @@ class CutAt(Callback):
 def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Curves are drawn at each evaluation; the number of records in each picture."""
     drawn: list[int] = []
-    draw = pictures.training_curves
+    draw = plots.training_curves
     monkeypatch.setattr(
-        pictures, "training_curves", lambda records, path: drawn.append(len(records)) or draw(records, path)
+        plots, "training_curves", lambda records, path: drawn.append(len(records)) or draw(records, path)
     )
-    monkeypatch.setattr(pictures.Curves.__init__, "__kwdefaults__", {"every": 0.0})
+    monkeypatch.setattr(plots.Curves.__init__, "__kwdefaults__", {"every": 0.0})
     return drawn
 
 
@@ -59,26 +59,26 @@ def test_a_killed_run_has_its_picture_and_a_resumed_one_goes_on_with_it(tmp_path
     assert at_once[6:] == [7, 8, 9]
 
 
-def test_pictures_are_not_drawn_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plots_are_not_drawn_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, drawn = [0], []
-    monkeypatch.setattr(pictures.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(pictures, "training_curves", lambda records, path: drawn.append(clock[0]))
+    monkeypatch.setattr(plots.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(plots, "training_curves", lambda records, path: drawn.append(clock[0]))
     (tmp_path / "metrics.jsonl").write_text("{}\n")
-    curves = pictures.Curves(tmp_path, print)
+    curves = plots.Curves(tmp_path, print)
     curves.started(0, 100)
     for clock[0] in range(0, 100, 7):
         curves.evaluated({})
     assert drawn == [35, 70]
 
 
-def test_a_run_without_matplotlib_has_no_pictures_and_states_so(
+def test_a_run_without_matplotlib_has_no_plots_and_states_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: list[int]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     outputs: list[str] = []
     run = fit(config(), rows(24), rows(8), folder=tmp_path, log=outputs.append)
     assert run is not None
-    assert not PICTURES & {path.name for path in tmp_path.iterdir()}
+    assert not PLOTS & {path.name for path in tmp_path.iterdir()}
     reported = [line for line in outputs if "picture" in line]
     assert len(reported) == 2, "once while it went on, once at the end"
     assert 'pip install "mixling[train]"' in reported[0]

@@ -1,4 +1,4 @@
-"""The pictures of a run folder; without matplotlib a run has none, and goes on."""
+"""The plots of a run folder, which are skipped if matplotlib is not installed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from mixling.training.files import HISTORY
 
 
 def if_possible(draw: Callable[[], None], log: Callable[[str], None]) -> bool:
-    """Draw a picture; whether it was drawn. What is missing for it is said."""
+    """Draw a plot and return True, or log which package is missing and return False."""
     try:
         draw()
     except MissingPackage as error:
-        log(f"no picture was drawn: {error}")
+        log(f"no plot was drawn: {error}")
         return False
     return True
 
 
 class Curves(Callback):
-    """Draws curves.png while a run goes on, so that a long or a killed one has its picture.
+    """Callback that draws curves.png during training, so that interrupted runs have it too.
 
     Args:
-        folder: of the run, with its metrics.jsonl.
-        every: least number of seconds between two pictures, and before the first; one takes about half a second.
+        folder: the run's, with its metrics.jsonl.
+        every: minimum number of seconds between two plots, and before the first; drawing takes about half a second.
     """
 
     def __init__(self, folder: Path, log: Callable[[str], None], *, every: float = 30.0) -> None:

@@ -1,0 +1,107 @@
+"""Writing predictions as JSON lines, CSV or readable text, to standard output or to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mixling.cli.output import put
+from mixling.errors import ConfigError, near_miss, printable
+from mixling.storage import atomic_file
+from mixling.tasks.base import Task
+from mixling.text.encoder import Text
+from mixling.text.predictions import Prediction
+
+FORMATS = ("jsonl", "csv", "text")
+_FORMULA = re.compile(r"(?!-?\d+(\.\d+)?\Z)[=+\-@\t\r]")
+
+Writer = Callable[[Text | None, Prediction | str, str | None], str]
+"""A function from text, prediction (or error message) and id to one row of output with its line end."""
+
+
+def writer_for(name: str, *, task: Task, echo: bool, skip: bool, escape: bool = False) -> tuple[str, Writer]:
+    """Return the header of an output format, and the function that formats a row.
+
+    Args:
+        name: one of `FORMATS`.
+        task: the model's task.
+        echo: write the text as well.
+        skip: rows may have an error instead of a prediction.
+        escape: see `csv_line`.
+
+    Raises:
+        ConfigError: the format is unknown, or CSV cannot hold the task's predictions.
+    """
+    if name == "jsonl":
+        return "", lambda text, result, name: _json_line(text if echo else None, result, name)
+    if name == "text":
+        return "", lambda text, result, name: _readable(text if echo else None, result, task)
+    if name != "csv":
+        raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
+    if not task.csv_columns:
+        raise ConfigError(f"the model predicts {task.gives}, which CSV cannot hold; use --format jsonl")
+    header = ["text"] * echo + [*task.csv_columns] + ["error"] * skip
+
+    def write(text: Text | None, result: Prediction | str, name: str | None) -> str:
+        if isinstance(result, str):
+            return csv_line([*[""] * (len(header) - 1), result], escape=escape)
+        fields: list[Any] = [text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)] * echo
+        return csv_line([*fields, *task.csv_values(result, name), *[""] * skip], escape=escape)
+
+    return csv_line(header), write
+
+
+def _json_line(text: Text | None, result: Prediction | str, name: str | None) -> str:
+    row: dict[str, Any] = {} if name is None else {"id": name}
+    row |= {} if text is None else {"text": text}
+    row |= {"error": result} if isinstance(result, str) else result.to_dict()
+    return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def csv_line(fields: list[Any], *, escape: bool = False) -> str:
+    """Return a CSV row with its line end.
+
+    Args:
+        escape: put an apostrophe before values that a spreadsheet would read as a formula; numbers are unchanged.
+    """
+    line = io.StringIO()
+    if escape:
+        fields = [f"'{field}" if _FORMULA.match(str(field)) else field for field in fields]
+    csv.writer(line).writerow(fields)  # with the default line end, so that both of its characters are quoted in fields
+    return line.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _readable(text: Text | None, result: Prediction | str, task: Task) -> str:
+    lines = [] if text is None else [printable(text if isinstance(text, str) else " ".join(text))]
+    if isinstance(result, str):
+        return "\n".join([*lines, f"(no prediction: {result})"]) + "\n"
+    lines += task.lines(result)
+    if result.empty:
+        lines.append("  (the text has no words)")
+    if result.truncated:
+        lines.append(f"  (the {task.may_be_cut} is longer than the model's maximum; its end was ignored)")
+    return "\n".join(lines) + "\n"
+
+
+@contextlib.contextmanager
+def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function that writes text to standard output at once, or to a file that replaces `path` at the end.
+
+    Raises:
+        StorageError: the file cannot be written; an older file is unchanged.
+    """
+    if path is None:
+        yield put
+        return
+    with atomic_file(path) as file:
+
+        def write_file(text: str) -> None:
+            file.write(text.encode("utf-8", "replace"))
+
+        yield write_file
