@@ -53,7 +53,7 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
 @pytest.mark.parametrize(
     ("options", "reported"),
     [
-        (["--init-embeddings", "nowhere"], "nowhere: holds no word vectors; make them: mixling vectors FILES -o DIR"),
+        (["--init-embeddings", "nowhere"], "nowhere: has no word vectors; make them: mixling vectors FILES -o DIR"),
         (["--unlabeled", "nowhere.txt"], "nowhere.txt: no such file"),
         (["--init-embeddings", "x", "--unlabeled", "y.txt"], "init: vectors cannot be combined with texts"),
         (["--unlabeled", "other.csv"], "no column 'text'"),

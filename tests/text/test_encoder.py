@@ -250,7 +250,7 @@ def test_training_words_are_the_words_that_are_encoded() -> None:
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"], [[]], [("", "\x00")]])
 def test_text_without_a_word_trains_no_vocabulary(texts: list[Text]) -> None:
-    with pytest.raises(DataError, match="no word at all"):
+    with pytest.raises(DataError, match="have no words"):
         train_vocabulary(texts, TextConfig())
 
 
@@ -273,7 +273,7 @@ def test_the_vocabulary_is_of_the_kind_that_the_configuration_names() -> None:
     vocabulary = train_vocabulary(["aa bb"] * 9, config, specials=("[MASK]",))
     assert vocabulary.subword_id("[MASK]") == 1
     assert vocabulary.subwords(["aa"]) == [["▁aa"]]
-    with pytest.raises(DataError, match="no word at all"):
+    with pytest.raises(DataError, match="have no words"):
         train_vocabulary(["  "], config, specials=("[MASK]",))
     wordpiece = config.model_copy(update={"vocabulary_kind": "wordpiece"})
     assert (
@@ -395,7 +395,7 @@ def test_overlap_marks_the_words_of_both_texts(
 
 def test_the_vocabulary_resolves_the_size_of_a_table_of_subwords() -> None:
     config = TextConfig(projection=SubwordEmbedding())
-    with pytest.raises(ConfigError, match="num_features is known with the vocabulary only"):
+    with pytest.raises(ConfigError, match="num_features is unknown until there is a vocabulary"):
         _ = config.num_rows
     assert config.for_vocabulary(SUBWORDS).num_rows == len(SUBWORDS)
     with pytest.raises(ConfigError, match="num_features is 5, but the vocabulary has 7 subwords"):

@@ -104,7 +104,7 @@ def simhash_features(subwords: Sequence[str], m: int, seed: int) -> list[float]:
 
 
 def embedding_features(subwords: Sequence[str], m: int) -> list[float]:
-    counts = Counter(VOCABULARY.unit_id(subword) for subword in subwords)
+    counts = Counter(VOCABULARY.subword_id(subword) for subword in subwords)
     return [counts[i] / len(subwords) for i in range(m)]
 
 

@@ -34,7 +34,7 @@ def test_integers_are_sorted_by_value() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("a", "b", "a"), "'a' stands twice"),
+        (("a", "b", "a"), "'a' occurs twice"),
         ((), "no labels"),
         (("a", " "), "' ' is empty"),
         (("a", 1), "1 is of type int"),

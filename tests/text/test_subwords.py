@@ -29,9 +29,9 @@ both = pytest.mark.parametrize("coder", [CODER, JOINED], ids=["apart", "joined"]
 
 TRAIN = """
 import json, sys
-from mixling.text.subwords import PieceCoder
+from mixling.text.subwords import SubwordTokenizer
 join = json.loads(sys.argv[1])
-print(json.dumps(PieceCoder.train(json.load(sys.stdin), size=70, sentinels=2, join_symbols=join).serialize()))
+print(json.dumps(SubwordTokenizer.train(json.load(sys.stdin), size=70, sentinels=2, join_symbols=join).serialize()))
 """
 
 
@@ -153,7 +153,7 @@ def test_what_gives_no_text_back_is_refused(tmp_path: Path) -> None:
         SubwordTokenizer.load(str(tmp_path))
     with pytest.raises(ModelFileError, match=r"^x\.json: is not a tokenizer"):
         SubwordTokenizer.parse("x.json", "{}")
-    with pytest.raises(ConfigError, match="no word at all"):
+    with pytest.raises(ConfigError, match="have no words"):
         SubwordTokenizer.train(["", " \x00▁"])
 
 

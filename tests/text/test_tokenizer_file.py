@@ -85,15 +85,15 @@ def test_what_is_of_no_use_is_left_out() -> None:
 
 
 HOSTILE: list[tuple[dict[str, Any], str]] = [
-    (sequence(replace({"Regex": "(x+x+)+y"}, "")), "pattern of its own"),
-    (sequence(replace({"Regex": " {2,}"}, " " * 5000)), "pattern of its own"),
-    (sequence(replace({"String": "a"}, "a" * 3000), replace({"String": "a"}, "a" * 3000)), "pattern of its own"),
-    (sequence(replace({"String": ""}, "")), "pattern of its own"),
-    (sequence({"type": "Replace", "pattern": {"String": "a"}}), "pattern of its own"),
+    (sequence(replace({"Regex": "(x+x+)+y"}, "")), "custom pattern"),
+    (sequence(replace({"Regex": " {2,}"}, " " * 5000)), "custom pattern"),
+    (sequence(replace({"String": "a"}, "a" * 3000), replace({"String": "a"}, "a" * 3000)), "custom pattern"),
+    (sequence(replace({"String": ""}, "")), "custom pattern"),
+    (sequence({"type": "Replace", "pattern": {"String": "a"}}), "custom pattern"),
     ({"normalizer": {"type": "Prepend", "prepend": "x" * 50_000}}, "Prepend has 'prepend'"),
-    ({"normalizer": charsmap(b"AAA")}, "replacements is damaged"),
+    ({"normalizer": charsmap(b"AAA")}, "replacement table is damaged"),
     ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": 3}}, "Precompiled has"),
-    ({"normalizer": charsmap(b"\4\0\0\0" + bytes(4) + b"y" * 5000 + b"\0")}, "one of 5000 bytes"),
+    ({"normalizer": charsmap(b"\4\0\0\0" + bytes(4) + b"y" * 5000 + b"\0")}, "replacement of 5000 bytes"),
     (sequence(charsmap(b"\4\0\0\0" + bytes(4) + b"y" * 60 + b"\0"), {"type": "NFKD"}), "660 times as long"),
     (sequence(*[{"type": "ByteLevel"}] * 9), "512 times as long"),
     (sequence(*[{"type": "NFC"}] * 17), "of more than 16"),
@@ -104,10 +104,10 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"normalizer": "NFC"}, "normalizer is 'NFC'"),
     ({"normalizer": {"type": "NFC", "more": 1}}, "'more'"),
     ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a|a)*$"}, "behavior": "Isolated", "invert": False}},
-     "pattern of its own"),
-    ({"pre_tokenizer": {"type": "Split"}}, "pattern of its own"),
-    ({"decoder": replace({"Regex": "(a*)*b"}, "")}, "pattern of its own"),
-    ({"decoder": replace({"String": "a"}, "b" * 9999)}, "pattern of its own"),
+     "custom pattern"),
+    ({"pre_tokenizer": {"type": "Split"}}, "custom pattern"),
+    ({"decoder": replace({"Regex": "(a*)*b"}, "")}, "custom pattern"),
+    ({"decoder": replace({"String": "a"}, "b" * 9999)}, "custom pattern"),
     ({"decoder": {"type": "CTC"}}, "decoder is 'CTC'"),
     ({"model": None}, "no model"),
     ({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}, "model is 'WordLevel'"),
@@ -115,14 +115,14 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     (model(vocab=[["a", "b"]]), "'vocab'"),
     (model(vocab=[["a", float("nan")]]), "'vocab'"),
     (model(vocab=[["a" * 5000, 0.0]]), "'vocab'"),
-    (model(unk_id=99), "number 99 of 5"),
+    (model(unk_id=99), "has the id 99"),
     (model(unk_id=-1), "'unk_id'"),
     ({"model": {"type": "BPE", "dropout": 0.9, "vocab": {"a": 0}, "merges": []}}, "'dropout'"),
     ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}}, "is not a tokenizer"),
     ({"model": {"type": "BPE", "vocab": {"a": 2**40}, "merges": []}}, "'vocab'"),
     ({"added_tokens": [{"id": 0, "content": ""}]}, "added token"),
     ({"added_tokens": [{"id": 0, "content": "a", "special": "yes"}]}, "added token"),
-    ({"added_tokens": {"a": 1}}, "no list"),
+    ({"added_tokens": {"a": 1}}, "not a list"),
 ]  # fmt: skip
 
 
@@ -164,5 +164,5 @@ def test_many_special_subwords_are_refused() -> None:
 def test_a_coder_of_a_tokenizer_that_could_not_be_read_back_is_refused_at_once() -> None:
     tokenizer = unigram_tokenizer(SUBWORDS, unknown="<unk>", specials=["<unk>"])
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([splitter(), pre_tokenizers.Split(Regex("[ab]"), "isolated")])
-    with pytest.raises(ModelFileError, match="pattern of its own"):
+    with pytest.raises(ModelFileError, match="custom pattern"):
         SubwordTokenizer(tokenizer)

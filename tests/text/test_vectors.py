@@ -123,7 +123,7 @@ def _lose_a_word(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "reported"),
     [
-        (lambda folder: (folder / "vectors.json").unlink(), "holds no word vectors; make them: mixling vectors"),
+        (lambda folder: (folder / "vectors.json").unlink(), "has no word vectors; make them: mixling vectors"),
         (lambda folder: (folder / "vectors.json").write_text("{}"), "is damaged: 'config'"),
         (lambda folder: (folder / "vectors.json").write_text("[1"), "is damaged"),
         (_cut, "is damaged"),
@@ -139,12 +139,12 @@ def test_a_damaged_folder_is_reported(tmp_path: Path, harm: Callable[[Path], obj
 
 def test_what_cannot_be_done_is_reported(tmp_path: Path) -> None:
     with pytest.raises(
-        DataError, match="2 different words occur 2 times or more, and vectors of width 3 need more than 3"
+        DataError, match="2 distinct words occur 2 times or more, but vectors of 3 dimensions need more than 3"
     ):
         train_vectors(["a b a b"], VectorConfig(dim=3, max_contexts=10))
-    with pytest.raises(DataError, match="0 different words"):
+    with pytest.raises(DataError, match="0 distinct words"):
         train_vectors([], VectorConfig(dim=3, max_contexts=10))
-    with pytest.raises(ValueError, match="dim: got 128; it must be under max_contexts"):
+    with pytest.raises(ValueError, match="dim: got 128; it must be less than max_contexts"):
         VectorConfig(max_contexts=64)
     blocked = tmp_path / "file"
     blocked.touch()

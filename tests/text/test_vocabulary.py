@@ -87,8 +87,8 @@ def test_specials_are_the_first_subwords_and_no_words(kind: VocabularyKind) -> N
 @pytest.mark.parametrize(
     ("specials", "reported"),
     [
-        (("[SEP]", "[SEP]"), "'[SEP]' is there twice"),
-        (("[UNK]",), "'[UNK]' is there twice"),
+        (("[SEP]", "[SEP]"), "'[SEP]' is listed twice"),
+        (("[UNK]",), "'[UNK]' is listed twice"),
         (("mask",), "'mask' cannot be the name"),
         (("#",), "'#' cannot be the name"),
         (("##x",), "'##x' cannot be the name"),

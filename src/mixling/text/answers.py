@@ -1,4 +1,4 @@
-"""Logits of windows -> the answer to a question; shared by training, evaluation and serving."""
+"""Find the answer to a question in the logits of its windows; shared by training, evaluation and serving."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from mixling.text.windows import EncodedWindows, ReadingConfig
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers to a question that count as right, as they stand in its context; none where it has no answer."""
+    """The correct answers to a question, exactly as in its context; empty for an unanswerable question."""
 
     texts: tuple[str, ...]
     starts: tuple[int, ...]
 
     @property
     def first(self) -> tuple[int, int] | None:
-        """Start and end characters of the one that is learned."""
+        """Start and end characters of the first answer, which is the training target."""
         return (self.starts[0], self.starts[0] + len(self.texts[0])) if self.texts else None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best span of a context, and how it compares.
+    """The best span of a context, compared with "no answer".
 
-    span: start and end characters; None where the context has no word.
-    margin: the score of no answer less that of the span.
-    probability, no_answer: of the span and of no answer, among both and all other spans.
+    Attributes:
+        span: start and end characters; None if the context has no words.
+        margin: the score of "no answer" minus the score of the span.
+        probability, no_answer: probabilities of the span and of "no answer", normalized over all spans and "no answer".
     """
 
     span: tuple[int, int] | None
@@ -41,7 +42,7 @@ class Found:
     no_answer: float
 
     def answer(self, context: str, threshold: float | None) -> Answer:
-        """What is told; without a threshold always the span."""
+        """Return the span as an answer, or none if `margin` exceeds the threshold; without a threshold, the span."""
         if self.span is None or (threshold is not None and self.margin > threshold):
             return Answer(text="", start=None, end=None, score=self.no_answer)
         start, end = self.span
@@ -49,26 +50,26 @@ class Found:
 
 
 def find_answer(encoding: EncodedWindows, logits: Iterable[npt.NDArray[np.floating]], reading: ReadingConfig) -> Found:
-    """The best span of at most `max_answer` tokens, over all windows.
+    """Return the best span of at most `max_answer` tokens over all windows.
 
-    A span's score is the sum of the logits of its start and its end, the greatest where several windows hold it; that
-    of no answer is the separator's sum, the least of all windows (Devlin et al. 2019, section 4.3). Decided here:
-    windows are alike, a token need not stand in the middle of one; of equal scores the first and shortest span wins;
-    probabilities are the softmax of the scores of all spans and of no answer.
+    A span's score is the sum of its start and end logits, maximized over the windows that contain it. The score of "no
+    answer" is the sum of the separator's logits, minimized over the windows (Devlin et al. 2019, section 4.3). Decided
+    here: windows are not weighted by how central a token is in them; the first and shortest of equally good spans wins;
+    probabilities are the softmax of the scores of all spans and of "no answer".
 
     Args:
-        logits: (N, 2) of each window, in their order; they are read one at a time, and not kept.
+        logits: start and end logits (N, 2) of each window, in order; consumed one at a time.
 
     Raises:
         ModelFileError: a logit is not finite.
     """
-    location, total = encoding.separator, len(encoding.context)
+    separator, total = encoding.separator, len(encoding.context)
     width = min(reading.max_answer, max(total, 1))
     nothing, best = np.inf, _Best(width)
     for begin, values in zip(encoding.begins, logits, strict=True):
         if not np.isfinite(values).all():
             raise not_finite()
-        starts, ends = values[location:].astype(np.float64).T
+        starts, ends = values[separator:].astype(np.float64).T
         nothing = min(nothing, float(starts[0] + ends[0]))
         if not total:
             continue
@@ -88,9 +89,9 @@ def find_answer(encoding: EncodedWindows, logits: Iterable[npt.NDArray[np.floati
 
 
 class _Best:
-    """The best of spans whose scores come window by window; only those that another window may hold too are kept.
+    """The best span so far; only scores of spans that a later window may contain as well are kept.
 
-    score: of the span from token `first` to token `last`, and sum: of exp(score of a span - score), over all spans.
+    `score` is that of the span from token `first` to token `last`; `sum` is the sum of exp(score of a span - `score`).
     """
 
     def __init__(self, width: int) -> None:
@@ -98,7 +99,7 @@ class _Best:
         self._open, self._begin = np.zeros((0, width)), 0  # (K, width) scores of spans from token `_begin` on
 
     def add(self, begin: int, scores: npt.NDArray[np.float64]) -> None:
-        """Take in the spans (N, width) that start at token `begin` or later, in a window that begins there."""
+        """Add the scores (N, width) of the spans of the window that begins at token `begin`."""
         self.close(begin)
         grown = np.full((max(len(self._open), len(scores)), scores.shape[1]), -np.inf)
         grown[: len(self._open)] = self._open
@@ -106,14 +107,14 @@ class _Best:
         self._open, self._begin = grown, begin
 
     def close(self, end: int) -> None:
-        """Count the spans that start before token `end`, which no later window holds."""
+        """Finish the spans that start before token `end`, which no later window contains."""
         done, self._open = self._open[: end - self._begin], self._open[end - self._begin :]
         if not len(done):
             return
-        location = int(done.argmax())
-        top = float(done.flat[location])
+        index = int(done.argmax())
+        top = float(done.flat[index])
         if top > self.score:
             self.sum *= float(np.exp(self.score - top))
-            first, more = divmod(location, done.shape[1])
+            first, more = divmod(index, done.shape[1])
             self.score, self.first, self.last = top, self._begin + first, self._begin + first + more
         self.sum += float(np.exp(done - self.score).sum())

@@ -1,6 +1,6 @@
-"""The one door for text from outside: what passes here can be hashed, stored and printed, and its size is bounded.
+"""Clean text from outside, so that it can be hashed, stored and printed and its size is bounded.
 
-Every replacement keeps the number of characters, so that offsets into the cleaned text are offsets into the user's.
+Every replacement keeps the number of characters, so offsets into the cleaned text are valid in the user's text.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 
 from mixling.errors import DataError
 
-# A lone surrogate cannot be encoded as UTF-8; NUL and the byte order mark separate words but mean nothing.
+# A lone surrogate cannot be encoded as UTF-8; NUL and the byte order mark separate words and have no other meaning.
 _UNSAFE = re.compile("[\x00\ufeff\ud800-\udfff]")
 
 
 def clean(text: str, max_chars: int) -> tuple[str, bool]:
-    """Cut `text` to `max_chars` characters and replace what cannot be processed.
+    """Truncate `text` to `max_chars` characters and replace characters that cannot be processed.
 
     Returns:
-        the text, with NUL and byte order marks as spaces and lone surrogates as U+FFFD; and whether it was cut.
+        the text, with NUL and byte order marks as spaces and lone surrogates as U+FFFD; and whether it was truncated.
     """
     truncated = len(text) > max_chars
     if truncated:
@@ -30,17 +30,17 @@ def clean(text: str, max_chars: int) -> tuple[str, bool]:
 
 
 def normalize(word: str, *, lowercase: bool) -> str:
-    """One word in Unicode's composed form (NFC), in lower case if asked for."""
+    """Return a word in Unicode's composed form (NFC), optionally in lower case."""
     if lowercase:
         word = word.lower()
     return word if word.isascii() else unicodedata.normalize("NFC", word)
 
 
 def check_many(items: object, what: str) -> None:
-    """Refuse what would be taken apart into other things than items: a string, a dictionary, a table.
+    """Reject iterables that are not lists of items: strings, dictionaries, tables.
 
     Raises:
-        DataError: `items` is one of these, or nothing that has items.
+        DataError: `items` is one of these, or not iterable.
     """
     dimensions = getattr(items, "ndim", 1)
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable) or dimensions != 1:
@@ -51,10 +51,10 @@ def check_many(items: object, what: str) -> None:
 
 
 def count_chars(text: object, number: int) -> int:
-    """Count the characters of a text, of both of a pair, or of words and the spaces between them.
+    """Count the characters of a text, of both texts of a pair, or of a list of words with the spaces between them.
 
     Raises:
-        DataError: it is none.
+        DataError: `text` is none of these.
     """
     if isinstance(text, str):
         return len(text)

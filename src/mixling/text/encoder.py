@@ -1,4 +1,4 @@
-"""Text -> words -> rows of a word table, whose bags the model's embedding layer sums."""
+"""Encode texts as rows of a word table, whose embedding bags the model's embedding layer sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, 
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.words import split_words, word_spans
 
-# One text, a pair of texts, or the words of a sentence that was split before.
+# One text, a pair of texts, or the words of a sentence that is already split.
 Text = str | tuple[str, str] | list[str]
 
 
@@ -25,12 +25,13 @@ Text = str | tuple[str, str] | list[str]
 class Encoded:
     """One text as the model reads it.
 
-    words: (N,) int32, rows of the encoder's word table.
-    offsets: of each word start and end characters in the text (of a list: its words joined by single spaces); None
-        unless asked for, and for pairs. A text without words has one row all the same, and no offsets.
-    truncated: whether words, or characters of a word, were left out.
-    generation: of the encoder's word table; the rows mean nothing in another.
-    starts: (W,) int32, the first token of each word where tokens are subwords, of which a word may have several.
+    Attributes:
+        words: (N,) int32, rows of the encoder's word table; a text without words has one row.
+        offsets: start and end characters of each word in the text (for a list: in its words joined by single spaces);
+            None for pairs and unless requested.
+        truncated: whether words, or characters of a word, were dropped.
+        generation: the generation of the word table in which the rows are valid.
+        starts: (W,) int32, the first token of each word; None if tokens are words.
     """
 
     words: npt.NDArray[np.int32]
@@ -41,19 +42,19 @@ class Encoded:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the text, or both of a pair, had no word."""
+        """Whether the text, or both texts of a pair, had no words."""
         return len(self.words) == 1 and int(self.words[0]) in (EMPTY, SEPARATOR)
 
-    def of_words(self, answers: npt.NDArray) -> npt.NDArray:
-        """Of answers for tokens (N, ...) those that count for words (W, ...): the ones of their first subwords."""
-        return answers if self.starts is None else answers[self.starts]
+    def of_words(self, outputs: npt.NDArray) -> npt.NDArray:
+        """Select the outputs of words (W, ...) from those of tokens (N, ...): the ones of their first subwords."""
+        return outputs if self.starts is None else outputs[self.starts]
 
 
 class TextEncoder(WordTable):
-    """Encodes texts as rows of its table of words."""
+    """Encodes texts as rows of its word table."""
 
     def encode(self, texts: Sequence[Text], *, offsets: bool = False) -> list[Encoded]:
-        """Encode texts; words beyond `max_len` are left out and the answer says so."""
+        """Encode texts; words beyond `max_len` are dropped, and `Encoded.truncated` is set."""
         full = self._make_room()
         split = [self._split(text, offsets) for text in texts]
         if self.config.tokens == "subwords":
@@ -71,14 +72,14 @@ class TextEncoder(WordTable):
         ]
 
     def words(self, text: str) -> list[str]:
-        """The normalized words of a text, as the vocabulary is trained on them."""
+        """Return the normalized words of a text, as the vocabulary is trained on them."""
         text, _ = clean(text, self.config.max_chars)
         return normal_words(text, self.config)
 
     def _encoded_subwords(
         self, text: Text, words: Sequence[Word], spans: list[tuple[int, int]] | None, cut: bool, full: bool
     ) -> Encoded:
-        """Each word as its subwords; a word whose first subword is beyond `max_len` is left out."""
+        """Encode a text as subwords; words whose first subword is beyond `max_len` are dropped."""
         try:
             spelled = [self._spelled[word] for word in words]
         except KeyError:
@@ -113,16 +114,16 @@ class TextEncoder(WordTable):
             return words, spans if offsets else None, cut or self._too_long(words)
         if isinstance(text, tuple):
             return self._split_pair(text)
-        given = text[: config.max_len]
-        words = [clean(word, config.max_chars)[0] for word in given]
+        kept = text[: config.max_len]
+        words = [clean(word, config.max_chars)[0] for word in kept]
         cut = len(text) > config.max_len or self._too_long(words)
         if not offsets:
             return words, None, cut
-        ends = np.cumsum([len(word) + 1 for word in given]).tolist()  # of the words as given, joined by spaces
-        return words, [(end - 1 - len(word), end - 1) for word, end in zip(given, ends, strict=True)], cut
+        ends = np.cumsum([len(word) + 1 for word in kept]).tolist()  # in the uncleaned words joined by spaces
+        return words, [(end - 1 - len(word), end - 1) for word, end in zip(kept, ends, strict=True)], cut
 
     def _split_pair(self, pair: tuple[str, str]) -> tuple[list[Word], None, bool]:
-        """Both texts with a separator between; what is too long loses words at the end of the longer text."""
+        """Join both texts by a separator; too long a pair loses words at the end of the longer text."""
         (first, _, cut_a), (second, _, cut_b) = (self._split(text, False) for text in pair)
         cut = cut_a or cut_b
         if self.config.segments or self.config.overlap:
@@ -133,27 +134,25 @@ class TextEncoder(WordTable):
         return [*first, SPECIAL[SEPARATOR], *second], None, cut
 
     def marked(self, first: Sequence[Word], second: Sequence[Word]) -> tuple[list[Word], list[Word]]:
-        """The words of both texts with their marks; those of unmarked words are 0, and left out."""
+        """Return the words of both texts with their marks; a mark of 0 is omitted."""
         sides = [[plain(word) for word in side] for side in (first, second)]
         shared: set[str] = set()
         if self.config.overlap:
             shared = set.intersection(*({word.lower() for word in side} for side in sides))
 
-        def mark(word: str, location: int) -> Word:
-            marks = (SHARED if word.lower() in shared else 0) | location
+        def mark(word: str, segment: int) -> Word:
+            marks = (SHARED if word.lower() in shared else 0) | segment
             return (word, marks) if marks else word
 
-        return (
-            [mark(word, 0) for word in sides[0]],
-            [mark(word, SECOND if self.config.segments else 0) for word in sides[1]],
-        )
+        second_mark = SECOND if self.config.segments else 0
+        return [mark(word, 0) for word in sides[0]], [mark(word, second_mark) for word in sides[1]]
 
     def _too_long(self, words: Sequence[str]) -> bool:
         return any(len(word) > self.config.max_word_chars for word in words)
 
 
 def _fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:
-    """Both parts, cut so that they and a separator fit, and whether anything was cut; the longer one loses first."""
+    """Truncate the longer part, or both, so that they fit with a separator; also return whether anything was cut."""
     space = max_len - 1
     keep_second = min(len(second), max(space - len(first), space // 2))
     keep_first = min(len(first), space - keep_second)
@@ -161,24 +160,24 @@ def _fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tupl
 
 
 def normal_words(text: str, config: TextConfig) -> list[str]:
-    """The normalized words of a clean text."""
+    """Return the normalized words of a clean text."""
     limit, words = config.max_word_chars, split_words(text, contractions=config.contractions)
     return [normalize(word[:limit], lowercase=config.lowercase) for word in words]
 
 
 def train_vocabulary(texts: Iterable[Text], config: TextConfig, *, specials: Sequence[str] = ()) -> Vocabulary:
-    """Units of texts, of the kind and number that the configuration names, and `specials` that no text spells.
+    """Train the vocabulary that the configuration describes on texts, with `specials` as additional special tokens.
 
     Raises:
-        DataError: there is no word in the texts.
+        DataError: the texts have no words.
     """
 
     def words() -> Iterable[str]:
         for text in texts:
-            for part in text if not isinstance(text, str) else (text,):
+            for part in (text,) if isinstance(text, str) else text:
                 yield from normal_words(clean(part, config.max_chars)[0], config)
 
     vocabulary = Vocabulary.train(words(), size=config.vocabulary_size, kind=config.vocabulary_kind, specials=specials)
     if len(vocabulary) < 2 + len(specials):
-        raise DataError("the training text has no word at all; the vocabulary cannot be trained on it")
+        raise DataError("the training texts have no words; a vocabulary cannot be trained on them")
     return vocabulary

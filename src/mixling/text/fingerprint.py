@@ -1,11 +1,11 @@
-"""Projections: subwords -> hash positions, without an embedding table.
+"""Projections from words and their subwords to feature indices.
 
-Every projection is a weighted bag: a word is a few positions out of `num_features`, each with a weight, so that
-features times a matrix is a weighted sum of the matrix's rows, and the `num_features` wide row is never built.
+Every projection yields an embedding bag: a word has a few of `num_features` feature indices, each with a weight, so
+features times a matrix is a weighted sum of rows, and the sparse vector of length `num_features` is never built.
 
 Source: pNLP-Mixer, section 3.1 and Table 1; the ternary projection (TSP) is that of PRADO and pQRNN.
-Decided beyond the paper: the hash family is `HASH_VERSION` below, in 32-bit arithmetic so that a browser computes the
-same; a continuation subword ("##ing") and a subword of fewer than three characters are hashed as a whole.
+Decided beyond the paper: the hash family is `HASH_VERSION` below, in 32-bit arithmetic that a browser can reproduce; a
+continuation subword ("##ing") and a subword of up to three characters are hashed as a whole.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ UInt32 = npt.NDArray[np.uint32]
 
 
 class ProjectionConfig(Config):
-    """What the rest of the library asks of a projection."""
+    """The properties that every projection has."""
 
-    hashed: ClassVar[bool] = True  # features are hashes; otherwise there is a row for each subword of the vocabulary
-    weighted: ClassVar[bool] = True  # the positions of a bag have weights; otherwise all are one
+    hashed: ClassVar[bool] = True  # features are hashes; otherwise each subword of the vocabulary has a row
+    weighted: ClassVar[bool] = True  # the indices of a bag have weights; otherwise all weights are one
     trained_rows: ClassVar[bool] = False  # the rows are an embedding table, one trained row for each subword
 
     @property
     def fixed_dim(self) -> int | None:
-        """Width of fixed embeddings that the bags are summed over first; None: there are none."""
+        """Width of the fixed embeddings that bags are summed over; None: there are none."""
         return None
 
 
 class MinHash(ProjectionConfig):
-    """For each of `num_hashes` hashes the minimum over a word's trigrams, counted at position `minimum mod m`.
+    """Each of `num_hashes` hashes has the feature index `minimum over the word's trigrams mod m`.
 
-    Ours: `word_hashes` more positions are hashes of the whole word, which tell apart what shares its trigrams.
+    Added here: `word_hashes` more indices from hashes of the whole word, to distinguish words with the same trigrams.
     """
 
     weighted = False
     type: Literal["minhash"] = "minhash"
-    num_features: int = Field(1024, ge=2, le=2**24, description="m, the number of counters")
+    num_features: int = Field(1024, ge=2, le=2**24, description="m, the number of features")
     num_hashes: int = Field(64, ge=1, le=4096, description="n")
-    word_hashes: int = Field(0, ge=0, le=64, description="further positions, from hashes of the whole word")
+    word_hashes: int = Field(0, ge=0, le=64, description="further indices, from hashes of the whole word")
     seed: int = Field(0, ge=0, lt=2**32)
 
 
 class SimHash(ProjectionConfig):
-    """Bit i is one where more of a word's trigrams have a one than a zero at bit i of their hash."""
+    """Bit i is one if more of a word's trigrams have a one than a zero at bit i of their hash."""
 
     type: Literal["simhash"] = "simhash"
     num_features: int = Field(1024, ge=2, le=2**16)
@@ -64,7 +64,7 @@ class SimHash(ProjectionConfig):
 
 
 class Binary(ProjectionConfig):
-    """A Bloom filter: the bits at the `num_hashes` hashes of each subword, united over the subwords of a word."""
+    """A Bloom filter: the union of the bits at the `num_hashes` hashes of each subword of a word."""
 
     type: Literal["binary"] = "binary"
     num_features: int = Field(1024, ge=2, le=2**24)
@@ -73,24 +73,25 @@ class Binary(ProjectionConfig):
 
 
 class CharNgrams(ProjectionConfig):
-    """The character n-grams of the word between boundary marks, "<word>", and that as a whole, averaged.
+    """The average of the character n-grams of the word between boundary marks, "<word>", and of "<word>" itself.
 
-    These are fastText's features (Bojanowski et al. 2017, arXiv:1607.04606, section 3.2), of single characters too; the
-    vocabulary has no part in them. Decided beyond the paper: each n-gram counts once in a word, a mark alone is none,
-    and of many n-grams those with the smallest hashes are a sample, so that no long word makes the bags of all wide.
+    These are fastText's features (Bojanowski et al. 2017, arXiv:1607.04606, section 3.2), with single characters; the
+    vocabulary is not used. Decided beyond the paper: each n-gram counts once in a word; a mark alone is not an n-gram;
+    if there are too many, those with the smallest hashes are kept as a sample, so that a long word does not widen the
+    bags of all words.
     """
 
     type: Literal["char_ngrams"] = "char_ngrams"
     num_features: int = Field(16384, ge=2, le=2**24)
     min_n: int = Field(1, ge=1, le=8, description="characters of the shortest n-grams, marks included")
-    max_n: int = Field(3, ge=1, le=8, description="and of the longest")
-    max_ngrams: int = Field(32, ge=1, le=1024, description="n-grams of a word, itself included")
+    max_n: int = Field(3, ge=1, le=8, description="characters of the longest n-grams, marks included")
+    max_ngrams: int = Field(32, ge=1, le=1024, description="n-grams of a word, the word itself included")
     seed: int = Field(0, ge=0, lt=2**32)
 
     @model_validator(mode="after")
     def _lengths_are_a_range(self) -> CharNgrams:
         if self.min_n > self.max_n:
-            raise ValueError(f"min_n = {self.min_n} is more than max_n = {self.max_n}; allowed: at most that")
+            raise ValueError(f"min_n = {self.min_n} is more than max_n = {self.max_n}; allowed: at most max_n")
         return self
 
 
@@ -102,7 +103,7 @@ class Tsp(ProjectionConfig):
 
 
 class AveragedEmbedding(ProjectionConfig):
-    """The mean of fixed subword embeddings: a bag of subword numbers over a table that the model carries."""
+    """The mean of fixed subword embeddings, whose table is part of the model."""
 
     hashed = False
     type: Literal["embedding"] = "embedding"
@@ -115,7 +116,7 @@ class AveragedEmbedding(ProjectionConfig):
 
 
 class SubwordEmbedding(ProjectionConfig):
-    """An embedding table: one trained row for each unit of the vocabulary; a word is the mean of its subwords."""
+    """An embedding table: one trained row for each subword of the vocabulary; a word is the mean of its subwords."""
 
     hashed, trained_rows = False, True
     type: Literal["subwords"] = "subwords"
@@ -129,10 +130,11 @@ Projection = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Bags:
-    """Words as weighted bags.
+    """Words as embedding bags.
 
-    positions: (U, P) int32 below `num_features`.
-    weights: (U, P) float32, zero where a bag has fewer than P positions; None means that all are one.
+    Attributes:
+        positions: (U, P) int32, feature indices below `num_features`.
+        weights: (U, P) float32, zero where a bag has fewer than P indices; None means that all are one.
     """
 
     positions: npt.NDArray[np.int32]
@@ -140,7 +142,7 @@ class Bags:
 
 
 class Projector:
-    """Turns words, given as subwords, into bags; the hashes of a subword are computed once."""
+    """Turns words and their subwords into bags; the hashes of a subword are computed once."""
 
     def __init__(self, config: Projection, vocabulary: Vocabulary) -> None:
         self.config = config
@@ -149,13 +151,13 @@ class Projector:
         self._fingerprints: UInt32 = np.empty((0, getattr(config, "num_hashes", 0)), np.uint32)
 
     def bags(self, words: Sequence[str], subwords: Sequence[Sequence[str]]) -> Bags:
-        """The bags of words; `subwords[i]`, never empty, spells `words[i]`."""
+        """Return the bags of words; `subwords[i]`, never empty, spells `words[i]`."""
         config = self.config
         match config:
             case MinHash():
                 rows, starts = self._rows(subwords)
                 hashes = np.minimum.reduceat(rows, starts, axis=0)
-                if config.word_hashes:  # those after the trigrams' in the same family
+                if config.word_hashes:  # they follow those of the trigrams in the same family
                     number = config.num_hashes + config.word_hashes
                     whole = hash_family(hash_strings(words), number, config.seed)[:, config.num_hashes :]
                     hashes = np.concatenate([hashes, whole], axis=1)
@@ -176,7 +178,7 @@ class Projector:
                 )
 
     def _rows(self, subwords: Sequence[Sequence[str]]) -> tuple[UInt32, npt.NDArray[np.intp]]:
-        """The fingerprints (sum of lengths, n) of all subwords, and where each word starts."""
+        """Return the fingerprints (sum of lengths, n) of all subwords, and the index of each word's first."""
         fresh = list(dict.fromkeys(u for spelled in subwords for u in spelled if u not in self._known))
         if fresh:
             make = _minhash if isinstance(self.config, MinHash) else _subword_hashes
@@ -188,7 +190,7 @@ class Projector:
 
 
 def hash_strings(strings: Sequence[str]) -> UInt32:
-    """The 32-bit FNV-1a hash (S,) of each string's UTF-8 bytes."""
+    """Return the 32-bit FNV-1a hash (S,) of each string's UTF-8 bytes."""
     encoded = [string.encode() for string in strings]
     lengths = np.array([len(data) for data in encoded])
     width = int(lengths.max(initial=1))
@@ -201,20 +203,20 @@ def hash_strings(strings: Sequence[str]) -> UInt32:
 
 
 def hash_family(base: UInt32, num_hashes: int, seed: int) -> UInt32:
-    """Hashes (S, n) of strings whose FNV-1a hashes are `base` (S,): `mix(base xor mix(seed + (i + 1) * golden))`."""
+    """Return hashes (S, n), `mix(base xor mix(seed + (i + 1) * golden))`, of strings with FNV-1a hashes `base` (S,)."""
     keys = np.uint32(seed) + np.arange(1, num_hashes + 1, dtype=np.uint32) * np.uint32(0x9E3779B9)
     return _mix(base[:, None] ^ _mix(keys))
 
 
 def _mix(x: UInt32) -> UInt32:
-    """The finalizer of MurmurHash3 (32 bits): a permutation whose output bits each depend on all input bits."""
+    """Apply MurmurHash3's 32-bit finalizer, a permutation whose output bits each depend on all input bits."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return x ^ (x >> np.uint32(16))
 
 
 def ngrams(subword: str) -> list[str]:
-    """What of a subword is hashed: its trigrams of code points, or the subword where it is short or a continuation."""
+    """Return a subword's trigrams of code points, or the subword itself if it is short or a continuation."""
     if len(subword) <= NGRAM or subword.startswith(CONTINUATION):
         return [subword]
     return [subword[i : i + NGRAM] for i in range(len(subword) - NGRAM + 1)]
@@ -239,24 +241,24 @@ def _subword_hashes(subwords: Sequence[str], num_hashes: int, seed: int) -> UInt
 
 
 def _char_ngrams(words: Sequence[str], config: CharNgrams) -> list[npt.NDArray[np.int32]]:
-    """The positions of each word: itself, then its n-grams in the order of their hashes."""
+    """Return the feature indices of each word: itself, then its n-grams ordered by hash."""
     marked = [f"<{word}>" for word in words]
     grams = [
         [
             word[i : i + n]
             for n in range(config.min_n, min(config.max_n, len(word) - 1) + 1)
-            for i in range(n == 1, len(word) - n + (n > 1))  # a mark alone says nothing
+            for i in range(n == 1, len(word) - n + (n > 1))  # a mark alone carries no information
         ]
         for word in marked
     ]
-    number = {gram: i for i, gram in enumerate(dict.fromkeys(gram for found in grams for gram in found))}
+    number = {gram: i for i, gram in enumerate(dict.fromkeys(gram for of_word in grams for gram in of_word))}
     hashes = hash_family(hash_strings(list(number)), 1, config.seed)[:, 0]
     itself = hash_family(hash_strings(marked), 1, config.seed)
     features = np.uint32(config.num_features)
     return [
-        (np.append(word, np.unique(hashes[[number[gram] for gram in found]])[: config.max_ngrams - 1]) % features)
+        (np.append(word, np.unique(hashes[[number[gram] for gram in of_word]])[: config.max_ngrams - 1]) % features)
         .astype(np.int32)
-        for word, found in zip(itself, grams, strict=True)
+        for word, of_word in zip(itself, grams, strict=True)
     ]  # fmt: skip
 
 
@@ -265,7 +267,8 @@ def _simhash(subwords: Sequence[Sequence[str]], config: SimHash) -> npt.NDArray[
     base = hash_strings([gram for spelled in grams for gram in spelled])
     num_words = -(-config.num_features // 32)
     out = np.empty((len(subwords), config.num_features), np.int8)
-    for i, (first, stop) in enumerate(_bounds(grams)):
+    for i, first in enumerate(map(int, _starts(grams))):
+        stop = first + len(grams[i])
         ones = np.zeros(32 * num_words, np.int64)
         for part in range(first, stop, 256):  # bounds the bits of a long word
             hashes = hash_family(base[part : min(part + 256, stop)], num_words, config.seed)
@@ -280,12 +283,8 @@ def _starts(groups: Sequence[Sequence[object]]) -> npt.NDArray[np.intp]:
     return np.cumsum(lengths) - lengths
 
 
-def _bounds(groups: Sequence[Sequence[object]]) -> list[tuple[int, int]]:
-    return [(int(start), int(start) + len(group)) for start, group in zip(_starts(groups), groups, strict=True)]
-
-
 def _from_dense(features: npt.NDArray[np.int8]) -> Bags:
-    """Bags of a matrix (U, m) of small integers: the positions that are not zero, with their values as weights."""
+    """Make bags of a matrix (U, m) of small integers: the indices of nonzero values, with the values as weights."""
     return _ragged([np.flatnonzero(row) for row in features], [row[row != 0] for row in features])
 
 

@@ -1,4 +1,4 @@
-"""The names of a task's outputs, which a model file holds; what they mean is the task's business (`mixling.tasks`)."""
+"""The names of a task's outputs, stored in a model file; the task defines their meaning (`mixling.tasks`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class LabelSet:
-    """The names of a task's classes, or of its other outputs; the id of one is its index.
+    """The names of a task's classes or other outputs; the id of a name is its index.
 
     Args:
-        names: distinct, not empty.
-        kind: the `Task.kind` of the task that they belong to.
-        numbers: what decoding needs beside the names, such as the mean of the training targets of a regression.
+        names: distinct and not empty.
+        kind: the `Task.kind` of the task that the names belong to.
+        numbers: further values that decoding needs, such as the mean of the training targets of a regression.
 
     Raises:
         DataError: the names break one of these rules.
@@ -39,19 +39,19 @@ class LabelSet:
         for name in self.names:
             _check(name)
             if name in seen:
-                raise DataError(f"label {name!r} stands twice in the label set; each label is given once")
+                raise DataError(f"label {name!r} occurs twice in the label set; list each label once")
             seen.add(name)
         if not self.names:
-            raise DataError("there are no labels; give at least one labeled row")
+            raise DataError("there are no labels; give at least one labeled example")
         for key, value in self.numbers.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
                 raise DataError(f"{key} is {str(value)[:40]!r}; a finite number is needed")
 
     @classmethod
     def from_labels(cls, labels: Iterable[str], kind: str) -> LabelSet:
-        """Make the label set of the labels met in the data, repeated ones included.
+        """Return the label set of the labels in the data, which may repeat.
 
-        Sorted by code points, or by value where all are integers.
+        Names are sorted by code points, or by value if all are integers.
         """
         distinct = set(labels)
         if all(isinstance(label, str) and _INTEGER.fullmatch(label) for label in distinct):
@@ -59,25 +59,25 @@ class LabelSet:
         return cls(tuple(sorted(distinct, key=str)), kind)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values, which `from_dict` reads."""
-        return {"kind": self.kind, "names": list(self.names)} | (
-            {"numbers": dict(self.numbers)} if self.numbers else {}
-        )
+        """Return JSON values that `from_dict` reads."""
+        out: dict[str, Any] = {"kind": self.kind, "names": list(self.names)}
+        return out | {"numbers": dict(self.numbers)} if self.numbers else out
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LabelSet:
-        """Read back what `to_dict` gave.
+        """Return the label set that `to_dict` converted.
 
         Raises:
             ModelFileError: the values are not those of a label set.
         """
-        sound = isinstance(values, Mapping) and set(values) - {"numbers"} == {"kind", "names"}
-        if not sound or not (
-            isinstance(values["kind"], str)
-            and isinstance(values["names"], list)
-            and isinstance(values.get("numbers", {}), Mapping)
+        if (
+            not isinstance(values, Mapping)
+            or set(values) - {"numbers"} != {"kind", "names"}
+            or not isinstance(values["kind"], str)
+            or not isinstance(values["names"], list)
+            or not isinstance(values.get("numbers", {}), Mapping)
         ):
-            raise ModelFileError("labels: got something else than {'kind': ..., 'names': [...]}; the model is damaged")
+            raise ModelFileError("labels: expected {'kind': ..., 'names': [...]}; the model is damaged")
         try:
             return cls(tuple(values["names"]), values["kind"], values.get("numbers", {}))
         except DataError as error:
@@ -96,13 +96,12 @@ class LabelSet:
         Raises:
             DataError: the set has no such label; the message names the nearest one.
         """
-        found = self._ids.get(name)
-        if found is None:
+        if name not in self._ids:
             raise DataError(f"unknown label {name!r}; {near_miss(str(name), self.names)}")
-        return found
+        return self._ids[name]
 
     def ids(self, names: Iterable[str]) -> np.ndarray:
-        """Return the ids of labels, int64 (len(names),); raises as `id` does."""
+        """Return the ids of labels, int64 (len(names),); raises like `id`."""
         return np.array([self.id(name) for name in names], dtype=np.int64)
 
 
@@ -112,13 +111,13 @@ def _check(name: object) -> None:
     if not name.strip():
         raise DataError(f"label {name!r} is empty; give every label a name")
     if any("\ud800" <= character <= "\udfff" for character in name):
-        raise DataError(f"label {name!r} holds half a surrogate pair, which cannot be written as UTF-8")
+        raise DataError(f"label {name!r} contains a lone surrogate, which cannot be encoded as UTF-8; remove it")
 
 
 def iob_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """Return the spans `(type, first token, last token + 1)` of well-formed IOB tags, in order.
 
-    The convention of conlleval: a B-x always starts a span; an I-x that does not continue a span of type x starts one.
+    As in conlleval, B-x always starts a span, and so does an I-x that does not continue a span of type x.
     """
     spans = []
     current, first = "", 0
@@ -133,5 +132,5 @@ def iob_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def not_finite() -> ModelFileError:
-    """Return the error of a model whose logits are none."""
-    return ModelFileError("the model answered with a logit that is not finite: it is damaged, or its training diverged")
+    """Return the error of a model with logits that are not finite."""
+    return ModelFileError("the model computed a logit that is not finite: it is damaged, or its training diverged")

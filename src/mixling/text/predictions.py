@@ -1,16 +1,16 @@
-"""What a user gets for a text: labels with probabilities, spans, an answer."""
+"""Predictions for a text: labels with probabilities, spans, an answer, a number."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A labeled stretch of a text: characters `start` to `end`, the end excluded.
+    """A labeled span of a text: characters `start` to `end`, end exclusive.
 
-    `score` is the mean probability of the tags that the span was made of, or 1.0 where there were no probabilities.
+    `score` is the mean probability of the span's tags, or 1.0 if there are no probabilities.
     """
 
     label: str
@@ -21,10 +21,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answer to a question, as it stands in the context; empty where there is none.
+    """The answer to a question, exactly as in the context; empty if there is none.
 
-    start, end: its characters, the end excluded; None where there is none.
-    score: the probability of what is told, an answer or none, among all answers that the context could give and none.
+    Attributes:
+        start, end: its characters, end exclusive; None if there is none.
+        score: the probability of this answer (or of none) among all spans of the context and none.
     """
 
     text: str
@@ -40,18 +41,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Prediction:
-    """What a user gets for one text; fields that do not belong to the task are None.
+    """The result for one text; fields that do not belong to the task are None.
 
     Attributes:
-        truncated: the text was longer than the model reads, so its end had no part in the answer; where questions are
-            answered, the question was (contexts are read to their end).
-        empty: the text had no words, so the model read nothing: what it predicts is its habit. False for questions.
+        truncated: the text is longer than the model reads, so its end was ignored; in question answering, the question
+            is (contexts are read completely).
+        empty: the text has no words, so the prediction depends on the model alone. False for questions.
         label: the most probable class (single).
         labels: the classes whose probability reaches the threshold, in the order of the label set (multi).
         probabilities: class name to probability (single, multi).
-        spans: the spans found, with character offsets (tagging).
-        tokens, tags: the words and the IOB tag of each (tagging).
-        answer: to the question (question answering).
+        spans: the predicted spans, with character offsets (tagging).
+        tokens, tags: the words and their IOB tags (tagging).
+        answer: the answer to the question (question answering).
         value: the number, in the unit of the training targets (regression).
     """
 
@@ -67,33 +68,26 @@ class Prediction:
     value: float | None = None
 
     def __repr__(self) -> str:
-        """Name the fields that have another value than their default."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        defaults = {field.name: field.default for field in fields(self)}
-        shown = (f"{name}={value!r}" for name, value in values.items() if value is not defaults[name])
-        return f"Prediction({', '.join(shown)})"
+        """Show the fields that differ from their defaults."""
+        values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
+        return (
+            f"Prediction({', '.join(f'{name}={value!r}' for name, value, default in values if value is not default)})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values only, without the fields that are None, and `empty` only where it is true."""
+        """Return JSON values, without the fields that are None, and `empty` only if it is true."""
         out: dict[str, Any] = {}
-        if self.label is not None:
-            out["label"] = self.label
-        if self.labels is not None:
-            out["labels"] = list(self.labels)
+        for name in ("label", "labels", "probabilities", "spans", "tokens", "tags"):
+            if (value := getattr(self, name)) is not None:
+                out[name] = list(value) if isinstance(value, tuple) else value
         if self.probabilities is not None:
             out["probabilities"] = dict(self.probabilities)
         if self.spans is not None:
-            out["spans"] = [{"label": s.label, "start": s.start, "end": s.end, "score": s.score} for s in self.spans]
-        if self.tokens is not None:
-            out["tokens"] = list(self.tokens)
-        if self.tags is not None:
-            out["tags"] = list(self.tags)
+            out["spans"] = [asdict(span) for span in self.spans]
         if (answer := self.answer) is not None:
             out |= {"answer": answer.text, "start": answer.start, "end": answer.end, "score": answer.score}
             out["no_answer"] = answer.is_none
         if self.value is not None:
             out["value"] = self.value
         out["truncated"] = self.truncated
-        if self.empty:
-            out["empty"] = True
-        return out
+        return out | {"empty": True} if self.empty else out

@@ -1,9 +1,9 @@
-"""SentencePiece's `.model` files (Unigram and BPE) as tokenizers of the `tokenizers` library, piece for piece.
+"""Convert SentencePiece's `.model` files (Unigram and BPE) to tokenizers of the `tokenizers` library.
 
-What differs: Unigram sums scores in 64 bits, SentencePiece in 32, so that of two splittings with almost the same score
-("!!" "!" and "!" "!!") the other may win; `tokenizers` loses a combining mark that follows a character which the table
-of replacements changes, such as a no-break space; pieces of type "user defined" are normalized like the text around
-them; of type "unused" none wins in BPE, where SentencePiece uses them on the way to longer ones.
+Known differences: Unigram sums scores in 64 bits, SentencePiece in 32, so either of two segmentations with almost equal
+scores ("!!" "!" and "!" "!!") may win; `tokenizers` drops a combining mark after a character that the replacement table
+changes, such as a no-break space; "user defined" pieces are normalized like the text around them; "unused" pieces never
+occur in BPE, whereas SentencePiece uses them as intermediate steps to longer ones.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 UNIGRAM, BPE = 1, 2
 _MODEL_TYPES = {UNIGRAM: "unigram", BPE: "BPE", 3: "word", 4: "char"}
 
-_ALWAYS = 1_000.0  # a character: more than all other pieces of a word could lose
+_ALWAYS = 1_000.0  # score per character that outweighs all other pieces of a word
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
-# What matters of sentencepiece_model.proto: (field, number, type, default); the rest is skipped.
+# The relevant part of sentencepiece_model.proto: (field, number, type, default); the rest is skipped.
 _MESSAGES: dict[str, list[tuple[str, int, Any, str | None]]] = {
     "Piece": [
-        ("piece", 1, _FIELD.TYPE_BYTES, None),  # a string there, but here its damage is to be reported
+        ("piece", 1, _FIELD.TYPE_BYTES, None),  # a string there; bytes here, so that damage can be reported
         ("score", 2, _FIELD.TYPE_FLOAT, None),
         ("type", 3, _FIELD.TYPE_INT32, str(NORMAL)),
     ],
@@ -53,29 +53,29 @@ _MESSAGES: dict[str, list[tuple[str, int, Any, str | None]]] = {
 
 @functools.cache
 def message_type(name: str = "Model") -> Any:
-    """The class of a protobuf message; its fields are those above."""
+    """Return the class of a protobuf message with the fields above."""
     package = "mixling.sentencepiece"
     file = descriptor_pb2.FileDescriptorProto(name="sentencepiece_model.proto", package=package, syntax="proto2")
     for message, fields in _MESSAGES.items():
-        described = file.message_type.add(name=message)
+        descriptor = file.message_type.add(name=message)
         for field, number, kind, default in fields:
             label = _FIELD.LABEL_REPEATED if field == "pieces" else _FIELD.LABEL_OPTIONAL
             if isinstance(kind, str):
-                described.field.add(
+                descriptor.field.add(
                     name=field, number=number, label=label, type=_FIELD.TYPE_MESSAGE, type_name=f".{package}.{kind}"
                 )
             else:
-                described.field.add(name=field, number=number, label=label, type=kind, default_value=default)
-    pool = descriptor_pool.DescriptorPool()  # not the shared one, where SentencePiece's own may stand
+                descriptor.field.add(name=field, number=number, label=label, type=kind, default_value=default)
+    pool = descriptor_pool.DescriptorPool()  # not the shared one, which may contain SentencePiece's own
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
 
 
 def read_sentencepiece(data: bytes, name: str) -> Tokenizer:
-    """The tokenizer of a `.model` file; control pieces and the unknown one are its special tokens, under their ids.
+    """Return the tokenizer of a `.model` file; its special tokens are the control pieces and the unknown piece.
 
     Raises:
-        ModelFileError: the bytes are no such file, or ask for what is not read here; begins with `name`.
+        ModelFileError: the bytes are not such a file, or need something unsupported; the message begins with `name`.
     """
     try:
         model = message_type()()
@@ -83,7 +83,7 @@ def read_sentencepiece(data: bytes, name: str) -> Tokenizer:
         return _tokenizer(model)
     except DecodeError:
         raise ModelFileError(
-            f"{name}: is not a SentencePiece model: it is damaged, cut short or of another format"
+            f"{name}: is not a SentencePiece model: it is damaged, truncated or of another format"
         ) from None
     except ModelFileError as error:
         raise ModelFileError(f"{name}: {error}") from None
@@ -95,7 +95,7 @@ def _tokenizer(model: Any) -> Tokenizer:
     if kind not in (UNIGRAM, BPE):
         raise ModelFileError(f"the model type is {_MODEL_TYPES.get(kind, kind)}; allowed: unigram, BPE")
     if model.trainer_spec.treat_whitespace_as_suffix or not rules.escape_whitespaces:
-        raise ModelFileError("marks spaces after words or not at all; a model that marks them before words can be read")
+        raise ModelFileError("marks spaces after words or not at all; allowed: models that mark them before words")
     names = [piece for piece, _ in pieces]
     defined = [piece for piece, what in zip(names, types, strict=True) if what == USER_DEFINED]
     if kind == UNIGRAM:
@@ -103,7 +103,7 @@ def _tokenizer(model: Any) -> Tokenizer:
     else:
         if defined and rules.add_dummy_prefix:
             raise ModelFileError(
-                f"is BPE with a prefix for texts and user-defined pieces ({defined[0]!r}); allowed: one"
+                f"is BPE with both a dummy prefix and user-defined pieces ({defined[0]!r}); allowed: only one of them"
             )
         ids = {piece: number for number, piece in enumerate(names)}
         tokenizer = Tokenizer(
@@ -113,7 +113,7 @@ def _tokenizer(model: Any) -> Tokenizer:
         )
         tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in defined])
     tokenizer.normalizer = normalizers.Sequence(_normalizers(rules))
-    if not any(MARK in piece[1:] for piece in names):  # else a piece may go on over a space
+    if not any(MARK in piece[1:] for piece in names):  # otherwise pieces may extend over a space
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="never", split=True)
     steps = [decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
     tokenizer.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if rules.add_dummy_prefix else steps)
@@ -122,7 +122,7 @@ def _tokenizer(model: Any) -> Tokenizer:
 
 
 def _pieces(model: Any) -> tuple[list[tuple[str, float]], list[int], int]:
-    """The pieces with their scores, their types, and the number of the unknown one."""
+    """Return the pieces with their scores, their types, and the id of the unknown piece."""
     if not model.pieces:
         raise ModelFileError("is not a SentencePiece model: it has no pieces")
     pieces: list[tuple[str, float]] = []
@@ -134,20 +134,20 @@ def _pieces(model: Any) -> tuple[list[tuple[str, float]], list[int], int]:
         except UnicodeDecodeError as error:
             raise ModelFileError(f"piece {number} is not UTF-8: {error}") from None
         if not piece or piece in seen:
-            raise ModelFileError(f"piece {number} is {'there twice' if piece else 'empty'}: {piece!r}")
+            raise ModelFileError(f"piece {number} is {'a duplicate' if piece else 'empty'}: {piece!r}")
         if not NORMAL <= what <= BYTE:
             raise ModelFileError(f"piece {number}, {piece!r}, is of type {what}; allowed: {NORMAL} to {BYTE}")
         if not -1e30 < item.score < 1e30:
-            raise ModelFileError(f"piece {number}, {piece!r}, has the score {item.score}; it is a finite number")
+            raise ModelFileError(f"piece {number}, {piece!r}, has the score {item.score}; allowed: finite numbers")
         seen.add(piece)
         pieces.append((piece, item.score))
     if types.count(UNKNOWN) != 1:
-        raise ModelFileError(f"has {types.count(UNKNOWN)} unknown pieces; a SentencePiece model has one")
+        raise ModelFileError(f"has {types.count(UNKNOWN)} unknown pieces; a SentencePiece model has exactly one")
     return pieces, types, types.index(UNKNOWN)
 
 
 def _forced(pieces: list[tuple[str, float]], types: list[int]) -> list[tuple[str, float]]:
-    """Pieces with scores by which one that the user defined always wins, and an unused one never does."""
+    """Set scores with which user-defined pieces always win and unused pieces never do."""
     worst = min((score for (_, score), what in zip(pieces, types, strict=True) if what == NORMAL), default=0.0)
     scale = {USER_DEFINED: _ALWAYS, UNUSED: worst - 1}
     return [
@@ -157,7 +157,7 @@ def _forced(pieces: list[tuple[str, float]], types: list[int]) -> list[tuple[str
 
 
 def _merges(pieces: list[tuple[str, float]], types: list[int]) -> list[tuple[str, str]]:
-    """BPE's merges, best first: every way to make a piece of two others, in the order of the pieces' scores."""
+    """Return BPE's merges, best first: all ways to join two pieces to a third, in the order of the scores."""
     ids = {piece: i for i, ((piece, _), what) in enumerate(zip(pieces, types, strict=True)) if what == NORMAL}
     merges = []
     for piece in sorted(ids, key=lambda piece: (-pieces[ids[piece]][1], ids[piece])):
@@ -182,9 +182,8 @@ def _normalizers(rules: Any) -> list[Any]:
 
 
 def _charsmap(data: bytes) -> Any:
-    """The table of character replacements."""
     check_charsmap(data)
-    with rust_errors(ModelFileError, "the table of character replacements is damaged"):
+    with rust_errors(ModelFileError, "the character replacement table is damaged"):
         table = normalizers.Precompiled(data)
         table.normalize_str("Ａﬁ \t①é")
     return table

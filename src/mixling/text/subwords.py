@@ -1,4 +1,4 @@
-"""Whole texts as subword numbers and back, for models that read and write text."""
+"""Convert whole texts to subword ids and back, for models that read and write text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.text.clean import clean
 from mixling.text.tokenizer_file import MAX_SPECIALS, SPACES_PATTERN, read_tokenizer, rust_errors
 from mixling.text.unigram import splitter, train_unigram, unigram_tokenizer
-from mixling.text.vocabulary import MAX_SUBWORDS, MIN_SUBWORDS, Vocabulary
+from mixling.text.vocabulary import Vocabulary, default_size
 
 PAD, EOS, UNK = "<pad>", "</s>", "<unk>"  # T5's, and in its order
 _PADS, _EOSES = (PAD, "[PAD]"), (EOS, "[EOS]", "[SEP]", "<eos>", "<|endoftext|>")
@@ -22,37 +22,37 @@ FILE = "tokenizer.json"
 
 
 class SubwordTokenizer:
-    """Encodes texts as numbers of subwords, and decodes them.
+    """Encodes texts as subword ids, and decodes them.
 
     `decode(encode(text)) == normal(text)` for every text whose characters all have subwords; spaces are part of the
-    subwords. No text spells a special token: "</s>" in a text is four characters, here as in SentencePiece. Sentinels
-    `<extra_id_0>`, `<extra_id_1>`, ... stand for the spans that span corruption takes out.
+    subwords. Text never becomes a special token: "</s>" in a text is four characters, as in SentencePiece. The
+    sentinels `<extra_id_0>`, `<extra_id_1>`, ... represent the spans that span corruption removes.
 
     Args:
-        tokenizer: of the `tokenizers` library, Unigram or BPE; padding and end subwords are added where it has none.
+        tokenizer: a Unigram or BPE tokenizer of the `tokenizers` library; missing padding and end tokens are added.
 
     Raises:
-        ModelFileError: a WordPiece tokenizer, which forgets the spaces between words.
+        ModelFileError: a WordPiece tokenizer, which loses the spaces between words.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         kind = type(tokenizer.model).__name__
         if kind not in ("Unigram", "BPE"):
             raise ModelFileError(
-                f"is a {kind} vocabulary, whose subwords do not give the text back; allowed: Unigram, BPE"
+                f"is a {kind} vocabulary, from whose subwords the text cannot be restored; allowed: Unigram, BPE"
             )
         tokenizer = read_tokenizer(tokenizer.to_str())
         names = tokenizer.get_vocab()
-        for some in (_PADS, _EOSES):
-            if not any(name in names for name in some):
-                tokenizer.add_special_tokens([some[0]])
+        for aliases in (_PADS, _EOSES):
+            if not any(name in names for name in aliases):
+                tokenizer.add_special_tokens([aliases[0]])
         self._content = tokenizer.to_str()
         self._unknown = Vocabulary(tokenizer).unknown_id
         ids = tokenizer.get_vocab()
         self.pad_id: int = next(ids[name] for name in _PADS if name in ids)
         self.eos_id: int = next(ids[name] for name in _EOSES if name in ids)
-        found = {int(match[1]): ids[name] for name in ids if (match := _SENTINEL.fullmatch(name))}
-        self.sentinel_ids: tuple[int, ...] = tuple(found[number] for number in sorted(found))
+        sentinels = {int(match[1]): ids[name] for name in ids if (match := _SENTINEL.fullmatch(name))}
+        self.sentinel_ids: tuple[int, ...] = tuple(sentinels[number] for number in sorted(sentinels))
         special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
         special |= {name for name in ids if _SENTINEL.fullmatch(name) or _BYTE.fullmatch(name)}
         special |= {name for name, number in ids.items() if number == self._unknown}
@@ -65,11 +65,11 @@ class SubwordTokenizer:
 
     @property
     def unk_id(self) -> int | None:
-        """The number of the unknown subword; None where every character has subwords."""
+        """The id of the unknown subword; None if every character has subwords."""
         return self._unknown
 
     def normal(self, text: str) -> str:
-        """The text as it comes back: composed characters, single spaces, whatever else the file's rules do."""
+        """Return the normalized text: composed characters, single spaces, and the file's own rules."""
         text = _cleaned(text)
         with rust_errors(DataError, "the text cannot be split into subwords"):
             if self._tokenizer.normalizer is not None:
@@ -77,25 +77,24 @@ class SubwordTokenizer:
             return self._tokenizer.decoder.decode([text]) if self._tokenizer.decoder is not None else text
 
     def encode(self, text: str) -> list[int]:
-        """The subwords of a text, without an end token."""
+        """Return the subword ids of a text, without an end token."""
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The subwords of each text.
+        """Return the subword ids of each text.
 
         Raises:
-            DataError: the tokenizer fails at one.
+            DataError: the tokenizer fails on a text.
         """
         cleaned = [_cleaned(text) for text in texts]
         with rust_errors(DataError, "a text cannot be split into subwords"):
-            found = self._tokenizer.encode_batch(cleaned, add_special_tokens=False)
-        return [encoding.ids for encoding in found]
+            return [item.ids for item in self._tokenizer.encode_batch(cleaned, add_special_tokens=False)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of subwords up to the first end token; padding is skipped, other special subwords are written.
+        """Return the text of subword ids up to the first end token; padding is skipped, other special tokens are not.
 
         Raises:
-            ValueError: a number that no subword has.
+            ValueError: an id is not in the vocabulary.
         """
         kept: list[int] = []
         for number in map(int, ids):
@@ -104,14 +103,14 @@ class SubwordTokenizer:
             self._check(number)
             if number != self.pad_id:
                 kept.append(number)
-        with rust_errors(DataError, "the subwords cannot be made a text"):
+        with rust_errors(DataError, "the subwords cannot be decoded"):
             return self._tokenizer.decode(kept, skip_special_tokens=False)
 
     def subword(self, number: int) -> str:
-        """How a subword is written in the file, with "▁" for a space.
+        """Return a subword as in the file, with "▁" for a space.
 
         Raises:
-            ValueError: no subword has the number.
+            ValueError: the id is not in the vocabulary.
         """
         self._check(number)
         return self._tokenizer.id_to_token(number)  # type: ignore[return-value]
@@ -121,15 +120,15 @@ class SubwordTokenizer:
             raise ValueError(f"subword {number} does not exist; allowed: 0 to {len(self) - 1}")
 
     def serialize(self) -> tuple[str, str]:
-        """File name and content for `SubwordTokenizer.parse`."""
+        """Return the file name and content for `SubwordTokenizer.parse`."""
         return FILE, self._content
 
     @classmethod
     def parse(cls, name: str, content: str) -> SubwordTokenizer:
-        """Read what `serialize` wrote, or any `tokenizer.json` of a Unigram or BPE tokenizer.
+        """Read a `tokenizer.json` of a Unigram or BPE tokenizer, such as `serialize` returns.
 
         Raises:
-            ModelFileError: the content is none; begins with `name`.
+            ModelFileError: the content is not one; the message begins with `name`.
         """
         return cls._named(Vocabulary.parse(name, content), name, 0)
 
@@ -139,12 +138,12 @@ class SubwordTokenizer:
 
         Args:
             source: as for `Vocabulary.load`.
-            sentinels: how many the coder is to have; those that the file has not are added in T5's order, the last
-                first, which gives the ids of the published T5 models: of 32,100 subwords `<extra_id_0>` is 32,099.
+            sentinels: number of sentinels; missing ones are added in T5's order, the last first, which gives the ids of
+                the published T5 models: of 32,100 subwords, `<extra_id_0>` is 32,099.
 
         Raises:
             ConfigError: nothing of that name can be read.
-            ModelFileError: the file is not a vocabulary, or one of WordPiece.
+            ModelFileError: the file is not a Unigram or BPE vocabulary.
         """
         return cls._named(Vocabulary.load(source), source, sentinels)
 
@@ -168,22 +167,22 @@ class SubwordTokenizer:
         join_symbols: bool = False,
         whole_words: int | None = None,
     ) -> SubwordTokenizer:
-        """Train Unigram subwords on texts; two runs on the same texts, in any order, give the same subwords.
+        """Train Unigram subwords on texts; the same texts, in any order, give the same subwords.
 
-        Case and punctuation stay as they are and spaces are part of subwords, so that symbols with spaces between them,
-        as in `[IN:GET_WEATHER what is [SL:DATE_TIME tomorrow ] ]`, come back exactly.
+        Case and punctuation are kept and spaces are part of subwords, so symbols separated by spaces, as in
+        `[IN:GET_WEATHER what is [SL:DATE_TIME tomorrow ] ]`, are restored exactly.
 
         Args:
-            texts: sources and targets.
-            join_symbols: a subword may go on over a space between words of which none has two letters, so that
-                `agent ( x _ 2 , x _ 1 )` takes three or four subwords and not eleven; else it never does.
-            whole_words: words that occur this often are subwords, even beyond `size`.
-            size: number of subwords, the special ones included; None takes half of the distinct words, within 1,000 and
-                8,000. Every character of the texts has a subword, even beyond it.
-            sentinels: how many.
+            texts: source and target texts.
+            size: number of subwords, special tokens included; None: half the number of distinct words, between 1,000
+                and 8,000. Every character of the texts has a subword, even beyond `size`.
+            sentinels: number of sentinels.
+            join_symbols: let subwords extend over a space between words with fewer than two letters, so that
+                `agent ( x _ 2 , x _ 1 )` takes three or four subwords instead of eleven.
+            whole_words: words that occur at least this often are subwords, even beyond `size`.
 
         Raises:
-            ConfigError: the texts have no word.
+            ConfigError: the texts have no words.
         """
         counts: Counter[str] = Counter()
         rules, split = _rules(), splitter(join_symbols=join_symbols)
@@ -195,11 +194,9 @@ class SubwordTokenizer:
                 counts.update(normal.split(" "))
         del counts[""]
         if not counts:
-            raise ConfigError("the texts have no word at all; subwords cannot be trained on them")
-        if size is None:
-            size = min(max(len(counts) // 2, MIN_SUBWORDS), MAX_SUBWORDS)
+            raise ConfigError("the texts have no words; subwords cannot be trained on them")
         specials = [PAD, EOS, UNK, *_sentinels(sentinels)]
-        subwords = train_unigram(counts, size, specials, unknown=UNK, whole=whole_words)
+        subwords = train_unigram(counts, size or default_size(counts), specials, unknown=UNK, whole=whole_words)
         tokenizer = unigram_tokenizer(subwords, unknown=UNK, specials=specials, join_symbols=join_symbols)
         tokenizer.normalizer = rules
         return cls(tokenizer)
@@ -210,7 +207,7 @@ def _cleaned(text: str) -> str:
 
 
 def _rules() -> normalizers.Normalizer:
-    """Composed characters, one space between words, none around them; the mark in a text is taken for a space."""
+    """Compose characters and collapse white space; the word mark in a text counts as a space."""
     spaces = normalizers.Replace(Regex(SPACES_PATTERN), " ")
     return normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Strip()])
 
@@ -220,7 +217,7 @@ def _sentinels(number: int) -> list[str]:
 
 
 def _guarded(tokenizer: Tokenizer, specials: Sequence[str]) -> Tokenizer:
-    """The tokenizer, so that no text has a special token: the first character of such a name is cut off."""
+    """Keep text from becoming special tokens, by splitting such a name after its first character."""
     tokenizer.encode_special_tokens = True  # as text
     if specials:
         split = pre_tokenizers.Split(

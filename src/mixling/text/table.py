@@ -1,4 +1,4 @@
-"""The table of the words that an encoder has met: each has a row, and of each row there is a bag."""
+"""The table of the words that an encoder has seen; each has a row with its embedding bag."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from mixling.text.config import TextConfig
 from mixling.text.fingerprint import Bags, Projector
 from mixling.text.vocabulary import Vocabulary
 
-# A word as the table knows it; with marks where texts of a pair are told apart, or what they share: (word, marks).
+# A word, or (word, marks) where the texts of a pair, or the words they share, are marked.
 Word = str | tuple[str, int]
 SECOND, SHARED = 1, 2
 
 PADDING, SEPARATOR, EMPTY, FIRST = 0, 1, 2, 3
-# Fields that say where the vocabulary came from: what it is counts.
+# Fields for the origin of the vocabulary; only its content matters.
 _ORIGIN = ("vocabulary", "vocabulary_kind", "vocabulary_size")
-_WORDS, _HASHES = 8192, 1 << 22  # that are entered at a time
+_WORDS, _HASHES = 8192, 1 << 22  # limits of what is added at a time
 SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
 
 
 class WordTable:
-    """Words, or subwords of words where these are tokens, by the order in which they came; each is hashed once.
+    """Words (or their subwords, if these are tokens) in the order of their first occurrence; each is hashed once.
 
-    The row numbers are the only state: `generation` changes when the table was emptied because it held `max_table`
-    words, and row numbers of an older generation mean nothing then. It happens only between calls. With `keep` the
-    table is never emptied: once it is full, words that it does not hold are read as `EMPTY`. A copy, or what a pickle
-    gives, begins with an empty table, unless `keep`.
+    When the table holds `max_table` words it is emptied, between calls, and `generation` changes: row numbers of an
+    older generation are then invalid. With `keep` the table is never emptied: once it is full, new words are read as
+    `EMPTY`. A copied or unpickled table starts empty, unless `keep`.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class WordTable:
         self._start_table()
 
     def __getstate__(self) -> dict[str, Any]:
-        """All of a table that is kept, else what an empty one of the next generation needs."""
+        """Return everything if the table is kept, otherwise what an empty one of the next generation needs."""
         if self._keep:
             return self.__dict__
         names = ("config", "vocabulary", "generation", "_max_table", "_keep")
@@ -59,7 +58,7 @@ class WordTable:
 
     @property
     def digest(self) -> str:
-        """Equal for two encoders exactly if they give every word the same bag."""
+        """A hash that is equal for two encoders exactly if they give every word the same bag."""
         config = self.config.model_dump(mode="json", exclude={"max_len", *_ORIGIN})
         content = json.dumps([config, *self.vocabulary.serialize()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
@@ -68,7 +67,7 @@ class WordTable:
         return self._size
 
     def spell(self, texts: Sequence[Sequence[Word]]) -> list[list[list[int]]]:
-        """Of words that were split before, the rows of each: one, or where tokens are subwords one for each subword."""
+        """Return the rows of each word of texts that are already split: one, or one per subword if these are tokens."""
         self._make_room()
         self._add(word for words in texts for word in words)
         if self.config.tokens == "subwords":
@@ -77,39 +76,37 @@ class WordTable:
 
     @property
     def bag_size(self) -> int:
-        """P, positions of the longest bag so far."""
+        """P, the feature indices of the longest bag so far."""
         return self._positions.shape[1]
 
     def bags(self, rows: npt.NDArray[np.integer]) -> Bags:
-        """The bags of rows of the word table; row 0 is padding and has none."""
+        """Return the bags of rows of the table; that of row 0, padding, is not meaningful."""
         weights = self._weights[rows] if self._weights is not None else None
         return Bags(self._positions[rows].astype(np.int32), weights)
 
     def table_words(self) -> list[str]:
-        """The words (or subwords) of the table after the special ones, in the order of their rows; without marks."""
+        """Return the words (or subwords) after the special ones, in the order of their rows, without marks."""
         return [plain(word) for word in list(self._ids)[FIRST:]]
 
     def learn(self, words: Sequence[str]) -> None:
-        """Enter words, or subwords, in this order from the row `FIRST` on, as `table_words` gave them.
-
-        The table must be new, or begin with them.
+        """Add the words (or subwords) that `table_words` of another table returned, in this order, from row `FIRST` on.
 
         Raises:
-            ValueError: it holds others.
+            ValueError: the table has words, and `words` does not begin with them.
         """
         known = self.table_words()
         if known != list(words[: len(known)]):
             raise ValueError("the words are those of another encoder")
         rest = words[len(known) :]
-        for first in range(0, len(rest), 8192):
-            part = rest[first : first + 8192]
+        for first in range(0, len(rest), _WORDS):
+            part = rest[first : first + _WORDS]
             normal = [normalize(word[: self.config.max_word_chars], lowercase=self.config.lowercase) for word in part]
             by_subwords = self.config.tokens == "subwords"
             subwords = [[word] for word in part] if by_subwords else self.vocabulary.subwords(normal)
             self._append(part, part if by_subwords else normal, subwords)
 
     def _make_room(self) -> bool:
-        """Empty a full table, where that is allowed; whether it is full all the same."""
+        """Empty a full table unless it is kept; return whether it is full afterwards."""
         full = self._size > self._max_table
         if full and not self._keep:
             self.generation += 1
@@ -117,11 +114,11 @@ class WordTable:
         return full and self._keep
 
     def _start_table(self) -> None:
-        self._projector = Projector(self.config.projection, self.vocabulary)  # its subwords would grow without end, too
+        self._projector = Projector(self.config.projection, self.vocabulary)  # its cache would grow without bound, too
         self._ids: dict[Word, int] = {}
-        self._spelled: dict[Word, list[int]] = {}  # where tokens are subwords
+        self._spelled: dict[Word, list[int]] = {}  # only if tokens are subwords
         self._size = 0
-        # The smallest type that holds a position: the table of a large corpus is the largest thing in memory.
+        # The smallest type that holds a feature index: with a large corpus, the table takes most of the memory.
         self._dtype = np.uint16 if self.config.num_rows <= 1 << 16 else np.uint32
         self._positions = np.zeros((0, 0), self._dtype)
         self._weights: npt.NDArray[np.float32] | None = None
@@ -130,7 +127,7 @@ class WordTable:
         self._spelled.update((word, [row]) for row, word in enumerate(specials))
 
     def _add(self, words: Iterable[Word]) -> None:
-        """Enter words that are new, under their form in the text: no word is normalized twice."""
+        """Add new words, keyed by their form in the text, so that no word is normalized twice."""
         limit, lowercase = self.config.max_word_chars, self.config.lowercase
         by_subwords = self.config.tokens == "subwords"
         known = self._spelled if by_subwords else self._ids
@@ -153,7 +150,7 @@ class WordTable:
             )
 
     def _parts(self, words: Sequence[str]) -> Iterator[slice]:
-        """Parts of words whose hashes together take tens of megabytes, however long the words are."""
+        """Divide words into parts whose hashes take tens of megabytes at most, however long the words are."""
         chars_together = _HASHES // getattr(self.config.projection, "num_hashes", 1)
         first = chars = 0
         for number, word in enumerate(words):
@@ -179,7 +176,7 @@ class WordTable:
         self._size = last
 
     def _with_marks(self, bags: Bags, words: Sequence[Word]) -> Bags:
-        """Each bag with the rows of its marks, the last of the table: of the segment, then of the overlap."""
+        """Append the rows of the marks, which are the last of the embedding table: segments, then overlap."""
         marks = np.array([0 if isinstance(word, str) else word[1] for word in words], np.int32)
         kinds = [mark for mark, used in ((SECOND, self.config.segments), (SHARED, self.config.overlap)) if used]
         first = self.config.num_rows - 2 * len(kinds)
@@ -191,17 +188,17 @@ class WordTable:
 
 
 def plain(word: Word) -> str:
-    """The word without its marks."""
+    """Return the word without its marks."""
     return word if isinstance(word, str) else word[0]
 
 
 def _like(word: Word, subword: str) -> Word:
-    """The subword with the marks of the word."""
+    """Return the subword with the marks of the word."""
     return subword if isinstance(word, str) else (subword, word[1])
 
 
 def _grown(table: npt.NDArray, rows: int, width: int) -> npt.NDArray:
-    """`table` with room for `rows` rows of `width`; grows by half at least, so that appending costs little."""
+    """Return `table` with room for `rows` rows of `width`; it grows by at least half, so appending is cheap."""
     if rows <= table.shape[0] and width == table.shape[1]:
         return table
     capacity = table.shape[0] if rows <= table.shape[0] else max(rows, table.shape[0] * 3 // 2)

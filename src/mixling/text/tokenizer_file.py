@@ -1,10 +1,10 @@
-"""Tokenizers of saved models, rebuilt from what was checked.
+"""Rebuild the tokenizers of saved models from checked values.
 
-A `tokenizer.json` may hold regular expressions, replacements and tables of its author: some take exponential time, some
-make a megabyte of every character, some panic within the `tokenizers` library. So no stranger's file is handed to it:
-its model, its added tokens and the steps that are known to be harmless are copied into a new one, and anything else is
-refused. Regular expressions are read only where they are word for word those that this library writes itself. What
-puts in words and sentences for a model (post-processing, padding, truncation) is left out, since nothing here uses it.
+A `tokenizer.json` may contain arbitrary regular expressions, replacements and tables: some take exponential time, some
+turn every character into a megabyte, some make the `tokenizers` library panic. Untrusted files are therefore never
+passed to it: the model, the added tokens and the steps known to be harmless are copied into a new tokenizer, and
+anything else is rejected. Regular expressions must equal those that this library writes. Post-processing, padding and
+truncation are dropped, because nothing here uses them.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ MAX_SUBWORD_CHARS = 4096
 MAX_IDS = 1 << 24
 MAX_SPECIALS = 10_000
 MAX_STEPS = 16
-# By how many times all steps of a normalizer together may lengthen a text, and each that lengthens it does.
+# The factor by which all steps of a normalizer together may lengthen a text, and the factors of the single steps.
 MAX_GROWTH = 128
 _GROWTH = {"NFC": 3, "NFD": 3, "NFKC": 11, "NFKD": 11, "Lowercase": 2, "BertNormalizer": 6, "ByteLevel": 2}
 
 SPACES_PATTERN = rf"[\s{MARK}]+"
 ENDS_PATTERN = rf"\A +|[ {MARK}]+\z"
 SEVERAL_SPACES_PATTERN = " {2,}"
-# Ours, and what `transformers` makes of SentencePiece's rule for several spaces.
+# mixling's patterns, and how `transformers` converts SentencePiece's rule for repeated spaces.
 _REPLACED = {SPACES_PATTERN: (" ",), ENDS_PATTERN: ("",), SEVERAL_SPACES_PATTERN: (" ", MARK)}
 
 Values = dict[str, Any]
 Check = Callable[[Any], bool]
-Checks = dict[str, Check]  # of the values of a step
+Checks = dict[str, Check]  # for each value of a step
 
 
 def read_tokenizer(content: str) -> Tokenizer:
-    """The tokenizer of a `tokenizer.json`, without what only concerns other libraries.
+    """Return the tokenizer of a `tokenizer.json`, without the parts that only concern other libraries.
 
     Raises:
-        ModelFileError: it is none, or asks for what is not read from files.
+        ModelFileError: the content is not a tokenizer, or needs something unsupported.
     """
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"is not a tokenizer of the `tokenizers` library: {str(error)[:200]}") from None
     if not isinstance(values, dict):
-        raise ModelFileError("is not a tokenizer of the `tokenizers` library: it is no JSON object")
+        raise ModelFileError("is not a tokenizer of the `tokenizers` library: it is not a JSON object")
     normalizer = _step(values.get("normalizer"), "normalizer", _NORMALIZERS)
     rebuilt = {
         "version": "1.0",
@@ -65,14 +65,14 @@ def read_tokenizer(content: str) -> Tokenizer:
         "model": _model(values.get("model")),
     }
     if (growth := _growth(normalizer)) > MAX_GROWTH:
-        raise ModelFileError(f"its normalizer may make texts {growth} times as long; allowed: {MAX_GROWTH} times")
+        raise ModelFileError(f"its normalizer may make texts {growth} times as long; allowed: up to {MAX_GROWTH} times")
     with rust_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
         return Tokenizer.from_str(json.dumps(rebuilt))
 
 
 @contextlib.contextmanager
 def rust_errors(kind: type[UserError], message: str) -> Iterator[None]:
-    """Raise `kind` for what the `tokenizers` library raises: bare exceptions, and panics, which are no `Exception`."""
+    """Convert errors of the `tokenizers` library to `kind`, including panics, which do not derive from `Exception`."""
     try:
         yield
     except UserError:
@@ -85,22 +85,22 @@ def rust_errors(kind: type[UserError], message: str) -> Iterator[None]:
 
 
 def check_charsmap(data: bytes) -> int:
-    """How many times as long a text may get by a table of character replacements.
+    """Return the factor by which a character replacement table may lengthen a text.
 
-    The table has the length of a trie in bytes, the trie, and the strings that it points into, each ended by a NUL.
+    The table is the length of a trie in bytes, the trie, and the NUL-terminated strings that it points to.
 
     Raises:
-        ModelFileError: it is damaged, or has a replacement that no table of SentencePiece's has.
+        ModelFileError: the table is damaged, or has a replacement longer than any of SentencePiece's.
     """
     size = int.from_bytes(data[:4], "little")
     if size % 4 or not 0 < size < len(data) - 4:
         raise ModelFileError(
-            f"the table of character replacements is damaged: its trie has {size} of {len(data) - 4} bytes"
+            f"the character replacement table is damaged: its trie has {size} of {len(data) - 4} bytes"
         )
     longest = max(map(len, data[4 + size :].split(b"\0")))
     if longest > MAX_GROWTH // 2:
         raise ModelFileError(
-            f"the table of character replacements has one of {longest} bytes; allowed: {MAX_GROWTH // 2}"
+            f"the character replacement table has a replacement of {longest} bytes; allowed: {MAX_GROWTH // 2}"
         )
     return max(longest, 1)
 
@@ -140,7 +140,7 @@ def _charsmap(value: Any) -> bool:
 
 
 def _replaced(step: Values) -> bool:
-    """Whether a replacement is one of ours, or of a text by one that is not longer."""
+    """Whether a replacement is one that mixling writes, or does not lengthen the text."""
     pattern, content = step["pattern"], step["content"]
     if not isinstance(pattern, dict) or len(pattern) != 1 or not _text(content):
         return False
@@ -176,7 +176,7 @@ _BERT: Checks = {
     "strip_accents": lambda value: value is None or _boolean(value),
     "lowercase": _boolean,
 }
-_REPLACE: Checks = {"pattern": _ANY, "content": _ANY}  # looked at together
+_REPLACE: Checks = {"pattern": _ANY, "content": _ANY}  # checked together by `_replaced`
 _NORMALIZERS: dict[str, Checks] = {
     **{name: {} for name in ("NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "StripAccents", "ByteLevel")},
     "Strip": {"strip_left": _boolean, "strip_right": _boolean},
@@ -191,7 +191,7 @@ _SPLITTERS: dict[str, Checks] = {
     "ByteLevel": _BYTE_LEVEL,
     "Digits": {"individual_digits": _boolean},
     "Punctuation": {"behavior": _text},
-    "Split": {"pattern": _ANY, "behavior": _ANY, "invert": _ANY},  # looked at together
+    "Split": {"pattern": _ANY, "behavior": _ANY, "invert": _ANY},  # checked together by `_split`
 }
 _DECODERS: dict[str, Checks] = {
     **{name: {} for name in ("ByteFallback", "Fuse")},
@@ -202,12 +202,12 @@ _DECODERS: dict[str, Checks] = {
     "WordPiece": {"prefix": _text, "cleanup": _boolean},
     "BPEDecoder": {"suffix": _text},
 }
-_WHOLE: dict[str, Callable[[Values], bool]] = {"Replace": _replaced, "Split": _split}
+_PATTERNS: dict[str, Callable[[Values], bool]] = {"Replace": _replaced, "Split": _split}
 _SEQUENCES = {"normalizer": "normalizers", "pre-tokenizer": "pretokenizers", "decoder": "decoders"}
 
 
 def _step(step: Any, what: str, known: dict[str, Checks]) -> Values | None:
-    """A step of a tokenizer, or several in a sequence, with nothing but what was checked."""
+    """Copy the checked values of a step of a tokenizer, or of a sequence of steps."""
     if step is None:
         return None
     if isinstance(step, dict) and step.get("type") == "Sequence":
@@ -216,7 +216,7 @@ def _step(step: Any, what: str, known: dict[str, Checks]) -> Values | None:
         if not isinstance(steps, list) or len(steps) > MAX_STEPS or None in steps:
             raise ModelFileError(f"its {what} is a sequence without steps, or of more than {MAX_STEPS}")
         if any(isinstance(item, dict) and item.get("type") == "Sequence" for item in steps):
-            raise ModelFileError(f"its {what} is a sequence of sequences; allowed: one")
+            raise ModelFileError(f"its {what} is a sequence of sequences; allowed: a single sequence")
         return {"type": "Sequence", key: [_step(item, what, known) for item in steps]}
     if not isinstance(step, dict) or step.get("type") not in known:
         kind = step.get("type") if isinstance(step, dict) else step
@@ -225,17 +225,17 @@ def _step(step: Any, what: str, known: dict[str, Checks]) -> Values | None:
     checks = known[kind]
     for name, value in step.items():
         if name != "type" and (name not in checks or not checks[name](value)):
-            raise ModelFileError(f"its {what} {kind} has {name[:80]!r} of {str(value)[:80]!r}, which is not read here")
-    if kind in _WHOLE and (not checks.keys() <= step.keys() or not _WHOLE[kind](step)):
+            raise ModelFileError(f"its {what} {kind} has {name[:80]!r} of {str(value)[:80]!r}, which is not supported")
+    if kind in _PATTERNS and (not checks.keys() <= step.keys() or not _PATTERNS[kind](step)):
         raise ModelFileError(
-            f"its {what} {kind} has a pattern of its own ({str(step.get('pattern'))[:80]}); regular expressions and "
-            "replacements are read from files only where mixling wrote them"
+            f"its {what} {kind} has a custom pattern ({str(step.get('pattern'))[:80]}); allowed: the regular "
+            "expressions and replacements that mixling itself writes"
         )
     return dict(step)
 
 
 def _growth(normalizer: Values | None) -> int:
-    """By how many times a checked normalizer may lengthen a text."""
+    """Return the factor by which a checked normalizer may lengthen a text."""
     if normalizer is None:
         return 1
     if normalizer["type"] == "Sequence":
@@ -250,34 +250,33 @@ _ADDED = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 def _added_tokens(tokens: Any) -> list[Values]:
     if not isinstance(tokens, list | None):
-        raise ModelFileError("its added tokens are no list")
+        raise ModelFileError("its added tokens are not a list")
     out = []
     for token in tokens or []:
-        sound = isinstance(token, dict) and _text(token.get("content")) and token["content"]
-        if not sound or not _number(token.get("id")) or not all(_boolean(token.get(name, False)) for name in _ADDED):
-            raise ModelFileError(f"its added token {str(token)[:200]} is none")
+        valid = isinstance(token, dict) and _text(token.get("content")) and token["content"]
+        if not valid or not _number(token.get("id")) or not all(_boolean(token.get(name, False)) for name in _ADDED):
+            raise ModelFileError(f"its added token {str(token)[:200]} is invalid")
         out.append({name: token.get(name, False) for name in ("id", "content", *_ADDED)})
     return out
 
 
 def _model(model: Any) -> Values:
-    """The model with its vocabulary."""
     if not isinstance(model, dict):
         raise ModelFileError("is not a tokenizer of the `tokenizers` library: it has no model")
     kind = model.get("type")
-    if kind is None:  # old files leave it out
+    if kind is None:  # missing in old files
         kind = "BPE" if "merges" in model else "Unigram" if isinstance(model.get("vocab"), list) else "WordPiece"
     if kind not in _MODELS:
         raise ModelFileError(f"its model is {str(kind)[:80]!r}; allowed: {', '.join(_MODELS)}")
     checks = _MODELS[kind]
     for name, value in model.items():
         if name != "type" and (name not in checks or not checks[name](value)):
-            raise ModelFileError(f"its {kind} model has a {name[:80]!r} that is not read here: {str(value)[:80]}")
+            raise ModelFileError(f"its {kind} model has {name[:80]!r} of {str(value)[:80]!r}, which is not supported")
     if not model.get("vocab"):
         raise ModelFileError(f"its {kind} model has no subwords")
     unknown = model.get("unk_id")
     if unknown is not None and unknown >= len(model["vocab"]):
-        raise ModelFileError(f"its unknown subword is number {unknown} of {len(model['vocab'])}")
+        raise ModelFileError(f"its unknown subword has the id {unknown}; allowed: 0 to {len(model['vocab']) - 1}")
     return {**model, "type": kind}
 
 

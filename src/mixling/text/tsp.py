@@ -1,11 +1,11 @@
 """The ternary projection (TSP) of PRADO and pQRNN: a word becomes a row of -1, 0 and 1, without a vocabulary.
 
 A 128-bit variant of MurmurHash 2 reads the word's UTF-8 bytes, 8 at a time; each pair of bits, low to high, is one
-feature: 0 -> 0, 1 -> 1, 2 -> -1, 3 -> 0. Beyond 64 features, another round of mixing makes each next 128 bits.
+feature: 0 -> 0, 1 -> 1, 2 -> -1, 3 -> 0. Beyond 64 features, each further round of mixing yields another 128 bits.
 
-Source: Kaliamoorthi et al. 2019 (PRADO), 2020 (pQRNN); the hash is the one of TensorFlow's seq_flow_lite, bit for bit,
-with its oddity that a byte of 0x80 or more is read as a negative number, which sets every higher bit of its 8 bytes.
-As there, an empty word is hashed as `<null>`; lower-casing and `<BOS>`, `<EOS>` are the caller's.
+Source: Kaliamoorthi et al. 2019 (PRADO), 2020 (pQRNN); the hash is bit for bit that of TensorFlow's seq_flow_lite,
+including its quirk that bytes from 0x80 on are sign-extended, which sets all higher bits of their 8 bytes. As there, an
+empty word is hashed as `<null>`; the caller is responsible for lower case and for `<BOS>` and `<EOS>`.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-# uint64 products below wrap around on purpose. NumPy warns of that for scalars only, so the operands are kept arrays.
+# uint64 products below wrap around on purpose. NumPy warns about that only for scalars, so all operands are arrays.
 MUL = np.uint64(0xC6A4A7935BD1E995)
 MUL2 = np.uint64(0x9E3779B97F4A7835)
 BYTE_SHIFTS = np.arange(0, 64, 8, dtype=np.uint64)
-# The four features of every value of a byte: (256, 4).
+# The four features of each value of a byte: (256, 4).
 TERNARY = np.array([0, 1, -1, 0], np.int8)[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3]
 
 
 def tsp_hash(word: str, num_features: int) -> NDArray[np.uint64]:
-    """The hash of one word: (2 * ceil(num_features / 64),) codes of 64 bits, each good for 32 features."""
+    """Return the hash of a word: (2 * ceil(num_features / 64),) codes of 64 bits, one for 32 features each."""
     return tsp_hashes([word], num_features)[0]
 
 
 def tsp_features(words: Sequence[str], num_features: int) -> NDArray[np.int8]:
-    """The ternary features of words: (len(words), num_features), each -1, 0 or 1."""
+    """Return the ternary features (-1, 0 or 1) of words: (len(words), num_features)."""
     octets = tsp_hashes(words, num_features).astype("<u8", copy=False).view(np.uint8)
     return TERNARY[octets].reshape(len(words), 4 * octets.shape[1])[:, :num_features]
 
 
 def tsp_hashes(words: Sequence[str], num_features: int) -> NDArray[np.uint64]:
-    """The hashes of words: (len(words), 2 * ceil(num_features / 64))."""
+    """Return the hashes of words: (len(words), 2 * ceil(num_features / 64))."""
     assert num_features > 0, num_features
     first, second = _murmur128([word.encode() or b"<null>" for word in words])
     codes = [first, second]
@@ -48,7 +48,7 @@ def tsp_hashes(words: Sequence[str], num_features: int) -> NDArray[np.uint64]:
 
 
 def _murmur128(raw: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Both halves of the hash of each byte string, (len(raw),) each. No string may be empty."""
+    """Return both halves of the hash of each byte string, (len(raw),) each. No string may be empty."""
     lengths = np.array([len(item) for item in raw], np.int64)
     chunks, starts, num_chunks = _chunks(raw, lengths)
     first = lengths.astype(np.uint64) * MUL
@@ -69,7 +69,7 @@ def _murmur128(raw: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.uin
 def _chunks(
     raw: Sequence[bytes], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """All strings cut into little-endian numbers of 8 bytes, where each string's first stands, how many it has."""
+    """Return the strings as little-endian numbers of 8 bytes, and the index of the first and count for each string."""
     num_chunks = -(-lengths // 8)
     padded = b"".join(item.ljust(8 * count, b"\0") for item, count in zip(raw, num_chunks.tolist(), strict=True))
     signed = np.frombuffer(padded, np.int8).reshape(-1, 8).astype(np.int64).view(np.uint64)

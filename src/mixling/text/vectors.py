@@ -1,8 +1,8 @@
-"""Word vectors from unlabeled text by counting, in seconds: what a small model may begin with.
+"""Count word vectors from unlabeled text in seconds, to initialise the embeddings of a small model.
 
 Source: positive pointwise mutual information, smoothed over contexts, and a truncated singular value decomposition
-(Levy, Goldberg and Dagan 2015, sections 2 and 3). Decided here: a window of 5 words to each side, all alike; vectors
-U sqrt(S) of unit length.
+(Levy, Goldberg and Dagan 2015, sections 2 and 3). Decided here: a window of 5 words to each side, all weighted equally;
+vectors U sqrt(S), scaled to unit length.
 """
 
 from __future__ import annotations
@@ -30,33 +30,40 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 _CONFIG_FILE, _VECTORS_FILE = "vectors.json", "vectors.safetensors"
-_CHUNK = 1 << 20  # tokens whose pairs are counted at once
+_CHUNK = 1 << 20  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
 
 
 class VectorConfig(Config):
-    """How words are counted, by default as our own models read them; `lowercase` must be that of the model."""
+    """How words are counted; the defaults match mixling's models. `lowercase` must match that of the model."""
 
     dim: int = Field(128, ge=1, le=1024)
     window: int = Field(5, ge=1, le=100, description="words to each side")
-    max_words: int = Field(30_000, ge=2, description="the most frequent ones have vectors")
-    max_contexts: int = Field(4_000, ge=2, description="the most frequent ones are counted beside them")
+    max_words: int = Field(30_000, ge=2, description="number of most frequent words that get vectors")
+    max_contexts: int = Field(4_000, ge=2, description="number of most frequent words counted as contexts")
     min_count: int = Field(2, ge=1)
-    smoothing: float = Field(0.75, gt=0, le=1, description="exponent of the contexts' counts")
-    max_tokens: int = Field(100_000_000, ge=1, description="further text is not read; 4 bytes each")
+    smoothing: float = Field(0.75, gt=0, le=1, description="exponent of the context counts")
+    max_tokens: int = Field(100_000_000, ge=1, description="read no more tokens than this (4 bytes of memory each)")
     lowercase: bool = True
     contractions: bool = True
 
     @model_validator(mode="after")
     def _enough_contexts(self) -> VectorConfig:
         if min(self.max_contexts, self.max_words) <= self.dim:
-            raise ValueError(f"dim: got {self.dim}; it must be under max_contexts and max_words")
+            raise ValueError(f"dim: got {self.dim}; it must be less than max_contexts and max_words")
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectors:
-    """words: by falling count. counts: (W,). vectors: (W, dim) float32 of unit length, the widest directions first."""
+    """Word vectors.
+
+    Attributes:
+        words: W words, the most frequent first.
+        counts: (W,) int64.
+        vectors: (W, dim) float32 of unit length, dimensions by decreasing singular value.
+        num_tokens: number of tokens that were counted.
+    """
 
     config: VectorConfig
     words: tuple[str, ...]
@@ -65,7 +72,7 @@ class WordVectors:
     num_tokens: int
 
     def save(self, folder: str | Path) -> None:
-        """Write the folder that `load` reads.
+        """Write a folder that `load` reads.
 
         Raises:
             StorageError: a file could not be written.
@@ -80,7 +87,7 @@ class WordVectors:
         """Read a folder of word vectors.
 
         Raises:
-            ModelFileError: it is none, or damaged.
+            ModelFileError: the folder has no word vectors, or they are damaged.
         """
         path = Path(folder) / _CONFIG_FILE
         try:
@@ -95,21 +102,23 @@ class WordVectors:
                 num_tokens=int(content["num_tokens"]),
             )
         except FileNotFoundError:
-            raise ModelFileError(f"{folder}: holds no word vectors; make them: mixling vectors FILES -o DIR") from None
+            raise ModelFileError(f"{folder}: has no word vectors; make them: mixling vectors FILES -o DIR") from None
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise ModelFileError(f"{path}: is damaged: {error}") from None
         shape = (len(out.words), out.config.dim)
         if out.vectors.shape != shape or out.counts.shape != shape[:1] or not np.isfinite(out.vectors).all():
-            raise ModelFileError(f"{path}: is damaged: {len(out.words)} words have vectors {out.vectors.shape}")
+            raise ModelFileError(
+                f"{path}: is damaged: {len(out.words)} words, but vectors of shape {out.vectors.shape}"
+            )
         return out
 
 
 def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
-    """Vectors of the words of texts, which are read once; equal texts give equal vectors.
+    """Count word vectors from texts, which are read once; equal texts give equal vectors.
 
     Raises:
-        DataError: the texts have too few different words.
-        UserError: the packages that this needs are not installed.
+        DataError: the texts have too few distinct words.
+        UserError: scipy or scikit-learn is not installed.
     """
     try:
         from sklearn.utils.extmath import randomized_svd
@@ -118,8 +127,8 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
     tokens, words, counts, num_tokens = _read(texts, config)
     if len(words) <= config.dim:
         raise DataError(
-            f"{len(words)} different words occur {config.min_count} times or more, and vectors of width {config.dim} "
-            f"need more than {config.dim}; give more text"
+            f"{len(words)} distinct words occur {config.min_count} times or more, but vectors of {config.dim} "
+            f"dimensions need more than {config.dim}; provide more text"
         )
     associations = _pmi(_pairs(tokens, len(words), config), config)
     left, sizes, _ = randomized_svd(associations, config.dim, n_iter=4, random_state=0)
@@ -133,7 +142,7 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
 def _read(
     texts: Iterable[Text], config: VectorConfig
 ) -> tuple[npt.NDArray[np.int32], tuple[str, ...], npt.NDArray[np.int64], int]:
-    """The tokens as numbers of words, -1 for the rare ones and, `window` times, between texts; words and counts."""
+    """Return tokens as indices of words (-1: a rare word, or `window` times a border of texts), words and counts."""
     numbers: dict[str, int] = {}
     stream, border = array("i"), array("i", [-1]) * config.window
     num_tokens = 0
@@ -144,24 +153,25 @@ def _read(
         if num_tokens >= config.max_tokens:
             break
     raw = np.frombuffer(stream, np.int32) if stream else np.zeros(0, np.int32)
-    found = np.bincount(raw[raw >= 0], minlength=len(numbers))
-    order = np.argsort(-found, kind="stable")[: config.max_words]
-    order = order[found[order] >= config.min_count]
-    locations = np.full(len(numbers) + 1, -1, np.int32)  # the last is of the borders
-    locations[order] = np.arange(len(order))
+    counts = np.bincount(raw[raw >= 0], minlength=len(numbers))
+    order = np.argsort(-counts, kind="stable")[: config.max_words]
+    order = order[counts[order] >= config.min_count]
+    ranks = np.full(len(numbers) + 1, -1, np.int32)  # the last entry is that of borders
+    ranks[order] = np.arange(len(order))
     names = list(numbers)
-    return locations[raw], tuple(names[i] for i in order), found[order], num_tokens
+    return ranks[raw], tuple(names[i] for i in order), counts[order], num_tokens
 
 
 def _documents(texts: Iterable[Text], config: VectorConfig) -> Iterator[list[str]]:
     rules = TextConfig(lowercase=config.lowercase, contractions=config.contractions)
     for text in texts:
-        for part in (text,) if isinstance(text, str) else text if isinstance(text, tuple) else (" ".join(text),):
+        parts = text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
+        for part in parts:
             yield normal_words(clean(part, _MAX_DOCUMENT)[0], rules)
 
 
 def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) -> csr_matrix:
-    """How often each word (W) stands within the window of each context (C)."""
+    """Count how often each word occurs within the window of each context: (W, C)."""
     from scipy.sparse import coo_matrix, csr_matrix
 
     shape = (num_words, min(num_words, config.max_contexts))
@@ -172,16 +182,16 @@ def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) 
             left, right = tokens[first : first + _CHUNK], tokens[first + distance : first + distance + _CHUNK]
             left = left[: len(right)]
             for word, context in ((left, right), (right, left)):
-                real = (word >= 0) & (context >= 0) & (context < shape[1])
-                rows.append(word[real])
-                columns.append(context[real])
+                counted = (word >= 0) & (context >= 0) & (context < shape[1])
+                rows.append(word[counted])
+                columns.append(context[counted])
         row, column = np.concatenate(rows), np.concatenate(columns)
         total = total + coo_matrix((np.ones(len(row), np.float32), (row, column)), shape).tocsr()
     return total
 
 
 def _pmi(counts: csr_matrix, config: VectorConfig) -> csr_matrix:
-    """log P(w, c) / (P(w) P'(c)), where it is positive; P' of the counts to the power of `smoothing`."""
+    """Return max(0, log P(w, c) / (P(w) P'(c))); P' is from counts to the power of `smoothing`."""
     of_word = np.asarray(counts.sum(1), np.float64).ravel()
     of_context = np.asarray(counts.sum(0), np.float64).ravel() ** config.smoothing
     out: Any = counts.tocoo()

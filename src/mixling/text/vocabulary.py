@@ -1,4 +1,4 @@
-"""Subword subwords: WordPiece or Unigram trained on the user's own text, or a vocabulary that exists already."""
+"""Subword vocabularies: WordPiece or Unigram trained on the user's text, or an existing vocabulary."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ VocabularyKind = Literal["wordpiece", "unigram"]
 
 
 class Vocabulary:
-    """Splits words, each on its own, into subwords.
+    """Splits single words into subwords.
 
-    WordPiece marks the subwords that go on with a word ("un", "##affable"); Unigram and SentencePiece mark the one that
-    begins it ("▁un", "affable"). A word that WordPiece cannot spell is its own single subword: its trigrams still say
-    more than `[UNK]` does. Of a word that Unigram cannot spell the unknown characters in a row are one subword.
+    WordPiece marks subwords that continue a word ("un", "##affable"); Unigram and SentencePiece mark the one that
+    begins it ("▁un", "affable"). A word that WordPiece cannot split is kept as one subword, whose trigrams are more
+    informative than `[UNK]`. In a word that Unigram cannot split, consecutive unknown characters form one subword.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -42,14 +42,14 @@ class Vocabulary:
         self._unknown = _unknown(tokenizer)
         if self._is_wordpiece:
             if tokenizer.token_to_id(self._unknown) is None:
-                raise ModelFileError(f"the subword {self._unknown} is missing; a WordPiece vocabulary has it")
+                raise ModelFileError(f"the subword {self._unknown} is missing; a WordPiece vocabulary needs it")
             tokenizer.model.max_input_chars_per_word = MAX_CHARS
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
 
     def names(self) -> list[str]:
-        """All subwords, in the order of their ids."""
+        """Return all subwords, in the order of their ids."""
         ids = self._tokenizer.get_vocab()
         return sorted(ids, key=ids.__getitem__)
 
@@ -58,14 +58,14 @@ class Vocabulary:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What splits the words; not to be changed."""
+        """The tokenizer that splits words; do not modify it."""
         return self._tokenizer
 
     def subwords(self, words: Sequence[str]) -> list[list[str]]:
-        """The subwords of each word, in order; never empty.
+        """Return the subwords of each word, in order; never empty.
 
         Raises:
-            ModelFileError: the tokenizer fails at a word.
+            ModelFileError: the tokenizer fails on a word.
         """
         with rust_errors(ModelFileError, "the vocabulary cannot split a word into subwords"):
             if self._is_wordpiece:
@@ -79,17 +79,17 @@ class Vocabulary:
         ]
 
     def subword_id(self, subword: str) -> int:
-        """The id of a subword; that of the unknown subword, or 0, for one that is not in the vocabulary."""
-        found = self._tokenizer.token_to_id(subword)
-        return found if found is not None else self.unknown_id or 0
+        """Return the id of a subword; if it is missing, that of the unknown subword, or 0."""
+        number = self._tokenizer.token_to_id(subword)
+        return number if number is not None else self.unknown_id or 0
 
     @property
     def unknown_id(self) -> int | None:
-        """The id of the unknown subword; None where there is none."""
+        """The id of the unknown subword; None if there is none."""
         return self._tokenizer.token_to_id(self._unknown)
 
     def serialize(self) -> tuple[str, str]:
-        """File name and content for `Vocabulary.parse`: `vocab.txt` for usual WordPiece, else `tokenizer.json`."""
+        """Return file name and content for `parse`: `vocab.txt` for standard WordPiece, otherwise `tokenizer.json`."""
         model, ids = self._tokenizer.model, self._tokenizer.get_vocab()
         usual = self._is_wordpiece and (model.unk_token, model.continuing_subword_prefix) == (UNKNOWN, CONTINUATION)
         if not usual or sorted(ids.values()) != list(range(len(ids))):  # lines are numbered without gaps
@@ -98,10 +98,10 @@ class Vocabulary:
 
     @classmethod
     def parse(cls, name: str, content: str) -> Vocabulary:
-        """Read what `serialize` wrote, or a public file of these two formats (see `tokenizer_file`).
+        """Read a `vocab.txt` or `tokenizer.json`, such as `serialize` returns (see `tokenizer_file`).
 
         Raises:
-            ModelFileError: the content is not a vocabulary, or asks for what is not read from files.
+            ModelFileError: the content is not a vocabulary, or needs something unsupported.
         """
         if name.endswith(".json"):
             try:
@@ -118,11 +118,11 @@ class Vocabulary:
     def _from_subwords(cls, subwords: Sequence[str], name: str) -> Vocabulary:
         ids = {subword: number for number, subword in enumerate(subwords)}
         if len(ids) != len(subwords) or not ids:
-            repeated = next((subword for subword, count in Counter(subwords).items() if count > 1), None)
-            problem = "is empty" if repeated is None else f"has the subword {repeated!r} twice"
-            raise ModelFileError(f"{name}: the vocabulary {problem}; it needs one distinct subword a line")
+            twice = next((subword for subword, count in Counter(subwords).items() if count > 1), None)
+            problem = "is empty" if twice is None else f"has the subword {twice!r} twice"
+            raise ModelFileError(f"{name}: the vocabulary {problem}; it needs one distinct subword per line")
         if UNKNOWN not in ids:
-            raise ModelFileError(f"{name}: the subword {UNKNOWN} is missing; a WordPiece vocabulary has it")
+            raise ModelFileError(f"{name}: the subword {UNKNOWN} is missing; a WordPiece vocabulary needs it")
         with rust_errors(ModelFileError, f"{name}: is not a vocabulary"):
             return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=MAX_CHARS)))
 
@@ -141,7 +141,7 @@ class Vocabulary:
             if path.is_dir():
                 raise ConfigError(f"{path}: the folder has neither {' nor '.join(FILES)}")
             if path.is_file() and path.suffix == SENTENCEPIECE:
-                from mixling.text.sentencepiece import read_sentencepiece  # protobuf: 20 ms that few need
+                from mixling.text.sentencepiece import read_sentencepiece  # imports protobuf: 20 ms
 
                 return cls(read_sentencepiece(path.read_bytes(), str(path)))
             if path.is_file():
@@ -154,10 +154,10 @@ class Vocabulary:
             base, revision = split_revision(source)
             _probe_hub(base, revision)
             return cls(read_tokenizer(Tokenizer.from_pretrained(base, revision=revision or "main").to_str()))
-        except Exception as error:  # network, authorization and parsing errors have no common type
+        except Exception as error:  # network, authorization and parsing errors have no common base class
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ConfigError(
-                f"vocabulary {source!r}: no such file or folder here, and the hub has none to give: {reason}"
+                f"vocabulary {source!r}: no such file or folder, and it cannot be loaded from the hub: {reason}"
             ) from None
 
     @classmethod
@@ -169,28 +169,26 @@ class Vocabulary:
         kind: VocabularyKind = "wordpiece",
         specials: Sequence[str] = (),
     ) -> Vocabulary:
-        """Train subwords on words; two runs on the same words, in any order, give the same subwords.
+        """Train subwords on words; the same words, in any order, give the same subwords.
 
         Args:
             words: normalized words, repeated as often as they occur.
-            size: number of subwords; None takes half of the distinct words, within 1,000 and 8,000.
+            size: number of subwords; None: half the number of distinct words, between 1,000 and 8,000.
             kind: how words are split, see the class.
-            specials: subwords beside `[UNK]`, which is 0, that texts never spell, such as `[MASK]`; numbered from 1 on.
+            specials: special tokens besides `[UNK]` (id 0), such as `[MASK]`; their ids begin at 1.
 
         Raises:
-            ConfigError: two specials are the same, or a text could spell one.
+            ConfigError: two special tokens are equal, or one could occur in a text.
         """
         counts = Counter(words)
-        if size is None:
-            size = min(max(len(counts) // 2, MIN_SUBWORDS), MAX_SUBWORDS)
+        size = size or default_size(counts)
         fixed = [UNKNOWN, *specials]
         check_specials(fixed)
         if kind == "unigram":
             subwords = train_unigram(counts, size, fixed, unknown=UNKNOWN)
             return cls(unigram_tokenizer(subwords, unknown=UNKNOWN, specials=fixed))
-        # The trainer breaks ties by subword number and numbers the one-character subwords in the random order of a hash
-        # map,
-        # unless they are there before it starts: without this, two runs give two vocabularies.
+        # The trainer breaks ties by id, and gives characters ids in the random order of a hash map unless they are
+        # known before it starts: without this, two runs would give different vocabularies.
         first = {word[0] for word in counts if word}
         later = {CONTINUATION + char for word in counts for char in word[1:]}
         fixed += [*sorted(first), *sorted(later)]
@@ -206,33 +204,38 @@ class Vocabulary:
         return cls._from_subwords(sorted(ids, key=ids.__getitem__), "the trained vocabulary")
 
 
+def default_size(counts: Counter[str]) -> int:
+    """Return how many subwords to train on words that occur this often: half their number, within bounds."""
+    return min(max(len(counts) // 2, MIN_SUBWORDS), MAX_SUBWORDS)
+
+
 def check_specials(names: Sequence[str]) -> None:
-    """Refuse names that could be taken for each other or for a subword of a text.
+    """Check that the names of special tokens are distinct and cannot occur as words of a text.
 
     Raises:
-        ConfigError: which of them, and why.
+        ConfigError: a name is invalid.
     """
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise ConfigError(f"the special token {name!r} is there twice; each needs a name of its own")
+            raise ConfigError(f"the special token {name!r} is listed twice; names must be distinct")
         if name.startswith(CONTINUATION) or name.split() != [name] or len(split_words(name)) < 2:
             raise ConfigError(
-                f"{name!r} cannot be the name of a special token, a text could spell it; allowed: a name with "
-                f"punctuation, without spaces, not beginning with {CONTINUATION}, such as [MASK]"
+                f"{name!r} cannot be the name of a special token, because it could occur in a text; allowed: a name "
+                f"with punctuation, without spaces, not beginning with {CONTINUATION}, such as [MASK]"
             )
 
 
 def _unknown(tokenizer: Tokenizer) -> str:
-    """The subword that stands for what cannot be spelled."""
-    named = getattr(tokenizer.model, "unk_token", None)
-    if named is None and type(tokenizer.model).__name__ == "Unigram":  # the binding does not give its `unk_id`
+    """Return the name of the unknown subword."""
+    name = getattr(tokenizer.model, "unk_token", None)
+    if name is None and type(tokenizer.model).__name__ == "Unigram":  # the binding does not expose `unk_id`
         number = json.loads(tokenizer.to_str())["model"]["unk_id"]
-        named = None if number is None else tokenizer.id_to_token(number)
-    return named or UNKNOWN
+        name = None if number is None else tokenizer.id_to_token(number)
+    return name or UNKNOWN
 
 
 def _probe_hub(name: str, revision: str | None) -> None:
-    """Ask the model hub once for a tokenizer that is not here yet; the download asks six times, and prints that."""
+    """Ask the model hub once for a tokenizer that is not cached; the download itself retries six times, with output."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 
     if not isinstance(try_to_load_from_cache(name, "tokenizer.json", revision=revision), str):

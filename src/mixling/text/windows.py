@@ -1,6 +1,6 @@
-"""A question and its context -> windows that a model can read: question, [SEP], a part of the context.
+"""Encode a question and its context as windows that fit the model: question, [SEP], a part of the context.
 
-Every token of the context knows its characters, so that an answer's characters become tokens, and tokens characters.
+The characters of every token of the context are known, to convert between the characters and tokens of an answer.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mixling.text.table import SEPARATOR
 from mixling.text.vocabulary import CONTINUATION
 from mixling.text.words import word_spans
 
-MAX_CHARS = 1 << 20  # of a context, and of a question
+MAX_CHARS = 1 << 20  # characters of a context, and of a question
 MIN_LENGTH = 8  # tokens of a window
-_WORD_STARTS = ("▁", "Ġ")  # marks of subwords in tokenizers other than WordPiece
+_WORD_STARTS = ("▁", "Ġ")  # marks at word starts in tokenizers other than WordPiece
 
 
 class ReadingConfig(Config):
-    """How the answer to a question is looked for in its context."""
+    """How the answer to a question is found in its context."""
 
     stride: int | None = Field(
         None,
@@ -39,18 +39,17 @@ class ReadingConfig(Config):
     threshold: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="no answer where its score is higher than the best answer's by more than this; None: chosen on "
-        "validation "
-        "if some training questions have no answer, else every question has an answer",
+        description="predict no answer if its score exceeds that of the best answer by more than this; None: chosen on "
+        "validation if some training questions have no answer, otherwise every question is answered",
     )
 
     def window(self, question: int, max_len: int) -> tuple[int, int]:
-        """Of a window beside a question of so many tokens: tokens of the context, and from one window to the next."""
+        """Return the tokens of context in a window with a question of this many tokens, and the stride in tokens."""
         space = max_len - 1 - question
         return space, min(self.stride or min(128, max_len // 4), space)
 
     def check(self, max_len: int) -> None:
-        """Refuse windows that have no room.
+        """Check that windows have room for a question and a context.
 
         Raises:
             ConfigError: `max_len` is too small.
@@ -61,15 +60,16 @@ class ReadingConfig(Config):
 
 @dataclass(frozen=True, slots=True)
 class EncodedWindows:
-    """A question and its context as a model reads them, in one window or several.
+    """A question and its context as a model reads them, in one or more windows.
 
-    question: (Q,) int32, rows of the encoder's word table.
-    context: (T,) int32, the same; T may be 0.
-    spans: (T, 2) int32, start and end characters of each token in the context.
-    space: tokens of the context that a window holds.
-    begins: the first token of the context in each window; there is always one window.
-    truncated: whether tokens of the question (or of a context beyond a million characters) were left out.
-    generation: of the encoder's word table; the rows mean nothing in another.
+    Attributes:
+        question: (Q,) int32, rows of the encoder's word table.
+        context: (T,) int32, rows of the encoder's word table; T may be 0.
+        spans: (T, 2) int32, start and end characters of each token in the context.
+        space: tokens of the context per window.
+        begins: the first token of the context in each window; there is at least one window.
+        truncated: whether tokens of the question (or of a context beyond a million characters) were dropped.
+        generation: the generation of the word table in which the rows are valid.
     """
 
     question: npt.NDArray[np.int32]
@@ -82,70 +82,69 @@ class EncodedWindows:
 
     @property
     def separator(self) -> int:
-        """The place of [SEP] in each window; the context begins after it."""
+        """The index of [SEP] in each window; the context follows it."""
         return len(self.question)
 
     def window(self, number: int) -> npt.NDArray[np.int32]:
-        """(N,) rows of the encoder's word table."""
+        """Return the rows (N,) of a window."""
         begin = self.begins[number]
         part = self.context[begin : begin + self.space]
         return np.concatenate([self.question, np.array([SEPARATOR], np.int32), part])
 
     def tokens(self, start: int, end: int) -> tuple[int, int] | None:
-        """First and last token of the context that characters `start` to `end` (excluded) touch; None: white space."""
+        """Return the first and last token in characters `start` to `end` (exclusive) of the context; None: no token."""
         first = int(np.searchsorted(self.spans[:, 1], start, side="right"))
         last = int(np.searchsorted(self.spans[:, 0], end, side="left")) - 1
         return (first, last) if first <= last else None
 
     def targets(self, answer: tuple[int, int] | None) -> npt.NDArray[np.int64]:
-        """What each window should answer, (windows, 4): place of the separator, length, first and last token.
+        """Return the target of each window, (windows, 4): index of the separator, length, first and last answer token.
 
-        Windows that do not hold all of the answer point at the separator, as those without one do (BERT's way with
-        SQuAD; its [CLS] has no counterpart here).
+        Windows that do not contain the complete answer point to the separator, as do all windows if there is no answer
+        (as BERT does on SQuAD with [CLS], which has no counterpart here).
 
         Args:
             answer: start and end characters.
         """
-        found = None if answer is None else self.tokens(*answer)
+        tokens = None if answer is None else self.tokens(*answer)
         rows = []
         for begin in self.begins:
             end = min(begin + self.space, len(self.context))
             first = last = self.separator
-            if found is not None and begin <= found[0] and found[1] < end:
-                first, last = (self.separator + 1 + token - begin for token in found)
+            if tokens is not None and begin <= tokens[0] and tokens[1] < end:
+                first, last = (self.separator + 1 + token - begin for token in tokens)
             rows.append((self.separator, self.separator + 1 + end - begin, first, last))
         return np.array(rows, np.int64)
 
 
 class WindowEncoder:
-    """Encodes pairs of question and context with the words of a `TextEncoder`."""
+    """Encodes pairs of question and context with a `TextEncoder`."""
 
     def __init__(self, encoder: TextEncoder, reading: ReadingConfig) -> None:
         self.encoder, self.reading = encoder, reading
         self._generation = encoder.generation
-        self._inner: dict[str, list[tuple[int, int]]] = {}  # where a word's subwords stand in it
+        self._inner: dict[str, list[tuple[int, int]]] = {}  # the spans of a word's subwords within it
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> list[EncodedWindows]:
-        """Encode pairs; of a context nothing is left out, of a question what is beyond its share."""
+        """Encode pairs; contexts are read completely, questions up to `max_question` tokens."""
         config = self.encoder.config
-        words, locations, cuts = [], [], []
+        words, contexts, cuts = [], [], []
         for pair in pairs:
             (question, context), cut = zip(*(clean(text, MAX_CHARS) for text in pair), strict=True)
             of_question, of_context = self._words(question), self._words(context)
             sides = [[text[a:b] for a, b in spans] for text, spans in ((question, of_question), (context, of_context))]
             words += list(self.encoder.marked(*sides) if config.segments or config.overlap else sides)
-            locations.append((context, of_context))
+            contexts.append((context, of_context))
             cuts.append(any(cut))
         rows = self.encoder.spell(words)
         if self._generation != self.encoder.generation:
             self._inner, self._generation = {}, self.encoder.generation
         return [
-            self._encoding(rows[2 * i], rows[2 * i + 1], *locations[i], truncated=cuts[i])
-            for i in range(len(locations))
+            self._encoding(rows[2 * i], rows[2 * i + 1], *contexts[i], truncated=cuts[i]) for i in range(len(contexts))
         ]
 
     def _words(self, text: str) -> list[tuple[int, int]]:
-        """The words of a text; one that is longer than words may be is several, so that no character is unread."""
+        """Return the spans of words; words that are too long are split, so that every character is read."""
         limit, contractions = self.encoder.config.max_word_chars, self.encoder.config.contractions
         return [
             (first, min(first + limit, end))
@@ -185,33 +184,33 @@ class WindowEncoder:
         )
 
     def _subwords(self, word: str, count: int) -> list[tuple[int, int]]:
-        """Where each of a word's subwords stands in it; all of them everywhere if it cannot be told."""
-        found = self._inner.get(word)
-        if found is None:
+        """Return the span of each of a word's subwords within it; that of the whole word if it is unknown."""
+        spans = self._inner.get(word)
+        if spans is None:
             normal = normalize(word, lowercase=self.encoder.config.lowercase)
-            found = [(0, len(word))] * count
+            spans = [(0, len(word))] * count
             if len(normal) == len(word):
-                found = subword_spans(normal, self.encoder.vocabulary.subwords([normal])[0]) or found
-            assert len(found) == count, f"{len(found)} subwords of {word!r} instead of {count}"
-            self._inner[word] = found
-        return found
+                spans = subword_spans(normal, self.encoder.vocabulary.subwords([normal])[0]) or spans
+            assert len(spans) == count, f"{len(spans)} subwords of {word!r} instead of {count}"
+            self._inner[word] = spans
+        return spans
 
 
 def subword_spans(word: str, subwords: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Start and end of each subword in its word; a subword without characters stands where the next one does.
+    """Return start and end of each subword in its word; a subword without characters has the span of the next one.
 
-    None where the subwords do not spell the word.
+    None if the subwords do not spell the word.
     """
     ends = []
-    location = 0
+    end = 0
     for number, subword in enumerate(subwords):
-        shorter = [subword.removeprefix(CONTINUATION)] if number else [subword.lstrip("".join(_WORD_STARTS)), subword]
-        found = next((part for part in (*shorter, subword) if word.startswith(part, location)), None)
-        if found is None:
+        bare = subword.removeprefix(CONTINUATION) if number else subword.lstrip("".join(_WORD_STARTS))
+        spelling = next((part for part in (bare, subword) if word.startswith(part, end)), None)
+        if spelling is None:
             return None
-        location += len(found)
-        ends.append(location)
-    if location != len(word):
+        end += len(spelling)
+        ends.append(end)
+    if end != len(word):
         return None
     starts = [0, *ends[:-1]]
     for number in range(len(ends) - 2, -1, -1):

@@ -1,10 +1,9 @@
-"""Text -> words with character offsets, in any language.
+"""Split text in any language into words with character offsets.
 
-A word is a run of letters, marks and digits; a punctuation mark or symbol is a word of its own, and so is each
-character of the scripts that write without spaces between words and are split by character in multilingual BERT (Han).
-Python's `\\w` has no combining marks and would cut Hindi or Thai words at their vowels, hence the explicit classes.
-With `contractions` the endings of English ones are words: "isn't" is "is", "n't", and "it's" is "it", "'s", as in the
-Penn Treebank, whose way of writing many public data sets have; else they are "isn", "'", "t" and "it", "'", "s".
+A word is a run of letters, marks and digits; a punctuation mark, a symbol or a Han character is a word of its own, as
+in multilingual BERT. Python's `\\w` excludes combining marks and would split Hindi or Thai words at their vowels, hence
+the explicit classes. With `contractions`, endings of English contractions are words: "isn't" is "is", "n't", and "it's"
+is "it", "'s", as in the Penn Treebank and many public data sets; otherwise they are "isn", "'", "t" and "it", "'", "s".
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 
 
 def split_words(text: str, *, contractions: bool = False) -> list[str]:
-    """The words of a text, in order."""
+    """Return the words of a text, in order."""
     return _pattern(text.isascii(), contractions).findall(text)
 
 
 def word_spans(text: str, limit: int, *, contractions: bool = False) -> list[tuple[int, int]]:
-    """Start and end, in characters, of the first `limit` words of a text."""
+    """Return start and end, in characters, of the first `limit` words of a text."""
     matches = _pattern(text.isascii(), contractions).finditer(text)
     return [match.span() for match in itertools.islice(matches, limit)]
 
@@ -41,7 +40,7 @@ def _pattern(ascii_only: bool, contractions: bool) -> re.Pattern[str]:
 
 
 def _sign_ranges() -> str:
-    """Unicode's punctuation and symbols (categories P and S) beyond ASCII, as the inside of a character class."""
+    """Return Unicode's punctuation and symbols (categories P and S) beyond ASCII, as ranges of a character class."""
     signs = [code for code in range(0x80, 0x20000) if unicodedata.category(chr(code))[0] in "PS"]
     ranges: list[list[int]] = []
     for code in signs:
