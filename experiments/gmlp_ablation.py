@@ -34,7 +34,7 @@ from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.presets import bert, gmlp
 from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.runs.pretrain import DEFAULTS
+from mixling.runs.pretrain import PRETRAINING_DEFAULTS
 from mixling.storage import write_json
 
 DIM, LENGTH, SUBWORDS = 128, 128, 8192
@@ -91,12 +91,12 @@ PAPER = {
 
 def with_training(model: ModelConfig, corpus: dict[str, Any], **training: Any) -> PretrainConfig:
     """A pretraining by our defaults, of the model over `SUBWORDS` subwords."""
-    rate = training.pop("lr", DEFAULTS.optim.lr)
-    optim = DEFAULTS.optim.model_copy(update={"lr": rate})
+    rate = training.pop("lr", PRETRAINING_DEFAULTS.optim.lr)
+    optim = PRETRAINING_DEFAULTS.optim.model_copy(update={"lr": rate})
     values = {
         "corpus": corpus,
         "model": {**model.to_dict(), "text": {**model.text.to_dict(), "vocabulary_size": SUBWORDS}},
-        "train": {**DEFAULTS.to_dict(), "evaluations": 5, **training, "optim": optim.to_dict()},
+        "train": {**PRETRAINING_DEFAULTS.to_dict(), "evaluations": 5, **training, "optim": optim.to_dict()},
     }
     return PretrainConfig.model_validate(values)
 
@@ -161,7 +161,12 @@ def main() -> None:
     for name, row in rows.items():
         row["mean"] = statistics.mean(row["perplexity"])
         row["paper"] = PAPER.get(name)
-    settings = {"steps": options.steps, "batch_size": DEFAULTS.batch_size, "length": LENGTH, "subwords": SUBWORDS}
+    settings = {
+        "steps": options.steps,
+        "batch_size": PRETRAINING_DEFAULTS.batch_size,
+        "length": LENGTH,
+        "subwords": SUBWORDS,
+    }
     write_json(options.out, {**made, "settings": settings, "models": rows})
     for name in sorted(rows, key=lambda name: -rows[name]["mean"]):
         row = rows[name]

@@ -48,7 +48,7 @@ from mixling.cost.provenance import provenance
 from mixling.data.readers.rows import OnBadRow
 from mixling.models.model import count_parameters
 from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.seq2seq.config import DEFAULTS, PairRunConfig
+from mixling.seq2seq.config import SEQ2SEQ_DEFAULTS, PairRunConfig
 from mixling.seq2seq.evaluation import exact_matches
 from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig
 from mixling.seq2seq.pairs import PairColumns, read_pairs
@@ -182,7 +182,7 @@ def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, c
             "tokenizer": {"size": data.subwords, "join_symbols": True, "whole_words": data.whole_words},
             "generation": {"max_len": data.max_target_len},
             "train": merge(
-                DEFAULTS.to_dict(),
+                SEQ2SEQ_DEFAULTS.to_dict(),
                 {
                     "load_best_at_end": False,
                     "batch_size": 32,

@@ -30,7 +30,7 @@ from mixling.config import merge
 from mixling.cost.provenance import provenance
 from mixling.data.readers.rows import OnBadRow
 from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.seq2seq.config import DEFAULTS, PairRunConfig
+from mixling.seq2seq.config import SEQ2SEQ_DEFAULTS, PairRunConfig
 from mixling.seq2seq.evaluation import evaluate_task
 from mixling.seq2seq.model import EncoderDecoderConfig
 from mixling.seq2seq.pairs import PairColumns, read_pairs
@@ -51,7 +51,7 @@ def run(folder: Path, model: EncoderDecoderConfig, training: dict[str, Any], **v
             {
                 "model": model.to_dict(),
                 "generation": {"max_len": model.max_target_len},
-                "train": merge({**DEFAULTS.to_dict(), "batch_size": 32, "precision": "bfloat16"}, training),
+                "train": merge({**SEQ2SEQ_DEFAULTS.to_dict(), "batch_size": 32, "precision": "bfloat16"}, training),
                 **values,
             }
         )

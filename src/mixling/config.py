@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from mixling.errors import ConfigError, near_miss, shown
 
-C = TypeVar("C", bound="Config")
+_C = TypeVar("_C", bound="Config")
 
 _LIMIT = 1 << 40
 
@@ -38,7 +38,7 @@ class Config(BaseModel):
         return self.model_dump(mode="json")
 
 
-def parse(kind: type[C], values: Mapping[str, Any], *, where: str) -> C:
+def parse(kind: type[_C], values: Mapping[str, Any], *, where: str) -> _C:
     """Validate `values` as a configuration of type `kind`.
 
     Raises:

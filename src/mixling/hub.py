@@ -9,7 +9,7 @@ from typing import Literal
 
 from mixling.errors import ConfigError
 
-Kind = Literal["model", "dataset"]
+RepositoryKind = Literal["model", "dataset"]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -29,7 +29,7 @@ def split_revision(name: str) -> tuple[str, str | None]:
 
 
 @functools.cache
-def pinned(name: str, kind: Kind) -> str:
+def pinned(name: str, kind: RepositoryKind) -> str:
     """Return the name with the commit that it means now, as NAME@COMMIT: of one process always the same.
 
     A local folder, and a name whose commit is not known without a network, are returned as they are.

@@ -11,10 +11,10 @@ from mixling.errors import ConfigError, near_miss
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-T = TypeVar("T", bound=type)
+_T = TypeVar("_T", bound=type)
 
 
-class Registry(Generic[T]):
+class Registry(Generic[_T]):
     """Classes of one sort by name: the library's own first, then registered ones, then those of entry points.
 
     Args:
@@ -35,13 +35,13 @@ class Registry(Generic[T]):
         group: str,
         how: str,
         own: Callable[[], Collection[str]],
-        load_own: Callable[[str], T],
+        load_own: Callable[[str], _T],
         name_of: Callable[[Any], str],
     ) -> None:
         self.what, self.key, self.group, self.how = what, key, group, how
         self._own, self._load_own, self._name_of = own, load_own, name_of
-        self.registered: dict[str, T] = {}
-        self._loaded: dict[str, T] = {}
+        self.registered: dict[str, _T] = {}
+        self._loaded: dict[str, _T] = {}
 
     @cached_property
     def entry_points(self) -> Mapping[str, EntryPoint]:
@@ -54,7 +54,7 @@ class Registry(Generic[T]):
         """Return all names, sorted."""
         return sorted({*self._own(), *self.registered, *self.entry_points})
 
-    def register(self, item: T) -> T:
+    def register(self, item: _T) -> _T:
         """Make a class known in this process; one of the same module and name replaces that registered before.
 
         Raises:
@@ -71,7 +71,7 @@ class Registry(Generic[T]):
         self.registered[name] = item
         return item
 
-    def get(self, name: object) -> T:
+    def get(self, name: object) -> _T:
         """Return the class of this name.
 
         Raises:
@@ -91,10 +91,10 @@ class Registry(Generic[T]):
             f"an entry point of the group {self.group!r}, or after {self.how}"
         )
 
-    def _from_entry_point(self, found: EntryPoint) -> T:
+    def _from_entry_point(self, found: EntryPoint) -> _T:
         where = f"{self.what} {found.name!r}: entry point {found.value!r}"
         try:
-            item: T = found.load()
+            item: _T = found.load()
         except Exception as error:  # whatever the import of foreign code raises
             raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
         if (name := self._name_of(item)) != found.name:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 from mixling.errors import ModelFileError, StorageError
 
 MAX_JSON = 64 << 20  # bytes; labels are the most of it
-FORMAT_VERSION = 2  # of sealed JSON files; those of format 1 have no checksum
+JSON_FORMAT = 2  # of sealed JSON files; those of format 1 have no checksum
 LOCK_FILE, OWNER_FILE = ".lock", ".lock.json"  # of a folder that a process writes to, and who that is
 _SEAL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n}\n\Z')
 _SUFFIX = ".part"  # what `remove_leftovers` may take for its own
@@ -101,7 +101,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def write_sealed(path: str | Path, value: Mapping[str, Any]) -> None:
     """Write a JSON object for `read_json`: its format first, and last the SHA-256 of all that comes before."""
-    rest = json.dumps({"format_version": FORMAT_VERSION, **value}, indent=2, ensure_ascii=False, allow_nan=False)
+    rest = json.dumps({"format_version": JSON_FORMAT, **value}, indent=2, ensure_ascii=False, allow_nan=False)
     rest = rest.removesuffix("\n}")
     write_atomic(path, f'{rest},\n  "sha256": "{hashlib.sha256(rest.encode()).hexdigest()}"\n}}\n')
 
@@ -133,9 +133,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ModelFileError(f"{path}: is damaged: it holds no JSON object")
     version = value.get("format_version", 1)
-    if version not in (1, FORMAT_VERSION):
-        raise ModelFileError(f"{path}: format {str(version)[:40]!r}; this version reads {FORMAT_VERSION}")
-    if version == FORMAT_VERSION or "sha256" in value:
+    if version not in (1, JSON_FORMAT):
+        raise ModelFileError(f"{path}: format {str(version)[:40]!r}; this version reads {JSON_FORMAT}")
+    if version == JSON_FORMAT or "sha256" in value:
         seal = _SEAL.search(content, max(0, len(content) - 100))
         if seal is None or hashlib.sha256(content[: seal.start()]).hexdigest() != seal[1].decode():
             raise ModelFileError(f"{path}: does not match its checksum: it is damaged, or was edited; restore it")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mixling import PRESETS, ConfigError, DataError, ModelFileError, RunConfig
-from mixling.cli.inputs import kind_of
+from mixling.cli.inputs import input_kind
 from mixling.cli.options import read_seconds
 from mixling.cli.output import format_seconds
 from mixling.data.inputs import stream_items
@@ -125,29 +125,29 @@ def test_kinds_of_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
     Path("a.csv").write_text("text\na\n")
     Path("film").mkdir()
-    assert kind_of(["-"]) == "stdin"
-    assert kind_of(["a.csv", "a.csv", "hf:imdb:test"]) == "files"
+    assert input_kind(["-"]) == "stdin"
+    assert input_kind(["a.csv", "a.csv", "hf:imdb:test"]) == "files"
     assert (
-        kind_of(["what a film"])
-        == kind_of(["film"])
-        == kind_of(["x" * 10_000])
-        == kind_of(["open a.csv now"])
+        input_kind(["what a film"])
+        == input_kind(["film"])
+        == input_kind(["x" * 10_000])
+        == input_kind(["open a.csv now"])
         == "text"
     )
-    assert kind_of([" ".join(["film"] * 100)]) == "text"  # longer than a file's name may be
+    assert input_kind([" ".join(["film"] * 100)]) == "text"  # longer than a file's name may be
     Path("my films.csv").write_text("text\na\n")
     Path("my films").write_text("")
-    assert kind_of(["my films.csv"]) == kind_of(["my films"]) == "files"
+    assert input_kind(["my films.csv"]) == input_kind(["my films"]) == "files"
     Path("b.csv").mkdir()
     for folder in ("./film", "film/", ".", str(tmp_path), "b.csv"):
         with pytest.raises(DataError, match="is a folder; name the files in it"):
-            kind_of([folder])
+            input_kind([folder])
     Path("b.csv").rmdir()
     with pytest.raises(DataError, match=r"b\.csv: no such file"):
-        kind_of(["b.csv"])
+        input_kind(["b.csv"])
     for inputs in (["a.csv", "-"], ["a.csv", "a text"], ["-", "a text"]):
         with pytest.raises(ConfigError, match="several kinds"):
-            kind_of(inputs)
+            input_kind(inputs)
 
 
 def test_a_line_that_never_ends_is_reported_and_what_is_skipped_of_it_not_kept() -> None:

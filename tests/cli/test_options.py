@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from mixling import PRESETS
 from mixling.cli.command import OUTPUT, PANELS, given_options, with_options
-from mixling.cli.completion import MODELS, TASKS
+from mixling.cli.completion import MODELS, TASK_NAMES
 from mixling.cli.main import COMMANDS, build_app
 from mixling.cli.pretrain import PretrainOptions
 from mixling.cli.train import TrainOptions
@@ -134,7 +134,7 @@ def test_the_shell_completes(complete: Complete) -> None:
     assert set(complete("mixling ")) == set(COMMANDS)
     assert complete("mixling train --text-") == ["--text-pair"]
     assert complete("mixling train --task cl") == ["classification"]
-    assert set(complete("mixling train --task ")) == set(TASKS)
+    assert set(complete("mixling train --task ")) == set(TASK_NAMES)
     assert complete("mixling train rows.csv --model pqr") == ["pqrnn"]
     assert set(complete("mixling cost mixling-")) == {name for name in MODELS if name.startswith("mixling-")}
     assert complete("mixling train --on-bad-row ") == ["error", "skip"]
@@ -152,7 +152,7 @@ def test_the_shell_completes(complete: Complete) -> None:
 def test_all_models_and_tasks_are_completed() -> None:
     assert set(MODELS) == {*PRESETS, *SEQ2SEQ_PRESETS}
     assert len(MODELS) == len(set(MODELS))
-    assert set(TASKS) == {*task_names(), WRITING}
+    assert set(TASK_NAMES) == {*task_names(), WRITING}
 
 
 def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, Prediction
-from mixling.cli.inputs import kind_of
+from mixling.cli.inputs import input_kind
 from mixling.cli.predictions import csv_line, writer_for
 from mixling.config import Config, parse
 from mixling.data.inputs import stream_items
@@ -106,4 +106,4 @@ def test_a_line_that_is_too_long_is_one_error(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_pipe_is_an_input(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert kind_of([str(tmp_path / "pipe")]) == "files"
+    assert input_kind([str(tmp_path / "pipe")]) == "files"

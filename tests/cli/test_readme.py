@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mixling.training.loop import Trainer
-from mixling.training.state import State
+from mixling.training.state import TrainingState
 
 from .conftest import Call
 
@@ -114,7 +114,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def short_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Trainer, "_plan", lambda self: State(total_steps=2, eval_interval=2))
+    monkeypatch.setattr(Trainer, "_plan", lambda self: TrainingState(total_steps=2, eval_interval=2))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 from mixling import Callback, Dataset, Example, Prediction, RunConfig
 from mixling.comparison import benchmark, candidates, outcome
-from mixling.comparison.benchmark import Contestant, Rows, rankings, train_all
+from mixling.comparison.benchmark import Contestant, LabeledRows, rankings, train_all
 from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge
@@ -184,7 +184,7 @@ def contestant(name: str, *answers: Target) -> Contestant:
 def test_rankings_are_means_over_seeds_and_paired_differences() -> None:
     targets: list[Target] = ["a"] * 6 + ["b"] * 2 + ["new"] * 2
     everyone = [contestant("ours", "a", "b"), contestant(TFIDF, "b")]
-    found = rankings(everyone, Classification(LabelSet(("a", "b"), "single")), Rows([""] * 10, targets))
+    found = rankings(everyone, Classification(LabelSet(("a", "b"), "single")), LabeledRows([""] * 10, targets))
     assert [numbers["accuracy"] for numbers in found["ours"].by_seed] == [0.6, 0.2]
     assert found["ours"].mean == pytest.approx(0.4)
     assert found["ours"].difference == pytest.approx(0.2)

@@ -117,7 +117,7 @@ def test_counts_of_image_models(name: str) -> None:
 
 def test_every_model_runs_at_every_length() -> None:
     configs = {name: model_config(name) for name in ("pnlp-mixer-x-small", "hypermixer")}
-    rows = list(timing.evaluate(configs, [200, 8], batch=2, repeats=2))
+    rows = list(timing.time_model(configs, [200, 8], batch=2, repeats=2))
     assert [(row.model, row.length) for row in rows] == [(name, n) for n in (8, 200) for name in configs]
     for row in rows:
         assert 0 < row.fastest <= row.seconds
@@ -127,7 +127,9 @@ def test_every_model_runs_at_every_length() -> None:
 
 def test_a_model_that_takes_too_long_is_left_out_and_that_is_said() -> None:
     outputs: list[str] = []
-    rows = list(timing.evaluate({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, log=outputs.append))
+    rows = list(
+        timing.time_model({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, log=outputs.append)
+    )
     assert [row.length for row in rows] == [4]
     assert outputs[0].startswith("x: ")
     assert "longer texts are left out" in outputs[0]

@@ -7,7 +7,7 @@ import onnx
 import onnxruntime
 
 from mixling.runtime.graph_limits import GraphLimits
-from mixling.runtime.onnx_file import read_file
+from mixling.runtime.onnx_file import read_model_file
 from mixling.runtime.shapes import Known
 
 
@@ -15,7 +15,7 @@ class Recording(GraphLimits):
     """Keeps what is known of every result."""
 
     def __init__(self, content: bytes) -> None:
-        _, graph = read_file(content)
+        _, graph = read_model_file(content)
         self.followed: dict[str, Known] = {}
         self.row_dim = graph.inputs["cached"][1][1] or 0
         self.has_weights = "weights" in graph.inputs

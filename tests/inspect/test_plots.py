@@ -169,7 +169,7 @@ def test_costs_have_plain_numbers_one_legend_and_their_device(tmp_path: Path, fi
 def test_layer_maps_have_tokens_where_they_are_known_and_fit(tmp_path: Path, figures: list[Any], count: int) -> None:
     tokens = tuple(f"w{i}$" for i in range(count))
     values = np.random.default_rng(0).random((3, count))
-    plots.layer_maps([LayerMap("encoder", 1, "attention", values, ("a", "b", "c"), tokens)], tmp_path / "maps.png")
+    plots.plot_layer_maps([LayerMap("encoder", 1, "attention", values, ("a", "b", "c"), tokens)], tmp_path / "maps.png")
     axes = figures[0].axes[0]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["a", "b", "c"]
     if count <= 75:
@@ -263,7 +263,7 @@ def test_layer_maps_have_a_column_a_layer_and_a_row_a_kind(tmp_path: Path, figur
         LayerMap("encoder", 3, "softmax(H)", weights + 2),
         LayerMap("decoder", 1, "cross $x_attention", negative),
     ]
-    plots.layer_maps(maps, tmp_path / "maps.png")
+    plots.plot_layer_maps(maps, tmp_path / "maps.png")
     drawn = [axes for axes in figures[0].axes if axes.images and axes.get_title()]
     titles = ["encoder layer 1: attention", "encoder layer 1: softmax(H)", "encoder layer 3: softmax(H)"]
     assert [axes.get_title() for axes in drawn] == [*titles, "decoder layer 1: cross $x_attention"]

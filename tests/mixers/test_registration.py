@@ -90,7 +90,7 @@ def entry_points(monkeypatch: pytest.MonkeyPatch) -> dict[str, EntryPoint]:
 
 
 def found_at(value: str, name: str = "shift") -> EntryPoint:
-    return EntryPoint(name, value, mixling.mixers.ENTRY_POINTS)
+    return EntryPoint(name, value, mixling.mixers.MIXER_ENTRY_POINTS)
 
 
 def test_an_unknown_mixer_names_both_ways(tmp_path: Path) -> None:

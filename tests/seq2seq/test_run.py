@@ -19,7 +19,7 @@ from mixling.config import merge, parse
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import Interrupted, TrainingError
 from mixling.runs.artifact import is_finished
-from mixling.seq2seq.config import DEFAULTS, PairRunConfig, PairTaskConfig
+from mixling.seq2seq.config import SEQ2SEQ_DEFAULTS, PairRunConfig, PairTaskConfig
 from mixling.seq2seq.evaluation import evaluate_task
 from mixling.seq2seq.generation import GenerationConfig
 from mixling.seq2seq.pairs import Pair
@@ -61,7 +61,7 @@ def config(folder: Path, family: str = "t5", *, text: bool = False, **changes: A
         "tasks": [{"name": "colors", "train": [str(folder / "rows.jsonl")]}],
         "tokenizer": {"size": 100},
         "model": FAMILIES[family](shape(**decoder, dropout=changes.pop("dropout", 0.0))).to_dict(),
-        "train": merge(DEFAULTS.to_dict(), training),
+        "train": merge(SEQ2SEQ_DEFAULTS.to_dict(), training),
     }
     if text:
         values["tokenizer"] = {"size": 200}

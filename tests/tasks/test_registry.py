@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mixling import ConfigError, Task, register_task
-from mixling.tasks import ENTRY_POINTS, TASKS, own_tasks, task_names, task_type
+from mixling.tasks import TASK_ENTRY_POINTS, TASKS, own_tasks, task_names, task_type
 from mixling.tasks.classification import Classification
 from mixling.tasks.regression import Regression
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_registered_is_refused(task: Any, message: str) -> None:
     ],
 )
 def test_an_entry_point_that_is_of_no_use_is_named(monkeypatch: pytest.MonkeyPatch, value: str, message: str) -> None:
-    monkeypatch.setattr(TASKS, "entry_points", {"stars": EntryPoint("stars", value, ENTRY_POINTS)})
+    monkeypatch.setattr(TASKS, "entry_points", {"stars": EntryPoint("stars", value, TASK_ENTRY_POINTS)})
     with pytest.raises(ConfigError, match=message):
         task_type("stars")
     assert task_type("classification") is Classification, "the others are as before"

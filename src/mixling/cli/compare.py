@@ -14,7 +14,7 @@ import typer
 from mixling.cli.command import OUTPUT
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
-from mixling.cli.options import Duration, LabeledData, VectorOptions
+from mixling.cli.options import Duration, LabeledDataOptions, VectorOptions
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, Interrupted, command_line
 
@@ -75,7 +75,7 @@ class CompareReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(LabeledData, CompareModels, CompareTraining, CompareReport):
+class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, CompareReport):
     """Options of `mixling compare`."""
 
     files: Annotated[
@@ -96,7 +96,7 @@ class CompareOptions(LabeledData, CompareModels, CompareTraining, CompareReport)
         return {**self.data_values(), "init": init, "train": {**self.training_values(), "seed": seed}}
 
 
-def compare(options: CompareOptions) -> None:
+def compare_command(options: CompareOptions) -> None:
     """Compare mixling with baselines on your data.
 
     The model that `mixling train` chooses, pNLP-Mixer X-SMALL and those of --model are compared with a Transformer of

@@ -21,7 +21,7 @@ MODELS = (
     "hypermixer-hypermixer-2m",
 )  # fmt: skip
 LABELING = tuple(own_tasks())
-TASKS = (*LABELING, "text2text")
+TASK_NAMES = (*LABELING, "text2text")
 
 
 def complete_models() -> list[str]:

@@ -11,7 +11,7 @@ from mixling.cli.output import put
 from mixling.errors import ConfigError, near_miss
 
 
-def config(
+def config_command(
     name: Annotated[
         str,
         typer.Argument(

@@ -33,7 +33,7 @@ SENTENCES = (
 _LOWEST = 10
 
 
-def demo(
+def demo_command(
     text: Annotated[
         list[str] | None,
         typer.Option("--text", metavar="TEXT", help="Identify the language of this text; may be repeated."),

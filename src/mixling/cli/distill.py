@@ -71,7 +71,7 @@ class DistillOptions(TeacherOptions, TeacherData, LabeledTraining):
         return {**super().values(), "distill": distill}
 
 
-def distill(options: DistillOptions) -> None:
+def distill_command(options: DistillOptions) -> None:
     """Distil a larger model into a small one.
 
     The small model is trained on the labels and on the teacher's probabilities for labeled and unlabeled texts. Teacher

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import LabeledColumns, ModelArgument, PairColumns, ThreadsOption
+from mixling.cli.options import LabeledColumns, ModelArgument, PairColumnOptions, ThreadsOption
 from mixling.cli.output import put
 from mixling.errors import ConfigError
 
@@ -23,7 +23,7 @@ Report = tuple[str, dict[str, Any], Callable[[Path], None] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(LabeledColumns, PairColumns):
+class EvaluateOptions(LabeledColumns, PairColumnOptions):
     """The data to evaluate on."""
 
     files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`.")]
@@ -51,7 +51,7 @@ class ReportOptions:
     threads: ThreadsOption = 1
 
 
-def evaluate(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
+def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
     """Evaluate a saved model on labeled data.
 
     Rows with a label that the model does not know are bad rows. Torch is not needed, except for models that generate

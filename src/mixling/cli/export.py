@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PRECISIONS = ("int8", "float32")
 
 
-def export(
+def export_command(
     model: ModelArgument,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.onnx", help="File to write.")],
     precision: Annotated[

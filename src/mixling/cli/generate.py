@@ -41,7 +41,7 @@ class GenerateOptions(PredictionOptions, SourceColumn):
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts in a batch.")] = 128
 
 
-def generate(
+def generate_command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Run folder of a model that generates text.")],
     options: GenerateOptions,
 ) -> None:

@@ -43,11 +43,11 @@ def read_request(options: PredictionOptions, *, kind: str | None = None) -> Requ
 
     Raises:
         ConfigError: a value is not allowed, inputs are of several kinds, or the output is also an input.
-        DataError: see `kind_of`.
+        DataError: see `input_kind`.
     """
     skip = OnBadRow(options.on_bad_row).mode == "skip"  # type: ignore[arg-type]
     inputs = options.inputs or []
-    kind = kind or kind_of(inputs)
+    kind = kind or input_kind(inputs)
     if options.out is not None and kind == "files":
         keep_inputs(inputs, options.out)
     typed = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
@@ -95,7 +95,7 @@ def write_predictions(
         print(f"{options.out}: {done:,} rows", file=sys.stderr)
 
 
-def kind_of(inputs: Sequence[str]) -> str:
+def input_kind(inputs: Sequence[str]) -> str:
     """Return whether the inputs are "files", "stdin" or "text".
 
     Raises:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mixling.inspect.weights import LayerMap
 
 
-def inspect(
+def inspect_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run folder of `mixling train` or `mixling pretrain`.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.png", help="The plot; also .svg or .pdf.")],
     texts: Annotated[
@@ -39,7 +39,7 @@ def inspect(
     --filters draws the middle row and the complete matrix of learned weights, for the maximum length.
     """
     from mixling.export.figures import check_name
-    from mixling.inspect.plots import layer_maps as draw_maps
+    from mixling.inspect.plots import plot_layer_maps as draw_maps
     from mixling.inspect.plots import spatial_filters
 
     if maps == filters:
@@ -76,10 +76,10 @@ def _read_texts(inputs: Sequence[str]) -> list[str]:
         ConfigError: there is none, or a file is given.
         DataError: an input that looks like a file name does not exist, or a line is not a text.
     """
-    from mixling.cli.inputs import kind_of
+    from mixling.cli.inputs import input_kind
     from mixling.data.inputs import stream_items
 
-    kind = kind_of(inputs) if inputs else "text"
+    kind = input_kind(inputs) if inputs else "text"
     if kind == "files":
         raise ConfigError(f"{inputs[0]}: is a file; pass its lines as texts: cat FILE | mixling inspect DIR -")
     texts = list(inputs)

@@ -66,7 +66,7 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
     )
     app.callback()(_options)
     for name in commands:
-        function = getattr(importlib.import_module(f"mixling.cli.{name}"), name)
+        function = getattr(importlib.import_module(f"mixling.cli.{name}"), f"{name}_command")
         app.command(name, cls=Command)(with_options(function))
     return app
 

@@ -11,7 +11,7 @@ import typer
 from mixling.cli.output import put
 
 
-def models(
+def models_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List all models by name, with size, cost and paper.

@@ -67,7 +67,7 @@ class SourceColumn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairColumns(SourceColumn):
+class PairColumnOptions(SourceColumn):
     """The columns of pairs of a source and a target."""
 
     target: Annotated[
@@ -80,7 +80,7 @@ class PairColumns(SourceColumn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabeledData(LabeledColumns):
+class LabeledDataOptions(LabeledColumns):
     """Training and validation data."""
 
     files: Annotated[
@@ -232,7 +232,7 @@ class TrainerOptions(ModelOptions, TrainingOptions, RunOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabeledTraining(LabeledData, VectorOptions, TrainerOptions):
+class LabeledTraining(LabeledDataOptions, VectorOptions, TrainerOptions):
     """The options that `train` and `distill` share."""
 
     def values(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def no_collections() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Started:
+class Stopwatch:
     """The name of a command, and the time of its start in seconds of the monotonic clock."""
 
     command: str
@@ -75,11 +75,11 @@ class Started:
         return f"total time {format_seconds(time.monotonic() - self.at)}"
 
 
-def announce(command: str) -> Started:
+def announce(command: str) -> Stopwatch:
     """Write a line to standard error before imports that take seconds; under torchrun only in the first process."""
     if os.environ.get("RANK", "0") == "0":
         print(f"mixling {command}: loading PyTorch", file=sys.stderr, flush=True)
-    return Started(command, time.monotonic())
+    return Stopwatch(command, time.monotonic())
 
 
 def time_budget_line(seconds: float) -> str:

@@ -36,7 +36,7 @@ class PredictOptions(PredictionOptions, Question):
     threads: ThreadsOption = 1
 
 
-def predict(model: ModelArgument, options: PredictOptions) -> None:
+def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     """Predict with a saved model.
 
     Each row of input gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,

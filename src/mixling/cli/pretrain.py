@@ -33,7 +33,7 @@ class Corpus(TextColumn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective(TrainingOptions):
+class PretrainingOptions(TrainingOptions):
     """The objective, and the duration of the training."""
 
     objective: Annotated[
@@ -51,7 +51,7 @@ class Objective(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(Corpus, Objective, TrainerOptions):
+class PretrainOptions(Corpus, PretrainingOptions, TrainerOptions):
     """Options of `mixling pretrain`."""
 
     model: Annotated[
@@ -74,7 +74,7 @@ class PretrainOptions(Corpus, Objective, TrainerOptions):
         }
 
 
-def pretrain(options: PretrainOptions) -> None:
+def pretrain_command(options: PretrainOptions) -> None:
     """Pretrain a model on unlabeled text.
 
     Tokens are hidden, and the model learns to predict them from their context. `mixling train FILE --from DIR` then

@@ -12,7 +12,7 @@ from mixling.cli.output import put
 from mixling.errors import printable
 
 
-def show(
+def show_command(
     model: ModelArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print all details as JSON.")] = False,
 ) -> None:

@@ -8,15 +8,15 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import MODEL
-from mixling.cli.completion import TASKS
+from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledTraining, PairColumns
+from mixling.cli.options import LabeledTraining, PairColumnOptions
 from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairData(PairColumns):
+class PairOptions(PairColumnOptions):
     """Pairs of texts to train on."""
 
     template: Annotated[
@@ -50,12 +50,12 @@ class InitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairData, InitOptions, LabeledTraining):
+class TrainOptions(PairOptions, InitOptions, LabeledTraining):
     """Options of `mixling train`."""
 
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="|".join(TASKS), help="By default inferred from the data."),
+        typer.Option("--task", metavar="|".join(TASK_NAMES), help="By default inferred from the data."),
     ] = None
 
     def values(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class TrainOptions(PairData, InitOptions, LabeledTraining):
         }
 
 
-def train(options: TrainOptions) -> None:
+def train_command(options: TrainOptions) -> None:
     """Train a model on labeled data.
 
     `mixling train --resume -o DIR` continues an unfinished run; it needs no other options.

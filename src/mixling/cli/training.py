@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mixling.cli.folders import check_run_folder, interruptible, refuse_beside_resume, refuse_old_run
 from mixling.cli.options import LabeledTraining, TrainerOptions
-from mixling.cli.output import Started, put, time_budget_line
+from mixling.cli.output import Stopwatch, put, time_budget_line
 from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from mixling.seq2seq.metrics import TextMetrics
     from mixling.training.progress import TrainingProgress
 
-C = TypeVar("C", "RunConfig", "PretrainConfig", "PairRunConfig")
+_C = TypeVar("_C", "RunConfig", "PretrainConfig", "PairRunConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Session(Generic[C]):
+class Session(Generic[_C]):
     """A run that is started or resumed.
 
     Attributes:
@@ -37,16 +37,16 @@ class Session(Generic[C]):
         arguments: further arguments of `fit`, `pretrain` and `fit_pairs`.
     """
 
-    config: C
-    resolved: Resolved[C] | None
+    config: _C
+    resolved: Resolved[_C] | None
     terminal: TrainingProgress
     arguments: Mapping[str, Any]
 
 
 @contextlib.contextmanager
 def session(
-    options: TrainerOptions, values: Mapping[str, Any], *, spec: Spec[C], kind: str, check: Callable[[C], None]
-) -> Iterator[Session[C] | None]:
+    options: TrainerOptions, values: Mapping[str, Any], *, spec: Spec[_C], kind: str, check: Callable[[_C], None]
+) -> Iterator[Session[_C] | None]:
     """Lock the folder of a run, and yield the session that starts or resumes it; None if it is finished.
 
     Args:
@@ -97,7 +97,7 @@ def session(
 
 
 def train_labels(
-    options: LabeledTraining, started: Started, *, check: Callable[[RunConfig], None] = lambda config: None
+    options: LabeledTraining, started: Stopwatch, *, check: Callable[[RunConfig], None] = lambda config: None
 ) -> None:
     """Train a model on labeled data.
 
@@ -157,7 +157,7 @@ def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgr
     )
 
 
-def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Started) -> None:
+def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Stopwatch) -> None:
     """Train a model that generates text, on pairs of texts or by span corruption.
 
     Args:

@@ -29,7 +29,7 @@ class VectorsOptions(TextColumn):
     ] = None
 
 
-def vectors(
+def vectors_command(
     options: VectorsOptions,
     out: Annotated[
         Path,

@@ -28,9 +28,7 @@ from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.training.callbacks import Callback
-
-Log = Callable[[str], None]
+from mixling.training.callbacks import Callback, Log
 
 # By the names that `Task.baselines` gives.
 BASELINES: dict[str, BaselineKind] = {"tf-idf": tfidf, "words": word_tags.words, "fasttext": fast_text.fasttext}
@@ -42,14 +40,14 @@ def reference_name(task: type[Task] | Task) -> str:
 
 
 @dataclass(frozen=True)
-class Rows:
+class LabeledRows:
     """Texts and their targets, in memory."""
 
     texts: list[Text]
     targets: list[Target]
 
     @classmethod
-    def of(cls, store: Dataset) -> Rows:
+    def of(cls, store: Dataset) -> LabeledRows:
         """All examples of a store."""
         return cls(list(store.texts), list(store.targets))
 
@@ -94,7 +92,7 @@ class Standing:
     difference_interval: Interval | None = None
 
 
-class ExportedModel:
+class ExportedSystem:
     """Answers with a run's model.onnx, as a user gets them."""
 
     def __init__(self, folder: Path) -> None:
@@ -107,8 +105,8 @@ class ExportedModel:
     def predict_one(self, text: Text) -> Target:
         return self._predictor.task.answer(self._predictor.predict_one(text), text)
 
-    def fresh(self) -> ExportedModel:
-        return ExportedModel(self._folder)
+    def fresh(self) -> ExportedSystem:
+        return ExportedSystem(self._folder)
 
 
 class _Fitted:
@@ -143,7 +141,9 @@ def train_all(
     choosing = time.perf_counter() - begin
     field = candidates(config, chosen, models)  # a mistake in them is told before an hour is spent
     task = task_type(config.task)
-    rivals = _baselines(task(task.label_set(train)), Rows.of(train), Rows.of(validation), seed=seeds[0], log=log)
+    rivals = _baselines(
+        task(task.label_set(train)), LabeledRows.of(train), LabeledRows.of(validation), seed=seeds[0], log=log
+    )
     ours = []
     for location, candidate in enumerate(field):
         spent = choosing if location == 0 else 0.0
@@ -151,7 +151,7 @@ def train_all(
     return [*ours, *rivals]
 
 
-def _baselines(task: Task, train: Rows, validation: Rows, *, seed: int, log: Log) -> list[Contestant]:
+def _baselines(task: Task, train: LabeledRows, validation: LabeledRows, *, seed: int, log: Log) -> list[Contestant]:
     metric = task.metric
 
     def tuned(name: str, about: str, fitted: Iterator[Baseline]) -> Contestant:
@@ -236,7 +236,7 @@ def _train(
         parameters=finished[0].parameters,
         file_bytes=(finished[0].folder / ONNX_FILE).stat().st_size,
         seconds=tuple(seconds),
-        answerers=tuple(ExportedModel(run.folder) for run in finished),
+        answerers=tuple(ExportedSystem(run.folder) for run in finished),
     )
 
 
@@ -245,7 +245,7 @@ def _with_rate(config: RunConfig, seed: int, rate: float) -> RunConfig:
     return config.model_copy(update={"train": config.train.model_copy(update={"seed": seed, "optim": optim})})
 
 
-def rankings(contestants: Sequence[Contestant], task: Task, rows: Rows) -> dict[str, Standing]:
+def rankings(contestants: Sequence[Contestant], task: Task, rows: LabeledRows) -> dict[str, Standing]:
     """How right everyone is on the rows, and how far from the reference baseline."""
     scores = {
         one.name: [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
@@ -269,7 +269,7 @@ def rankings(contestants: Sequence[Contestant], task: Task, rows: Rows) -> dict[
     return out
 
 
-def speeds(contestants: Sequence[Contestant], rows: Rows) -> dict[str, Speed]:
+def speeds(contestants: Sequence[Contestant], rows: LabeledRows) -> dict[str, Speed]:
     """How fast everyone answers these texts, models with their first seed."""
     return time_predictions({one.name: one.answerers[0] for one in contestants}, rows.texts)
 

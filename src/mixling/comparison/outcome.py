@@ -9,8 +9,7 @@ from pathlib import Path
 from mixling.comparison import fast_text
 from mixling.comparison.benchmark import (
     Contestant,
-    Log,
-    Rows,
+    LabeledRows,
     Standing,
     rankings,
     reference_name,
@@ -30,7 +29,7 @@ from mixling.runs.spec import Resolved
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.vectors import WordVectors
-from mixling.training.callbacks import Callback
+from mixling.training.callbacks import Callback, Log
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +90,8 @@ def compare(
         resolved, train_rows, validation_rows, models=models, seeds=seeds, folder=folder, log=log, callback=callback
     )
     task = kind(kind.label_set(train_rows))
-    validation = Rows.of(validation_rows)
-    last = validation if test_rows is None else Rows.of(test_rows)
+    validation = LabeledRows.of(validation_rows)
+    last = validation if test_rows is None else LabeledRows.of(test_rows)
     log("== measuring")
     return Comparison(
         task=task,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 2_000
 _Z = 1.959963984540054  # the normal distribution has 95% between -z and z
@@ -22,7 +22,7 @@ class Interval:
     high: float
 
 
-def rate_interval(hits: Floats, sizes: Floats) -> Interval:
+def rate_interval(hits: _Floats, sizes: _Floats) -> Interval:
     """Return the interval of sum(hits) / sum(sizes): Wilson's where each row is one answer, right or wrong, else by
     resampling rows.
 
@@ -41,7 +41,7 @@ def wilson(rate: float, count: int) -> Interval:
     return Interval(max(0.0, center - reach), min(1.0, center + reach))
 
 
-def resampled(values: Floats, sizes: Floats, *, resamples: int = RESAMPLES) -> Interval:
+def resampled(values: _Floats, sizes: _Floats, *, resamples: int = RESAMPLES) -> Interval:
     """The percentile bootstrap interval of sum(values) / sum(sizes) over rows.
 
     Of the differences between two models on the same rows it is a paired interval. The resamples of R rows are always

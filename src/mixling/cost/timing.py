@@ -37,7 +37,7 @@ class Evaluation:
     peak_bytes: int
 
 
-def evaluate(
+def time_model(
     configs: Mapping[str, ModelConfig],
     lengths: Sequence[int],
     *,

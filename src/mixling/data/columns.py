@@ -24,7 +24,7 @@ from mixling.errors import DataError, StorageError
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
-Rows = range | npt.NDArray[np.int64]
+RowIndices = range | npt.NDArray[np.int64]
 TargetKind = Literal["none", "label", "labels", "number", "answers"]
 
 _OVERHEAD = 64  # bytes that a Python object costs beside its text
@@ -55,7 +55,7 @@ class Schema:
     grouped: bool = False
 
 
-class Columns:
+class ExampleColumns:
     """What is known of all examples, a column each, which grow by `add` and are read after `freeze`."""
 
     def __init__(self, pairs: bool | None, spool_dir: Path | None, memory_limit: int) -> None:
@@ -159,7 +159,7 @@ class Columns:
         if self.file is not None:
             self.file.flush()
 
-    def sizes(self, rows: Rows) -> npt.NDArray[np.int64]:
+    def sizes(self, rows: RowIndices) -> npt.NDArray[np.int64]:
         """Return the bytes of records."""
         if self.file is not None:
             return np.diff(np.asarray(self.file.offsets))[np.asarray(rows, np.int64)]

@@ -9,12 +9,12 @@ from typing import Generic, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.columns import Columns, Rows, Schema, hash_of, utf8
+from mixling.data.columns import ExampleColumns, RowIndices, Schema, hash_of, utf8
 from mixling.data.examples import Example, Target
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Dataset(Sequence[Example]):
@@ -32,7 +32,7 @@ class Dataset(Sequence[Example]):
         ('label', 3, ['good', 'bad'], 'yes')
     """
 
-    def __init__(self, columns: Columns, rows: Rows | None = None) -> None:
+    def __init__(self, columns: ExampleColumns, rows: RowIndices | None = None) -> None:
         self._columns, self._rows = columns, range(len(columns)) if rows is None else rows
 
     @classmethod
@@ -56,7 +56,7 @@ class Dataset(Sequence[Example]):
             DataError: an example has another schema than those before it.
             StorageError: the temporary file cannot be written.
         """
-        columns = Columns(pairs, spool_dir, memory_limit)
+        columns = ExampleColumns(pairs, spool_dir, memory_limit)
         for example in examples:
             columns.add(example)
         columns.freeze()
@@ -170,21 +170,21 @@ class Dataset(Sequence[Example]):
             self._columns.file.close()
 
 
-class Column(Sequence[T], Generic[T]):
+class Column(Sequence[_T], Generic[_T]):
     """One value of each example, read when it is asked for; a slice is a list."""
 
-    def __init__(self, read: Callable[[int], T], rows: Rows) -> None:
+    def __init__(self, read: Callable[[int], _T], rows: RowIndices) -> None:
         self._read, self._rows = read, rows
 
     def __len__(self) -> int:
         return len(self._rows)
 
     @overload
-    def __getitem__(self, index: int) -> T: ...
+    def __getitem__(self, index: int) -> _T: ...
     @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-    def __getitem__(self, index: int | slice) -> T | list[T]:
+    def __getitem__(self, index: slice) -> list[_T]: ...
+    def __getitem__(self, index: int | slice) -> _T | list[_T]:
         return list(map(self._read, self._rows[index])) if isinstance(index, slice) else self._read(self._rows[index])
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> Iterator[_T]:
         return map(self._read, self._rows)

@@ -17,13 +17,13 @@ from mixling.errors import DataError
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
 
-Rows = tuple[list[Any], list[Target]]
+LabeledTexts = tuple[list[Any], list[Target]]
 """Texts and their targets."""
 
 COLLECTIONS = list | tuple | set | frozenset
 
 
-def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool) -> Rows:
+def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool) -> LabeledTexts:
     """Texts, and the names of their labels.
 
     Args:
@@ -39,7 +39,7 @@ def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool)
         try:
             names.append(_names(target, many=many))
             problem = _problem(text)
-            for label in map(plain, target if many else [target]):
+            for label in map(plain_label, target if many else [target]):
                 if message := kinds_problem(label_name(label), label, kinds):
                     problem = problem or f"got the label {message}"
         except DataError as error:
@@ -49,14 +49,14 @@ def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool)
     return texts, names
 
 
-def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> Rows:
+def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTexts:
     """Return texts, and their numbers as floats.
 
     Raises:
         DataError: a text or a number that cannot be used, or another number of these than of those.
     """
     texts, targets = _beside(X, y, where)
-    numbers = list(map(plain, targets))
+    numbers = list(map(plain_label, targets))
     for row, (text, number) in enumerate(zip(texts, numbers, strict=True)):
         problem = _problem(text)
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
@@ -66,7 +66,7 @@ def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> Rows:
     return texts, list(map(float, numbers))
 
 
-def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> Rows:
+def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> LabeledTexts:
     """Sentences of words, and their tags.
 
     Raises:
@@ -121,7 +121,7 @@ def unpacked(words: Any) -> Any:
     return list(words) if isinstance(words, tuple | np.ndarray) else words
 
 
-def store_rows(rows: Rows, where: str, *, pairs: bool | None = None) -> Dataset:
+def store_rows(rows: LabeledTexts, where: str, *, pairs: bool | None = None) -> Dataset:
     """Return rows as training reads them; `pairs` as of `Dataset.from_examples`."""
     texts, targets = rows
     examples = (Example(text, target, where, i) for i, (text, target) in enumerate(zip(texts, targets, strict=True)))
@@ -163,7 +163,7 @@ def score_weights(sample_weight: Any, count: int) -> np.ndarray:
     return np.ones(count) if weights is None else weights
 
 
-def plain(label: Any) -> Any:
+def plain_label(label: Any) -> Any:
     """A NumPy scalar as the Python value that it is."""
     return label.item() if isinstance(label, np.generic) else label
 
@@ -186,7 +186,7 @@ def label_name(label: Any) -> str:
     Raises:
         DataError: the label is neither a string, an integer nor a boolean.
     """
-    label = plain(label)
+    label = plain_label(label)
     if isinstance(label, bool):
         return "true" if label else "false"
     if isinstance(label, int | str):

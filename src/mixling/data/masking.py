@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Rows = npt.NDArray[np.int32]
+_Ids = npt.NDArray[np.int32]
 
 
 def choose_masked(
@@ -52,15 +52,15 @@ def choose_masked(
 
 
 def replace_masked(
-    tokens: Rows,
+    tokens: _Ids,
     hidden: npt.NDArray[np.bool_],
     *,
     mask_row: int,
-    others: Sequence[int] | Rows,
+    others: Sequence[int] | _Ids,
     masked: float,
     random: float,
     rng: np.random.Generator,
-) -> Rows:
+) -> _Ids:
     """The tokens (B, N) as the model reads them: of the hidden ones `masked` are `mask_row`, `random` any of `others`.
 
     BERT's 80% and 10%; the rest stay as they are.

@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from mixling.errors import ConfigError
 
-MIN_LENGTH = 50  # in shorter signals the shapes hardly ever find room
+_MIN_LENGTH = 50  # in shorter signals the shapes hardly ever find room
 HEIGHTS, WIDTHS = (1.0, 25.0), (5.0, 11.0)
 MIN_DIFFERENCE = 4.0  # of the heights of a pair
 _DRAWN = 2048  # signals at once, those without room among them
 
-Floats = npt.NDArray[np.float32]
+_Floats = npt.NDArray[np.float32]
 
 
-def pairs_of_shapes(count: int, *, length: int = 100, seed: int) -> tuple[Floats, Floats]:
+def pairs_of_shapes(count: int, *, length: int = 100, seed: int) -> tuple[_Floats, _Floats]:
     """Signals (B, N) and their targets (B, N), B = `count` and N = `length`; more of one seed begin with the fewer.
 
     Of each shape, the center, the height (1 to 25) and the width (5 to 11 samples) are uniform. The whole is drawn anew
@@ -33,8 +33,8 @@ def pairs_of_shapes(count: int, *, length: int = 100, seed: int) -> tuple[Floats
     Raises:
         ConfigError: `length` is below 50.
     """
-    if length < MIN_LENGTH:
-        raise ConfigError(f"length: got {length}; four shapes need a signal of at least {MIN_LENGTH} samples")
+    if length < _MIN_LENGTH:
+        raise ConfigError(f"length: got {length}; four shapes need a signal of at least {_MIN_LENGTH} samples")
     rng = np.random.default_rng(seed)
     inputs, targets = [np.empty((0, length), np.float32)], [np.empty((0, length), np.float32)]
     missing = count
@@ -46,7 +46,7 @@ def pairs_of_shapes(count: int, *, length: int = 100, seed: int) -> tuple[Floats
     return np.concatenate(inputs), np.concatenate(targets)
 
 
-def _draw(rng: np.random.Generator, length: int) -> tuple[Floats, Floats]:
+def _draw(rng: np.random.Generator, length: int) -> tuple[_Floats, _Floats]:
     """The usable ones of some random signals; axis 1 is of the shapes, the first two of them triangles."""
     centres = rng.uniform(WIDTHS[1] / 2, length - WIDTHS[1] / 2, (_DRAWN, 4, 1))
     heights = rng.uniform(*HEIGHTS, (_DRAWN, 4, 1))

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from mixling.config import merge
 from mixling.data.dataset import Dataset
-from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabeled_texts
+from mixling.data.in_memory import LabeledTexts, checked_weights, label_name, store_rows, unlabeled_texts
 from mixling.data.splits import check_labels, split_validation
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
 from mixling.runs.artifact import run_files
@@ -77,8 +77,8 @@ class Estimator(BaseEstimator, ABC):
     def _fit(
         self,
         task: str,
-        rows: Rows,
-        validation_rows: Rows | None,
+        rows: LabeledTexts,
+        validation_rows: LabeledTexts | None,
         sample_weight: Any,
         teacher: Any = None,
         unlabeled: Iterable[Any] = (),

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mixling.data.in_memory import COLLECTIONS, label_name, labeled_rows, listed, plain, score_weights
+from mixling.data.in_memory import COLLECTIONS, label_name, labeled_rows, listed, plain_label, score_weights
 from mixling.errors import DataError
 from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
 from mixling.estimators.indicators import IndicatorTemplate
@@ -72,7 +72,7 @@ class TextClassifier(ClassifierMixin, Estimator):
             (MultiLabel if many else Classification).name, rows, validation_rows, sample_weight, teacher, unlabeled
         )
         flat = [item for target in targets for item in target] if many else targets
-        self._set_classes({label_name(item): plain(item) for item in flat}, template)
+        self._set_classes({label_name(item): plain_label(item) for item in flat}, template)
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:

@@ -97,7 +97,7 @@ def labels(names: Sequence[str]) -> Labels:
     families: dict[str, None] = {}
     shown, numbered = [], {}
     for number, name in enumerate(names, 1):
-        name = printable(name)
+        name = plot_text(name)
         name = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
         found = [_family(character) for character in name if not _invisible(character)]
         if None in found:
@@ -110,7 +110,7 @@ def labels(names: Sequence[str]) -> Labels:
     return Labels(shown, [*_default(), *families], numbered)
 
 
-def printable(name: str) -> str:
+def plot_text(name: str) -> str:
     """Return a name whose characters are all printable, or join others."""
     return "".join(c if c.isprintable() or _invisible(c) else "\N{REPLACEMENT CHARACTER}" for c in name)
 

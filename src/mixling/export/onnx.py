@@ -25,7 +25,7 @@ from mixling.errors import UserError
 from mixling.export.quantize import quantize, quantize_graph
 from mixling.models.model import Model, count_parameters
 from mixling.runtime.onnx_file import OPSET, seal
-from mixling.runtime.session import FORMAT_VERSION, Metadata
+from mixling.runtime.session import MODEL_FORMAT, Metadata
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
@@ -102,7 +102,7 @@ def export_onnx(
 
     has_weights = text.projection.weighted
     metadata = Metadata(
-        format_version=FORMAT_VERSION,
+        format_version=MODEL_FORMAT,
         library=__version__,
         task=task,
         text=text,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mixling.errors import DataError
-from mixling.export.figures import MAX_TICKS, labels, new_figure, printable, save
+from mixling.export.figures import MAX_TICKS, labels, new_figure, plot_text, save
 from mixling.storage import write_atomic
 
 _MAX_COUNTED_CLASSES = 30  # more classes leave no room for a count in each cell
@@ -56,7 +56,7 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     if drawn.numbered:
         legend = Path(path).with_name(Path(path).name + LEGEND_SUFFIX)
         axes.set_title(f"#: names in {legend.name}", fontsize=8, parse_math=False)
-        write_atomic(legend, "".join(f"#{number}\t{printable(name)}\n" for number, name in drawn.numbered.items()))
+        write_atomic(legend, "".join(f"#{number}\t{plot_text(name)}\n" for number, name in drawn.numbered.items()))
     save(figure, path)
 
 

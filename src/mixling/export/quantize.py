@@ -23,10 +23,10 @@ SIGNIFICANCE = 0.01
 MIN_WEIGHTS = 1024
 
 Int8 = npt.NDArray[np.int8]
-Float32 = npt.NDArray[np.float32]
+_Float32 = npt.NDArray[np.float32]
 
 
-def quantize(values: Float32, axis: int) -> tuple[Int8, Float32]:
+def quantize(values: _Float32, axis: int) -> tuple[Int8, _Float32]:
     """Symmetric 8-bit integers, -127 to 127, with one scale for each index of `axis`.
 
     Returns:
@@ -38,10 +38,10 @@ def quantize(values: Float32, axis: int) -> tuple[Int8, Float32]:
     return np.clip(np.rint(values / scales), -127, 127).astype(np.int8), scales
 
 
-def quantize_weights(values: Float32) -> tuple[Int8, Float32]:
+def quantize_weights(values: _Float32) -> tuple[Int8, _Float32]:
     """`quantize` along the axis, of all, that leaves the smaller squared error."""
 
-    def error(packed: tuple[Int8, Float32]) -> float:
+    def error(packed: tuple[Int8, _Float32]) -> float:
         return float(np.square(packed[0] * packed[1] - values, dtype=np.float64).sum())
 
     return min((quantize(values, axis) for axis in range(values.ndim)), key=error)

@@ -133,7 +133,7 @@ def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
     save(figure, path)
 
 
-def layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
+def plot_layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
     """Draw maps of weights between tokens, a column for each layer and a row for each kind, as a picture file.
 
     Each map has its own scale, which ends at the 99th percentile of sizes; one with negative weights has zero in its

@@ -27,9 +27,9 @@ from mixling.registry import Registry
 if TYPE_CHECKING:
     from mixling.layers.mixer import MixerConfig
 
-C = TypeVar("C", bound="type[MixerConfig]")
+_C = TypeVar("_C", bound="type[MixerConfig]")
 
-ENTRY_POINTS = "mixling.mixers"
+MIXER_ENTRY_POINTS = "mixling.mixers"
 
 
 def mixer_types() -> list[str]:
@@ -37,7 +37,7 @@ def mixer_types() -> list[str]:
     return MIXERS.names()
 
 
-def register_mixer(config: C) -> C:
+def register_mixer(config: _C) -> _C:
     """Make a mixer known by the `type` of its configuration, in this process; usable as a class decorator.
 
     Args:
@@ -133,7 +133,7 @@ def _is_config(name: str, file: str) -> bool:
 MIXERS: Registry[type[MixerConfig]] = Registry(
     "mixer",
     key="type",
-    group=ENTRY_POINTS,
+    group=MIXER_ENTRY_POINTS,
     how="mixling.register_mixer",
     own=_files,
     load_own=_own,

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ONNX_FILE"]
 
-C = TypeVar("C", bound="Config")
-M = TypeVar("M", bound="nn.Module")
-T = TypeVar("T")
+_C = TypeVar("_C", bound="Config")
+_M = TypeVar("_M", bound="nn.Module")
+_T = TypeVar("_T")
 
 RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
 METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
@@ -43,7 +43,7 @@ TRAINING, PRETRAINING, TEXT_TO_TEXT = "training", "pretraining", "text to text"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class ArtifactKind:
     """A kind of run.
 
     Attributes:
@@ -60,19 +60,19 @@ class Kind:
 
 
 KINDS = {
-    TRAINING: Kind(
+    TRAINING: ArtifactKind(
         command="train",
         model="predicts labels or answers",
         load="mixling.runtime.predictor:Predictor",
         inspect="mixling.inspect.folders:of_trained",
     ),
-    PRETRAINING: Kind(
+    PRETRAINING: ArtifactKind(
         command="pretrain",
         model="is pretrained, for `mixling train --from`",
         load="mixling.runs.pretrained:load_pretraining",
         inspect="mixling.inspect.folders:of_pretrained",
     ),
-    TEXT_TO_TEXT: Kind(
+    TEXT_TO_TEXT: ArtifactKind(
         command="train",
         model="generates text",
         load="mixling.seq2seq.generator:TextGenerator",
@@ -129,7 +129,7 @@ def is_complete(folder: Path) -> bool:
     return (folder / NEXT / COMPLETE).exists()
 
 
-def read_folder(path: str | Path, read: Callable[[Path], T]) -> T:
+def read_folder(path: str | Path, read: Callable[[Path], _T]) -> _T:
     """Read a saved model consistently, even while another run is replacing it.
 
     Args:
@@ -246,7 +246,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return read_file(folder / CONFIG_FILE)
 
 
-def kind_of(saved: Mapping[str, Any], *, where: Path) -> Kind:
+def kind_of(saved: Mapping[str, Any], *, where: Path) -> ArtifactKind:
     """Return the kind of run from the content of config.json or run.json.
 
     Args:
@@ -275,11 +275,11 @@ class Artifact:
     saved: Mapping[str, Any]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ArtifactKind:
         """The kind of run that wrote the folder; raises as `kind_of`."""
         return kind_of(self.saved, where=self.folder / CONFIG_FILE)
 
-    def parse(self, schema: type[C], values: Any) -> C:
+    def parse(self, schema: type[_C], values: Any) -> _C:
         """Return `values` of config.json as a configuration.
 
         Raises:
@@ -304,7 +304,7 @@ class Artifact:
         check_sha256(path, self.saved.get("vocabulary_sha256"))
         return path
 
-    def model(self, build: Callable[[], M]) -> M:
+    def model(self, build: Callable[[], _M]) -> _M:
         """Return the model that `build` creates, with the weights of the folder; raises as `read_model`."""
         from mixling.runs.weights import read_model
 
@@ -312,8 +312,8 @@ class Artifact:
 
 
 def read_artifact(
-    path: str | Path, read: Callable[[Artifact], T], *, hint: str, kinds: Collection[str] = KINDS.keys()
-) -> T:
+    path: str | Path, read: Callable[[Artifact], _T], *, hint: str, kinds: Collection[str] = KINDS.keys()
+) -> _T:
     """Read the folder of a finished run consistently, as `read_folder`.
 
     Args:
@@ -326,7 +326,7 @@ def read_artifact(
         ModelFileError: a file is missing or damaged.
     """
 
-    def attempt(folder: Path) -> T:
+    def attempt(folder: Path) -> _T:
         try:
             artifact = Artifact(folder, read_config(folder))
         except FileNotFoundError:

@@ -21,7 +21,7 @@ from mixling.text.windows import ReadingConfig
 from mixling.training.config import Initialization, TrainConfig
 from mixling.version import __version__
 
-C = TypeVar("C", bound=Config)
+_C = TypeVar("_C", bound=Config)
 
 
 class InitConfig(Config):
@@ -92,7 +92,7 @@ class RunConfig(Config):
         return self
 
 
-def provenance() -> dict[str, Any]:
+def run_provenance() -> dict[str, Any]:
     """Return the software versions and thread count to record in run.json."""
     return {
         "mixling": __version__,
@@ -107,7 +107,7 @@ def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
     return read_record(folder, RunConfig, kind=TRAINING)
 
 
-def read_record(folder: Path, schema: type[C], *, kind: str) -> tuple[C, bool]:
+def read_record(folder: Path, schema: type[_C], *, kind: str) -> tuple[_C, bool]:
     """Return the configuration of the run that --resume continues, and whether that run is finished.
 
     Args:

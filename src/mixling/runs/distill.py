@@ -24,7 +24,7 @@ from mixling.data.unlabeled import choose_texts, read_unlabeled
 from mixling.metrics.base import Metrics
 from mixling.runs.config import RunConfig
 from mixling.runs.run import Run
-from mixling.runs.teacher import DistillConfig, Log, TrainMember, open_teacher
+from mixling.runs.teacher import DistillConfig, TrainMember, open_teacher
 from mixling.storage import write_sealed
 from mixling.tasks.base import Task
 from mixling.teachers.base import Probabilities, Teacher
@@ -33,6 +33,7 @@ from mixling.teachers.saved import FileTeacher
 from mixling.text.encoder import Text
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.callbacks import Log
 
 _TINY = 1e-6  # below the resolution of 16-bit probabilities
 

@@ -10,10 +10,10 @@ from mixling.data.readers import HUB
 from mixling.data.readers.hub import pinned_rows
 from mixling.hub import pinned
 
-C = TypeVar("C", bound=Config)
+_C = TypeVar("_C", bound=Config)
 
 
-def with_commits(config: C) -> C:
+def with_commits(config: _C) -> _C:
     """Return the configuration with hub names of data sets, teacher and vocabulary pinned to commits.
 
     Raises:

@@ -31,9 +31,9 @@ from mixling.training.distributed import DistributedContext
 from mixling.training.optim import OptimConfig
 
 SPECIALS = ("[SEP]", MASK_WORD)
-DEFAULT_MODEL = "gmlp-tiny"
+PRETRAINED_MODEL = "gmlp-tiny"
 # AdamW's eps, the weight decay and the linear schedule follow BERT; the learning rate is for small models.
-DEFAULTS = TrainConfig(
+PRETRAINING_DEFAULTS = TrainConfig(
     optim=OptimConfig(lr=1e-3, embedding_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
     token_dropout=0.0,
     loss=UNSMOOTHED,
@@ -45,9 +45,9 @@ class PretrainConfig(Config):
     """The complete configuration of a pretraining run, recorded in its run.json."""
 
     corpus: CorpusConfig = CorpusConfig()
-    model: ModelConfig = PRESETS[DEFAULT_MODEL].config
+    model: ModelConfig = PRESETS[PRETRAINED_MODEL].config
     objective: MaskedLMConfig = MaskedLMConfig()
-    train: TokenTraining = DEFAULTS
+    train: TokenTraining = PRETRAINING_DEFAULTS
 
 
 def pretrain(

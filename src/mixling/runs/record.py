@@ -13,7 +13,7 @@ from mixling.data.documents import DocumentReader
 from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
 from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
 from mixling.runs.artifact import CORPUS_FOLDER, NEXT, RUN_FILE, SETUP_FILE, WRITTEN, folder_to_resume, is_complete
-from mixling.runs.config import provenance
+from mixling.runs.config import run_provenance
 from mixling.runs.replacement import commit, complete, holds_model
 from mixling.storage import locked, remove, remove_leftovers, write_sealed
 from mixling.training.distributed import DistributedContext
@@ -174,4 +174,6 @@ def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, log: 
 
 
 def _record(folder: Path, config: Config, kind: str, *, finished: bool) -> None:
-    write_sealed(folder / RUN_FILE, {**provenance(), "kind": kind, "config": config.to_dict(), "finished": finished})
+    write_sealed(
+        folder / RUN_FILE, {**run_provenance(), "kind": kind, "config": config.to_dict(), "finished": finished}
+    )

@@ -21,20 +21,19 @@ from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.weights import write_model
 from mixling.storage import write_atomic, write_sealed
-from mixling.training.callbacks import Callback, CallbackList
+from mixling.training.callbacks import Callback, CallbackList, Log
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 
-M = TypeVar("M")
-T = TypeVar("T")
-Log = Callable[[str], None]
+_M = TypeVar("_M")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Generic[M]):
+class Run(Generic[_M]):
     """A finished run.
 
     Attributes:
@@ -45,7 +44,7 @@ class Run(Generic[M]):
     """
 
     folder: Path
-    metrics: M
+    metrics: _M
     history: list[dict[str, Any]]
     report: dict[str, Any]
 
@@ -89,7 +88,7 @@ class Stage:
     begin: Callable[[], None]
     log: Log
 
-    def in_turn(self, make: Callable[[], T]) -> T:
+    def in_turn(self, make: Callable[[], _T]) -> _T:
         """Call `make` in the main process first, then in the others, which find its files; return the result."""
         if not self.distributed.is_main:
             self.distributed.barrier()
@@ -99,7 +98,7 @@ class Stage:
         return made
 
 
-class Parts(ABC, Generic[M]):
+class Parts(ABC, Generic[_M]):
     """What differs between kinds of runs: the model, its data, and how it is saved and evaluated.
 
     Attributes:
@@ -129,7 +128,7 @@ class Parts(ABC, Generic[M]):
         """Write the files besides the weights, and return the content of config.json."""
 
     @abstractmethod
-    def evaluate(self, folder: Path, best: dict[str, Any], log: Log) -> tuple[M, dict[str, Any]]:
+    def evaluate(self, folder: Path, best: dict[str, Any], log: Log) -> tuple[_M, dict[str, Any]]:
         """Return the metrics of the saved model, and the part of metrics.json that is specific to this kind of run.
 
         Args:
@@ -140,14 +139,14 @@ class Parts(ABC, Generic[M]):
     def card(self, report: dict[str, Any]) -> str:
         """Return the model card, given the content of metrics.json."""
 
-    def draw(self, folder: Path, metrics: M) -> None:  # optional
+    def draw(self, folder: Path, metrics: _M) -> None:  # optional
         """Draw plots besides the training curves."""
 
 
 def execute(
     kind: str,
     config: Config,
-    prepare: Callable[[Stage], Parts[M]],
+    prepare: Callable[[Stage], Parts[_M]],
     *,
     elsewhere: frozenset[str],
     folder: Path,
@@ -156,7 +155,7 @@ def execute(
     distributed: DistributedContext | None,
     callback: Callback | None,
     log: Log,
-) -> Run[M] | None:
+) -> Run[_M] | None:
     """Begin or resume a run in a folder, train, save, evaluate and finish it.
 
     Args:
@@ -210,8 +209,8 @@ def execute(
 
 
 def _save(
-    kind: str, parts: Parts[M], folder: Path, history: list[dict[str, Any]], log: Log
-) -> tuple[M, dict[str, Any]]:
+    kind: str, parts: Parts[_M], folder: Path, history: list[dict[str, Any]], log: Log
+) -> tuple[_M, dict[str, Any]]:
     """Write all files of a trained model except run.json, and evaluate the saved model."""
     best, parameters = best_evaluation(history), parts.parameters
     write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})

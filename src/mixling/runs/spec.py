@@ -19,14 +19,14 @@ from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
 from mixling.runs.choice import choose_model
 from mixling.runs.config import RunConfig
 from mixling.runs.hub_names import with_commits
-from mixling.runs.pretrain import DEFAULT_MODEL, DEFAULTS, PretrainConfig
+from mixling.runs.pretrain import PRETRAINED_MODEL, PRETRAINING_DEFAULTS, PretrainConfig
 from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 from mixling.tasks import infer_task
 
-C = TypeVar("C", bound=Config)
+_C = TypeVar("_C", bound=Config)
 
 
-class Spec(ABC, Generic[C]):
+class Spec(ABC, Generic[_C]):
     """The rules by which configurations of one kind of run are resolved.
 
     Attributes:
@@ -36,7 +36,7 @@ class Spec(ABC, Generic[C]):
         vocabulary: the key of the configuration that the option `vocabulary` sets.
     """
 
-    schema: type[C]
+    schema: type[_C]
     preset: ClassVar[str]
     whole: ClassVar[frozenset[str]]
     vocabulary: ClassVar[tuple[str, ...]] = ("model", "text", "vocabulary")
@@ -67,21 +67,21 @@ class Spec(ABC, Generic[C]):
         """Return the values with those inferred from the data files added, and remarks for the user."""
         return values, ()
 
-    def for_examples(self, config: C, train: Dataset) -> tuple[Mapping[str, Any], str]:
+    def for_examples(self, config: _C, train: Dataset) -> tuple[Mapping[str, Any], str]:
         """Return default values of the model that fit the examples, and a remark for the user."""
         return {}, ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolved(Generic[C]):
+class Resolved(Generic[_C]):
     """A resolved configuration, remarks on inferred values, and whether the user named a model."""
 
-    config: C
+    config: _C
     remarks: tuple[str, ...]
     model_named: bool
-    _layers: _Layers[C]
+    _layers: _Layers[_C]
 
-    def for_examples(self, train: Dataset) -> Resolved[C]:
+    def for_examples(self, train: Dataset) -> Resolved[_C]:
         """Return the configuration with a model chosen for the examples, unless the user named one.
 
         The remarks are those on the choice of the model.
@@ -93,10 +93,10 @@ class Resolved(Generic[C]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Layers(Generic[C]):
+class _Layers(Generic[_C]):
     """The user's values with those inferred from files; `model` and `changes` override presets."""
 
-    spec: Spec[C]
+    spec: Spec[_C]
     values: Mapping[str, Any]
     model: Any
     changes: Mapping[str, Any]
@@ -116,7 +116,7 @@ class _Layers(Generic[C]):
             given = merge({"preset": spec.preset}, merge(chosen, given))
         return given, spec.model(given, self.changes).to_dict()
 
-    def config(self, chosen: Mapping[str, Any]) -> C:
+    def config(self, chosen: Mapping[str, Any]) -> _C:
         spec, (given, model) = self.spec, self.model_values(chosen)
         values = merge(spec.defaults(given, self.values, self.folder), self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
@@ -125,11 +125,11 @@ class _Layers(Generic[C]):
 def resolve(
     options: Mapping[str, Any],
     *,
-    spec: Spec[C],
+    spec: Spec[_C],
     toml: str | None = None,
     overrides: Sequence[str] | Mapping[str, Any] = (),
     where: str | None = None,
-) -> Resolved[C]:
+) -> Resolved[_C]:
     """Return the configuration of a run.
 
     Args:
@@ -225,7 +225,7 @@ class _Labels(Spec[RunConfig]):
 
 class _Pretraining(Spec[PretrainConfig]):
     schema = PretrainConfig
-    preset = DEFAULT_MODEL
+    preset = PRETRAINED_MODEL
     whole = frozenset({"preset", "layers"})
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
@@ -234,7 +234,7 @@ class _Pretraining(Spec[PretrainConfig]):
     def defaults(
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
-        return {"train": DEFAULTS.to_dict()}
+        return {"train": PRETRAINING_DEFAULTS.to_dict()}
 
 
 LABELS, MASKED_LM = _Labels(), _Pretraining()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -23,8 +23,7 @@ from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
 from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.teachers.transformer import TransformerTeacher, is_transformer
-
-Log = Callable[[str], None]
+from mixling.training.callbacks import Log
 
 SELF = "self"
 

@@ -27,7 +27,7 @@ from mixling.runs.distill import DistillationData, Member, make_distillation_dat
 from mixling.runs.initialization import make_vectors
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.replacement import link_folder
-from mixling.runs.run import Log, Parts, Run, Stage, execute
+from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import LabeledValidation, Outputs, QuestionValidation, Validation
@@ -40,7 +40,7 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.callbacks import Callback
+from mixling.training.callbacks import Callback, Log
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.distributed import DistributedContext

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -13,6 +13,7 @@ from mixling.export.onnx import export_onnx
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.artifact import SETUP_FILE, Unfinished, read_file
 from mixling.runs.config import RunConfig
+from mixling.runtime.session import Precision
 from mixling.storage import write_sealed
 from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
@@ -20,8 +21,6 @@ from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.files import CHECKPOINT
-
-Precision = Literal["int8", "float32"]
 
 
 def write_setup(

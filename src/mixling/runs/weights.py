@@ -20,7 +20,7 @@ from mixling.text.encoder import TextEncoder
 from mixling.text.labels import LabelSet
 from mixling.text.vocabulary import Vocabulary
 
-M = TypeVar("M", bound=nn.Module)
+_M = TypeVar("_M", bound=nn.Module)
 
 
 def write_model(folder: Path, model: nn.Module, saved: Mapping[str, Any]) -> None:
@@ -63,7 +63,7 @@ def read_weights(folder: Path, saved: Mapping[str, Any]) -> dict[str, Tensor]:
     return weights
 
 
-def read_model(folder: Path, saved: Mapping[str, Any], build: Callable[[], M]) -> M:
+def read_model(folder: Path, saved: Mapping[str, Any], build: Callable[[], _M]) -> _M:
     """Return a model with the weights of a folder.
 
     Shapes are compared before memory is allocated for the model.

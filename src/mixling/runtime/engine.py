@@ -19,7 +19,7 @@ from mixling.errors import ModelFileError
 if os.environ["ORT_DISABLE_TELEMETRY"] != "0":  # where it was imported before
     onnxruntime.disable_telemetry_events()
 
-Float32 = npt.NDArray[np.float32]
+_Float32 = npt.NDArray[np.float32]
 Feed = dict[str, npt.NDArray]
 
 _MAX_PLANNED = 500  # nodes
@@ -46,7 +46,7 @@ class Engine:
         self.session: onnxruntime.InferenceSession | None = self._open()
         _ENGINES.add(self)
 
-    def run(self, output: str, feed: Feed, *, only_path: bool = False) -> Float32:
+    def run(self, output: str, feed: Feed, *, only_path: bool = False) -> _Float32:
         """Compute one output of the graph.
 
         Args:

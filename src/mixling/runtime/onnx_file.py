@@ -32,7 +32,7 @@ _MAX_FIELDS = 500_000
 OPSET = 20  # the first with Gelu; LayerNormalization came with 17
 MAX_NODES = 10_000
 
-Span = tuple[int, int]
+ByteSpan = tuple[int, int]
 
 
 def seal(content: bytes) -> bytes:
@@ -41,11 +41,11 @@ def seal(content: bytes) -> bytes:
 
 
 def read_metadata(data: bytes) -> dict[str, str]:
-    """The metadata of a sealed ONNX file; raises as `read_file`."""
-    return read_file(data)[0]
+    """The metadata of a sealed ONNX file; raises as `read_model_file`."""
+    return read_model_file(data)[0]
 
 
-def read_file(data: bytes) -> tuple[dict[str, str], Graph]:
+def read_model_file(data: bytes) -> tuple[dict[str, str], Graph]:
     """The metadata and the graph of a sealed ONNX file.
 
     Raises:
@@ -82,7 +82,7 @@ class _Walk:
     def model(self) -> tuple[dict[str, str], Graph]:
         metadata: dict[str, str] = {}
         graph: Graph | None = None
-        versions: list[int | Span | None] = []
+        versions: list[int | ByteSpan | None] = []
         seen = set()
         for number, value in self.fields((0, len(self.data))):
             seen.add(number)
@@ -105,7 +105,7 @@ class _Walk:
             raise ValueError(f"is of ONNX operators {versions}; a model file of this format is of {OPSET}")
         return metadata, graph
 
-    def graph(self, span: Span) -> Graph:
+    def graph(self, span: ByteSpan) -> Graph:
         graph = Graph()
         for number, value in self.fields(span):
             if number == 1:
@@ -126,7 +126,7 @@ class _Walk:
                 raise ValueError(f"its graph has the field {number}, which that of a mixling model never has")
         return graph
 
-    def node(self, span: Span) -> Node:
+    def node(self, span: ByteSpan) -> Node:
         inputs: list[str] = []
         outputs: list[str] = []
         attributes: dict[str, Any] = {}
@@ -149,10 +149,10 @@ class _Walk:
                 raise ValueError(f"a node has the field {number}, which that of a mixling model never has")
         return Node(operator, tuple(inputs), tuple(outputs), attributes)
 
-    def attribute(self, span: Span) -> tuple[str, Any]:
+    def attribute(self, span: ByteSpan) -> tuple[str, Any]:
         """The name and the value: an integer, float, string, tensor, or several integers or floats."""
         name, kind = "", 0
-        values: dict[int, list[int | Span]] = {}
+        values: dict[int, list[int | ByteSpan]] = {}
         for number, value in self.fields(span):
             if number == 1:
                 name = self.text(value)
@@ -184,10 +184,10 @@ class _Walk:
             case _:
                 return name, self.tensor(_span(found[0]))[1]
 
-    def tensor(self, span: Span) -> tuple[str, Weights]:
+    def tensor(self, span: ByteSpan) -> tuple[str, Weights]:
         name, kind = "", 0
         shape: list[int] = []
-        raw: list[Span] = []
+        raw: list[ByteSpan] = []
         for number, value in self.fields(span):
             if number == 1:
                 shape += self.integers(value)
@@ -211,7 +211,7 @@ class _Walk:
             raise ValueError(f"the weights {name[:80]!r} have {end - start:,} bytes; their shape needs {needed:,}")
         return name, Weights(tuple(shape), kind, self.view[start:end])
 
-    def described(self, span: Span) -> tuple[str, tuple[int, tuple[int | None, ...]]]:
+    def described(self, span: ByteSpan) -> tuple[str, tuple[int, tuple[int | None, ...]]]:
         """The name, type and dimensions of an input or output."""
         entry = self.single(span)
         tensor = self.single(_span(self.single(_span(entry.get(2, 0))).get(1, 0)))
@@ -223,16 +223,16 @@ class _Walk:
             sizes.append(None if size is None else _signed(_number(size)))
         return self.text(entry.get(1)), (_number(tensor.get(1, 0)), tuple(sizes))
 
-    def single(self, span: Span) -> dict[int, int | Span]:
+    def single(self, span: ByteSpan) -> dict[int, int | ByteSpan]:
         """The fields of a message that has each once."""
-        found: dict[int, int | Span] = {}
+        found: dict[int, int | ByteSpan] = {}
         for number, value in self.fields(span):
             if number in found:
                 raise _Malformed
             found[number] = value
         return found
 
-    def integers(self, value: int | Span) -> list[int]:
+    def integers(self, value: int | ByteSpan) -> list[int]:
         """The integers of a repeated field, one of them or several packed."""
         if isinstance(value, int):
             return [_signed(value)]
@@ -243,19 +243,19 @@ class _Walk:
             found.append(_signed(item))
         return found
 
-    def bytes(self, value: int | Span) -> bytes:
+    def bytes(self, value: int | ByteSpan) -> bytes:
         """The bytes of floats."""
         start, end = _span(value)
         if (end - start) % 4:
             raise _Malformed
         return self.data[start:end]
 
-    def domain(self, value: int | Span | None) -> None:
+    def domain(self, value: int | ByteSpan | None) -> None:
         name = self.text(value)
         if name not in ("", "ai.onnx"):
             raise ValueError(f"uses operators of {name[:80]!r}; a mixling model uses those of the ONNX standard only")
 
-    def text(self, value: int | Span | None) -> str:
+    def text(self, value: int | ByteSpan | None) -> str:
         if value is None:
             return ""
         start, end = _span(value)
@@ -264,7 +264,7 @@ class _Walk:
         except UnicodeDecodeError:
             raise _Malformed from None
 
-    def fields(self, span: Span) -> Iterator[tuple[int, int | Span]]:
+    def fields(self, span: ByteSpan) -> Iterator[tuple[int, int | ByteSpan]]:
         """Number and value of each field of a message: an integer, or where its bytes start and end."""
         position, end = span
         while position < end:
@@ -272,7 +272,7 @@ class _Walk:
             if self.left < 0:
                 raise ValueError(f"has more than {_MAX_FIELDS:,} fields, which a mixling model never has")
             tag, position = self.varint(position, end)
-            value: int | Span
+            value: int | ByteSpan
             kind = tag & 7
             if kind == 2:
                 length, start = self.varint(position, end)
@@ -303,13 +303,13 @@ class _Walk:
         raise _Malformed
 
 
-def _span(value: int | Span) -> Span:
+def _span(value: int | ByteSpan) -> ByteSpan:
     if isinstance(value, int):
         raise _Malformed
     return value
 
 
-def _number(value: int | Span) -> int:
+def _number(value: int | ByteSpan) -> int:
     if not isinstance(value, int):
         raise _Malformed
     return value

@@ -16,8 +16,8 @@ from mixling.runtime.shapes import (
     MOVING,
     Attributes,
     Handler,
-    Inputs,
     Known,
+    _Inputs,
     all_values,
     axis_of,
     broadcast,
@@ -28,17 +28,17 @@ from mixling.runtime.shapes import (
 _INTEGERS = (2, 3, INT32, INT64)
 
 
-def _same(_: Attributes, inputs: Inputs) -> list[Known]:
+def _same(_: Attributes, inputs: _Inputs) -> list[Known]:
     """One input, or further ones of no concern to the shape, gives a result like itself."""
     return [Known(broadcast(inputs[0].shape), inputs[0].kind)]
 
 
-def _identity(_: Attributes, inputs: Inputs) -> list[Known]:
+def _identity(_: Attributes, inputs: _Inputs) -> list[Known]:
     return [inputs[0]]
 
 
 def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = None) -> Handler:
-    def handler(_: Attributes, inputs: Inputs) -> list[Known]:
+    def handler(_: Attributes, inputs: _Inputs) -> list[Known]:
         shape = broadcast(*(item.shape for item in inputs))
         values = all_values(inputs) if function else None
         return [tensor(shape, kind or inputs[0].kind, None if values is None else lambda: function(*values))]  # type: ignore[misc]
@@ -49,7 +49,7 @@ def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = 
 def _division(function: Callable[..., Any]) -> Handler:
     plain = _elementwise(function)
 
-    def handler(attributes: Attributes, inputs: Inputs) -> list[Known]:
+    def handler(attributes: Attributes, inputs: _Inputs) -> list[Known]:
         divisor = inputs[1]
         positive = divisor.positive or (divisor.value is not None and bool((divisor.value > 0).all()))
         if divisor.kind in _INTEGERS and not positive:
@@ -63,26 +63,26 @@ def _truncated(a: npt.NDArray, b: npt.NDArray) -> npt.NDArray:
     return np.sign(a) * (np.abs(a) // b)  # b > 0
 
 
-def _where(_: Attributes, inputs: Inputs) -> list[Known]:
+def _where(_: Attributes, inputs: _Inputs) -> list[Known]:
     shape = broadcast(*(item.shape for item in inputs))
     values = all_values(inputs)
     return [tensor(shape, inputs[1].kind, None if values is None else lambda: np.where(*values))]
 
 
-def _clip(_: Attributes, inputs: Inputs) -> list[Known]:
+def _clip(_: Attributes, inputs: _Inputs) -> list[Known]:
     low = inputs[1].value if len(inputs) > 1 and inputs[1] is not None else None
     positive = len(inputs) == 2 and low is not None and bool((low > 0).all())
     return [Known(broadcast(inputs[0].shape), inputs[0].kind, None, positive)]
 
 
-def _cast(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _cast(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     kind, item = attributes["to"], inputs[0]
     if kind not in TYPES:
         raise ValueError(f"type {kind}")
     return [tensor(item.shape, kind, None if item.value is None else lambda: item.value.astype(TYPES[kind]))]
 
 
-def _reduce(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _reduce(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     item = inputs[0]
     rank = len(item.shape)
     given = values_of(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else []
@@ -94,7 +94,7 @@ def _reduce(attributes: Attributes, inputs: Inputs) -> list[Known]:
     return [Known(broadcast(tuple(shape)), item.kind)]
 
 
-def _matmul(_: Attributes, inputs: Inputs) -> list[Known]:
+def _matmul(_: Attributes, inputs: _Inputs) -> list[Known]:
     a, b = (item.shape for item in inputs)
     left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
     if left[-1] != right[-2] or left[-1] is None:
@@ -103,7 +103,7 @@ def _matmul(_: Attributes, inputs: Inputs) -> list[Known]:
     return [Known(broadcast((*broadcast(left[:-2], right[:-2]), *rows, *columns)), inputs[0].kind)]
 
 
-def _gemm(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _gemm(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     a, b = (item.shape for item in inputs[:2])
     a, b = a[::-1] if attributes.get("transA", 0) else a, b[::-1] if attributes.get("transB", 0) else b
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
@@ -111,7 +111,7 @@ def _gemm(attributes: Attributes, inputs: Inputs) -> list[Known]:
     return [Known(broadcast((a[0], b[1])), inputs[0].kind)]
 
 
-def _lstm(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _lstm(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     item, hidden = inputs[0], attributes["hidden_size"]
     length, batch, width = item.shape
     directions = inputs[1].shape[0]
@@ -173,7 +173,7 @@ OPERATORS: dict[str, Handler] = {
 }
 
 
-def multiplications(operator: str, inputs: Inputs, outputs: Sequence[Known]) -> int:
+def multiplications(operator: str, inputs: _Inputs, outputs: Sequence[Known]) -> int:
     """How many a node is, of the operators that multiply matrices."""
     match operator:
         case "MatMul":

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
-from mixling.runtime.engine import Float32
+from mixling.runtime.engine import _Float32
 from mixling.runtime.session import Metadata, OpenModel, open_model
 from mixling.tasks.base import Task
 from mixling.text.answers import find_answer
@@ -89,7 +89,7 @@ class Predictor:
         # A window's new words stay within what the cache may hold, even if no two are the same.
         self._window_chars = 8 * max_words
         self._generation = encoder.generation
-        self._rows: Float32 = np.zeros((0, dim), np.float32)
+        self._rows: _Float32 = np.zeros((0, dim), np.float32)
         self._num_rows = 0
 
     @classmethod
@@ -185,7 +185,7 @@ class Predictor:
         with _ENCODING:
             return self.encoder.encode(texts, offsets=self.task.per_word)
 
-    def logits(self, encoded: Sequence[Encoded]) -> list[Float32]:
+    def logits(self, encoded: Sequence[Encoded]) -> list[_Float32]:
         """The logits of each encoded text: (C,), or (N, C) of a tagger.
 
         Raises:
@@ -234,7 +234,7 @@ class Predictor:
 
     def _encode_and_run(
         self, texts: list[Text], *, offsets: bool, batch_size: int
-    ) -> tuple[list[Encoded], list[Float32]]:
+    ) -> tuple[list[Encoded], list[_Float32]]:
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
@@ -257,14 +257,14 @@ class Predictor:
             out.append(Prediction(answer=found.answer(pair[1], reading.threshold), truncated=encoding.truncated))
         return out
 
-    def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
+    def _of_words(self, encoded: Sequence[Encoded], logits: list[_Float32]) -> list[_Float32]:
         if not self.task.per_word or self.text_config.tokens == "words":
             return logits
         return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]
 
-    def _run(self, rows: list[Float32], batch_size: int) -> list[Float32]:
+    def _run(self, rows: list[_Float32], batch_size: int) -> list[_Float32]:
         """Logits of texts given as their words' rows (N, R), in batches of nearly one length."""
-        out: list[Float32] = [np.zeros(0, np.float32)] * len(rows)
+        out: list[_Float32] = [np.zeros(0, np.float32)] * len(rows)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         first = 0
         while first < len(order):
@@ -284,11 +284,11 @@ class Predictor:
                 out[i] = item[: len(rows[i])] if item.ndim == 2 else item
         return out
 
-    def _word_rows(self, words: npt.NDArray[np.int32]) -> Float32:
+    def _word_rows(self, words: npt.NDArray[np.int32]) -> _Float32:
         """The summed rows (len(words), R) of words, rows of the encoder's table; the caller holds the lock."""
         return self._known_rows()[words]
 
-    def _known_rows(self) -> Float32:
+    def _known_rows(self) -> _Float32:
         """The summed rows (words, R) of the encoder's table; the caller holds the lock, and may keep what it gets."""
         if self._generation != self.encoder.generation:
             self._rows, self._num_rows = self._rows[:0].copy(), 0  # never written over: another thread may read it

@@ -19,20 +19,20 @@ from pydantic import Field
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, DataError, ModelFileError, shown
-from mixling.runtime.engine import Engine, Feed, Float32, first_line
+from mixling.runtime.engine import Engine, Feed, _Float32, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
-from mixling.runtime.onnx_file import ONNX_FILE, read_file
+from mixling.runtime.onnx_file import ONNX_FILE, read_model_file
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
 from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
-from mixling.text.windows import MIN_LENGTH, ReadingConfig
+from mixling.text.windows import MIN_WINDOW, ReadingConfig
 
-FORMAT_VERSION = 1
-MAX_BYTES = 2**31
+MODEL_FORMAT = 1
+MAX_MODEL_BYTES = 2**31
 MAX_ROW = 2**16
 TRIED_BAGS = 1, 2  # words and positions that a model is tried with when it is opened
 
@@ -72,13 +72,13 @@ class OpenModel:
     engine: Engine
     limits: GraphLimits
 
-    def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
+    def rows(self, positions: Int32, weights: _Float32 | None) -> _Float32:
         """The summed rows (U, R) of words given as bags (U, P); raises ModelFileError as `logits`."""
         self._check(self.limits.check_rows, positions)
         cached = np.zeros((1, self.row_dim), np.float32)
         return self.engine.run("rows", _feed(cached, positions, weights, np.ones((1, 1), np.int32)), only_path=True)
 
-    def logits(self, rows: Float32, index: Int32) -> Float32:
+    def logits(self, rows: _Float32, index: Int32) -> _Float32:
         """Logits (B, C) or (B, N, C); `index` (B, N) is 0 for padding, else 1 + the number of a row of `rows`.
 
         Raises:
@@ -96,7 +96,7 @@ class OpenModel:
             raise ModelFileError(f"{self.name}: the graph cannot be run: {error}") from None
 
 
-def _feed(cached: Float32, positions: Int32, weights: Float32 | None, index: Int32) -> Feed:
+def _feed(cached: _Float32, positions: Int32, weights: _Float32 | None, index: Int32) -> Feed:
     feed: Feed = {"cached": cached, "positions": positions, "index": index}
     return feed if weights is None else {**feed, "weights": weights}
 
@@ -131,8 +131,8 @@ def _read(path: Path) -> tuple[bytes, str]:
         size = path.stat().st_size
         if not size:
             raise ModelFileError(f"{path}: is empty")
-        if size > MAX_BYTES:
-            raise ModelFileError(f"{path}: has {size:,} bytes; model files have at most {MAX_BYTES:,}")
+        if size > MAX_MODEL_BYTES:
+            raise ModelFileError(f"{path}: has {size:,} bytes; model files have at most {MAX_MODEL_BYTES:,}")
         return path.read_bytes(), str(path)
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
@@ -140,13 +140,13 @@ def _read(path: Path) -> tuple[bytes, str]:
 
 
 def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
-    entries, graph = read_file(data)
+    entries, graph = read_model_file(data)
     metadata = _metadata(entries)
     task = _task(metadata)
     if task.windows != (metadata.reading is not None):
         raise ModelFileError("its metadata has answers to find but not how, or the other way round")
-    if task.windows and metadata.text.max_len < MIN_LENGTH:
-        raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_LENGTH} are needed")
+    if task.windows and metadata.text.max_len < MIN_WINDOW:
+        raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_WINDOW} are needed")
     vocabulary = _vocabulary(entries)
     has_weights = metadata.text.projection.weighted
     row_dim = _check_signature(graph, has_weights=has_weights)
@@ -168,9 +168,9 @@ def _metadata(entries: dict[str, str]) -> Metadata:
     version = values.get("format_version") if isinstance(values, dict) else None
     if type(version) is not int or version < 1:
         raise ModelFileError("its metadata names no format version")
-    if version > FORMAT_VERSION:
+    if version > MODEL_FORMAT:
         raise ModelFileError(
-            f"has format version {version}; this version of mixling reads version {FORMAT_VERSION}: upgrade mixling"
+            f"has format version {version}; this version of mixling reads version {MODEL_FORMAT}: upgrade mixling"
         )
     try:
         metadata = parse(Metadata, values, where="its metadata")

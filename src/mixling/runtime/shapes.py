@@ -21,14 +21,14 @@ from mixling.runtime.graph import BOOL, FLOAT, INT32, INT64, TYPES, Weights
 MAX_VALUES = 64  # of a tensor whose values are followed
 
 # A size that may be anything, that of the rows which the caller has cached, is None.
-Shape = tuple[int | None, ...]
+TensorShape = tuple[int | None, ...]
 Attributes = dict[str, Any]
 
 
 class Known(NamedTuple):
     """What is known of a tensor: its shape, ONNX's number of its type, maybe its values or that they are positive."""
 
-    shape: Shape
+    shape: TensorShape
     kind: int
     value: npt.NDArray | None = None
     positive: bool = False
@@ -39,11 +39,11 @@ class Known(NamedTuple):
 
 
 # Those that are left out are None; a handler that reads one all the same fails, and the node is refused.
-Inputs = Sequence[Any]
-Handler = Callable[[Attributes, Inputs], list[Known]]
+_Inputs = Sequence[Any]
+Handler = Callable[[Attributes, _Inputs], list[Known]]
 
 
-def broadcast(*shapes: Shape) -> Shape:
+def broadcast(*shapes: TensorShape) -> TensorShape:
     sizes = []
     for column in zip_longest(*map(reversed, shapes), fillvalue=1):
         size = 1
@@ -69,7 +69,7 @@ def values_of(item: Known) -> list[int]:
 
 
 def tensor(
-    shape: Shape, kind: int, values: Callable[[], npt.ArrayLike] | None = None, *, positive: bool = False
+    shape: TensorShape, kind: int, values: Callable[[], npt.ArrayLike] | None = None, *, positive: bool = False
 ) -> Known:
     """A tensor of this shape, and with its values where it is small and they are given."""
     if values is None or kind not in (INT32, INT64, BOOL) or math.prod(size or 0 for size in shape) > MAX_VALUES:
@@ -77,13 +77,13 @@ def tensor(
     return Known(shape, kind, np.asarray(values(), TYPES[kind]).reshape([size or 0 for size in shape]), positive)
 
 
-def all_values(inputs: Inputs) -> list[npt.NDArray] | None:
+def all_values(inputs: _Inputs) -> list[npt.NDArray] | None:
     """The values of all inputs, where they are known."""
     values = [item.value for item in inputs if item.value is not None]
     return values if len(values) == len(inputs) else None
 
 
-def _constant(attributes: Attributes, _: Inputs) -> list[Known]:
+def _constant(attributes: Attributes, _: _Inputs) -> list[Known]:
     return [known_weights(attributes["value"])]
 
 
@@ -92,14 +92,14 @@ def known_weights(item: Weights) -> Known:
     return tensor(item.shape, item.kind, item.array)
 
 
-def _shape(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _shape(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     sizes = inputs[0].shape[attributes.get("start", 0) : attributes.get("end")]
     if None in sizes:
         raise ValueError("it depends on how many words are cached")
     return [tensor((len(sizes),), INT64, lambda: np.array(sizes))]
 
 
-def _reshape(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _reshape(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     item, wanted = inputs[0], values_of(inputs[1])
     if None in item.shape:
         raise ValueError("it depends on how many words are cached")
@@ -119,7 +119,7 @@ def _moved(item: Known) -> Callable[[], npt.NDArray] | None:
     return None if value is None else lambda: value
 
 
-def _squeeze(_: Attributes, inputs: Inputs) -> list[Known]:
+def _squeeze(_: Attributes, inputs: _Inputs) -> list[Known]:
     item = inputs[0]
     rank = len(item.shape)
     if len(inputs) > 1:
@@ -132,7 +132,7 @@ def _squeeze(_: Attributes, inputs: Inputs) -> list[Known]:
     return [tensor(shape, item.kind, _moved(item), positive=item.positive)]
 
 
-def _unsqueeze(_: Attributes, inputs: Inputs) -> list[Known]:
+def _unsqueeze(_: Attributes, inputs: _Inputs) -> list[Known]:
     item, axes = inputs[0], values_of(inputs[1])
     rank = len(item.shape) + len(axes)
     locations = {axis_of(axis, rank) for axis in axes}
@@ -143,7 +143,7 @@ def _unsqueeze(_: Attributes, inputs: Inputs) -> list[Known]:
     return [tensor(shape, item.kind, _moved(item), positive=item.positive)]
 
 
-def _transpose(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _transpose(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     item = inputs[0]
     order = attributes.get("perm", tuple(reversed(range(len(item.shape)))))
     if sorted(order) != list(range(len(item.shape))):
@@ -151,7 +151,7 @@ def _transpose(attributes: Attributes, inputs: Inputs) -> list[Known]:
     return [Known(tuple(item.shape[axis] for axis in order), item.kind)]
 
 
-def _expand(_: Attributes, inputs: Inputs) -> list[Known]:
+def _expand(_: Attributes, inputs: _Inputs) -> list[Known]:
     wanted = tuple(values_of(inputs[1]))
     if min(wanted, default=0) < 0:
         raise ValueError(f"the shape {wanted}")
@@ -160,7 +160,7 @@ def _expand(_: Attributes, inputs: Inputs) -> list[Known]:
     return [tensor(shape, inputs[0].kind, None if value is None else lambda: value + np.zeros(wanted, value.dtype))]
 
 
-def _concat(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _concat(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     first = inputs[0].shape
     axis = axis_of(attributes["axis"], len(first))
     others = {item.shape[:axis] + item.shape[axis + 1 :] for item in inputs}
@@ -173,7 +173,7 @@ def _concat(attributes: Attributes, inputs: Inputs) -> list[Known]:
     return [tensor((*first[:axis], total, *first[axis + 1 :]), inputs[0].kind, joined)]
 
 
-def _slice(_: Attributes, inputs: Inputs) -> list[Known]:
+def _slice(_: Attributes, inputs: _Inputs) -> list[Known]:
     item, starts, ends = inputs[0], values_of(inputs[1]), values_of(inputs[2])
     axes = values_of(inputs[3]) if len(inputs) > 3 else list(range(len(starts)))
     steps = values_of(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
@@ -187,7 +187,7 @@ def _slice(_: Attributes, inputs: Inputs) -> list[Known]:
     return [tensor(tuple(sizes), item.kind, None if value is None else lambda: value[tuple(parts)])]
 
 
-def _split(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _split(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     item = inputs[0]
     axis = axis_of(attributes.get("axis", 0), len(item.shape))
     size = item.shape[axis]
@@ -204,7 +204,7 @@ def _split(attributes: Attributes, inputs: Inputs) -> list[Known]:
     return [Known((*item.shape[:axis], part, *item.shape[axis + 1 :]), item.kind) for part in sizes]
 
 
-def _pad(_: Attributes, inputs: Inputs) -> list[Known]:
+def _pad(_: Attributes, inputs: _Inputs) -> list[Known]:
     item, pads = inputs[0], values_of(inputs[1])
     rank = len(item.shape)
     given = len(inputs) > 3 and inputs[3] is not None
@@ -217,7 +217,7 @@ def _pad(_: Attributes, inputs: Inputs) -> list[Known]:
     return [Known(tuple(sizes), item.kind)]
 
 
-def _gather(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _gather(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     item, index = inputs
     axis = axis_of(attributes.get("axis", 0), len(item.shape))
     if None in index.shape:
@@ -227,11 +227,11 @@ def _gather(attributes: Attributes, inputs: Inputs) -> list[Known]:
     return [tensor(shape, item.kind, None if values is None else lambda: np.take(values[0], values[1], axis))]
 
 
-def _gather_elements(_: Attributes, inputs: Inputs) -> list[Known]:
+def _gather_elements(_: Attributes, inputs: _Inputs) -> list[Known]:
     return [Known(broadcast(inputs[1].shape), inputs[0].kind)]
 
 
-def _gather_nd(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _gather_nd(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     item, index = inputs
     used = attributes.get("batch_dims", 0) + index.shape[-1]
     if not 0 < used <= len(item.shape) or not 0 <= attributes.get("batch_dims", 0) < len(index.shape):
@@ -239,12 +239,12 @@ def _gather_nd(attributes: Attributes, inputs: Inputs) -> list[Known]:
     return [Known(broadcast(index.shape[:-1] + item.shape[used:]), item.kind)]
 
 
-def _range(_: Attributes, inputs: Inputs) -> list[Known]:
+def _range(_: Attributes, inputs: _Inputs) -> list[Known]:
     start, end, step = (values_of(item)[0] for item in inputs)
     return [Known((len(range(start, end, step)),), inputs[0].kind)]
 
 
-def _filled(attributes: Attributes, inputs: Inputs) -> list[Known]:
+def _filled(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     shape = tuple(values_of(inputs[0]))
     if min(shape, default=0) < 0:
         raise ValueError(f"the shape {shape}")

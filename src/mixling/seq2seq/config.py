@@ -22,10 +22,10 @@ from mixling.tasks.base import UNSMOOTHED
 from mixling.training.config import TokenTraining, TrainConfig
 from mixling.training.optim import OptimConfig
 
-DEFAULT_MODEL = "t5-2m"
+SEQ2SEQ_MODEL = "t5-2m"
 SPANS = "spans"  # the name of span corruption among tasks
 
-DEFAULTS = TrainConfig(
+SEQ2SEQ_DEFAULTS = TrainConfig(
     optim=OptimConfig(lr=2e-3, weight_decay=0.01, warmup=0.05, schedule="linear"),
     token_dropout=0.0,
     loss=UNSMOOTHED,
@@ -75,12 +75,12 @@ class PairRunConfig(Config):
     spans: SpanConfig = SpanConfig()
     mixing: MixingConfig = Field(MixingConfig(), description="how often each task is drawn")
     tokenizer: TokenizerConfig = TokenizerConfig()
-    model: EncoderDecoderConfig = seq2seq_config(DEFAULT_MODEL)
+    model: EncoderDecoderConfig = seq2seq_config(SEQ2SEQ_MODEL)
     generation: GenerationConfig = Field(GenerationConfig(), description="how answers are sought; as long as targets")
     pretrained: str | None = Field(
         None, description="folder of a run of this kind, whose model and subwords it begins with"
     )
-    train: TokenTraining = DEFAULTS
+    train: TokenTraining = SEQ2SEQ_DEFAULTS
 
     @model_validator(mode="before")
     @classmethod
@@ -124,7 +124,7 @@ class PairRunConfig(Config):
 
 class _PairSpec(Spec[PairRunConfig]):
     schema = PairRunConfig
-    preset = DEFAULT_MODEL
+    preset = SEQ2SEQ_MODEL
     whole = frozenset({"preset", "encoder"})
     vocabulary = ("tokenizer", "vocabulary")
 
@@ -150,7 +150,7 @@ class _PairSpec(Spec[PairRunConfig]):
     def defaults(
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
-        return {"train": DEFAULTS.to_dict()}
+        return {"train": SEQ2SEQ_DEFAULTS.to_dict()}
 
 
 PAIRS = _PairSpec()

@@ -23,7 +23,7 @@ _WSC = '{"text": ..., "target": {"span1_text": ..., "span2_text": ..., "span2_in
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FlatPart:
     """A flat example of a row; `where` is its place in the row, if that holds several, and `question` as in `Pair`."""
 
     values: Mapping[str, Any]
@@ -36,28 +36,28 @@ def problem(row: Row, message: str) -> DataError:
     return DataError(f"{message}; correct the row or pass --on-bad-row skip", path=row.path, line=row.line)
 
 
-def whole(row: Row) -> Iterator[Part]:
+def identity(row: Row) -> Iterator[FlatPart]:
     """The row as it stands."""
-    yield Part(row.values)
+    yield FlatPart(row.values)
 
 
-def multirc(row: Row) -> Iterator[Part]:
+def multirc(row: Row) -> Iterator[FlatPart]:
     """A part for each answer: question, answer, paragraph, label; without the marks <b>, </b> and <br>, as in T5."""
     encoding = row.values.get("passage")
     if not isinstance(encoding, dict):  # flat
         values = {**row.values, "paragraph": _without_marks(row.values.get("paragraph", encoding))}
         name = f"{values['paragraph']}\0{values.get('question')}"
-        yield Part(values, question=hashlib.blake2b(name.encode(), digest_size=12).hexdigest())
+        yield FlatPart(values, question=hashlib.blake2b(name.encode(), digest_size=12).hexdigest())
         return
     paragraph = _without_marks(encoding.get("text"))
     for number, location, question in _items(row, encoding, "questions", "passage", _MULTIRC):
         for _, where, answer in _items(row, question, "answers", location, _MULTIRC):
             flat = {"paragraph": paragraph, "question": question.get("question")}
             flat |= {"answer": _object(row, answer, where, _MULTIRC).get("text"), "label": answer.get("label")}
-            yield Part(flat, f"{where}: ", f"{row.path}:{row.line}:{number}")
+            yield FlatPart(flat, f"{where}: ", f"{row.path}:{row.line}:{number}")
 
 
-def record(row: Row) -> Iterator[Part]:
+def record(row: Row) -> Iterator[FlatPart]:
     """A part for each query: query, entities, passage, and the list of its right entities as the label, if known.
 
     Entities and answers are told once each, in the file's order. The summary's points, marked @highlight,
@@ -68,7 +68,7 @@ def record(row: Row) -> Iterator[Part]:
     if not isinstance(encoding, dict):  # flat
         flat = {"query": values.get("query"), "passage": _sentences(encoding), "label": values.get("answers")}
         flat["entities"] = _joined(row, values.get("entities"))
-        yield Part(flat, question=f"{row.path}:{row.line}")
+        yield FlatPart(flat, question=f"{row.path}:{row.line}")
         return
     text = encoding.get("text")
     found = [_span(row, text, *item[1:]) for item in _items(row, encoding, "entities", "passage", _RECORD)]
@@ -80,10 +80,10 @@ def record(row: Row) -> Iterator[Part]:
             answers = _items(row, query, "answers", location, _RECORD)
             right = [_object(row, answer, where, _RECORD).get("text") for _, where, answer in answers]
         flat = {"query": query.get("query"), "entities": entities, "passage": _sentences(text), "label": right}
-        yield Part(flat, f"{location}: ", f"{row.path}:{row.line}:{number}")
+        yield FlatPart(flat, f"{location}: ", f"{row.path}:{row.line}:{number}")
 
 
-def wsc(row: Row) -> Iterator[Part]:
+def wsc(row: Row) -> Iterator[FlatPart]:
     """Noun, text with the pronoun between asterisks, label.
 
     The pronoun stands at the word (what white space divides) with the number `span2_index`. Where another word stands
@@ -114,7 +114,7 @@ def wsc(row: Row) -> Iterator[Part]:
     start = min(locations)[1]
     end = start + len(pronoun)
     marked = f"{text[:start]}*{text[start:end]}*{text[end:]}"
-    yield Part({"noun": spans.get("span1_text"), "text": marked, "label": values.get("label")})
+    yield FlatPart({"noun": spans.get("span1_text"), "text": marked, "label": values.get("label")})
 
 
 def _items(row: Row, values: Any, key: str, location: str, template: str) -> Iterator[tuple[int, str, Any]]:

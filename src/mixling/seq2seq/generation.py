@@ -36,7 +36,7 @@ class GenerationConfig(Config):
     )
 
 
-class Answer(NamedTuple):
+class Generation(NamedTuple):
     """The subwords of an answer, without the start and the stop token.
 
     score: log-probability / length^alpha, the stop token counted in both.
@@ -56,7 +56,7 @@ def generate(
     *,
     start: int,
     stop: int,
-) -> list[Answer]:
+) -> list[Generation]:
     """The best answer found for each source; what is beside it in the batch has no part in it.
 
     Greedy search takes the likeliest subword at each step. Beam search keeps the `num_beams` likeliest unfinished
@@ -100,7 +100,7 @@ def _answering(model: EncoderDecoder) -> Iterator[None]:
 
 def _greedy(
     model: EncoderDecoder, state: StackState, last: Int[Tensor, " B"], config: GenerationConfig, stop: int
-) -> list[Answer]:
+) -> list[Generation]:
     size = len(last)
     subwords: list[list[int]] = [[] for _ in range(size)]
     sums, stopped = [0.0] * size, [False] * size
@@ -123,16 +123,16 @@ def _greedy(
             rows = torch.tensor(kept, device=last.device)
             last, state, open_ = last[rows], pick(state, rows), [open_[row] for row in kept]
     return [
-        Answer(tuple(subwords[i]), sums[i] / (len(subwords[i]) + stopped[i]) ** config.length_penalty, stopped[i])
+        Generation(tuple(subwords[i]), sums[i] / (len(subwords[i]) + stopped[i]) ** config.length_penalty, stopped[i])
         for i in range(size)
     ]
 
 
 def _beam_search(
     model: EncoderDecoder, state: StackState, last: Int[Tensor, " B"], config: GenerationConfig, stop: int
-) -> list[Answer]:
+) -> list[Generation]:
     most, alpha, device, size = config.num_beams, config.length_penalty, last.device, len(last)
-    answers: list[Answer | None] = [None] * size
+    answers: list[Generation | None] = [None] * size
     finished = [0] * size
     open_ = torch.arange(size)  # the sources that are sought for
     # S sources with W beams each; W is 1 at first, and as many as there are until there are `most`.
@@ -155,7 +155,7 @@ def _beam_search(
             if before is None or score > before.score:
                 stopped = bool(ended[row, column])
                 whole = [*subwords[row, beams[row, column]].tolist(), *([] if stopped else [int(new[row, column])])]
-                answers[number] = Answer(tuple(whole), score, stopped)
+                answers[number] = Generation(tuple(whole), score, stopped)
         if length == config.max_len:
             break
         going = ended.to(torch.int8).argsort(dim=1, stable=True)[:, : min(most, width * (vocabulary - 1))]
@@ -177,5 +177,5 @@ def _beam_search(
     return [answer for answer in answers if answer is not None]
 
 
-def _is_found(best: Answer | None, limit: float, *, full: bool) -> bool:
+def _is_found(best: Generation | None, limit: float, *, full: bool) -> bool:
     return best is not None and (full or best.score >= limit)

@@ -17,8 +17,7 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-
-SubwordIds = npt.NDArray[np.int32]
+from mixling.seq2seq.batches import SubwordIds
 
 
 class SpanConfig(Config):

@@ -25,7 +25,7 @@ from typing import Any, Literal
 from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.seq2seq import flatten as unfolding
-from mixling.seq2seq.flatten import Part, problem
+from mixling.seq2seq.flatten import FlatPart, problem
 from mixling.seq2seq.pair import Pair
 
 Metric = Literal[
@@ -41,7 +41,7 @@ Metric = Literal[
     "squad_f1",
 ]
 
-Columns = tuple[str, ...]
+TemplateColumns = tuple[str, ...]
 """The names that a column may have: the first is the task's own, and the first that stands in a row is read."""
 
 HIGHEST = 5.0
@@ -68,12 +68,12 @@ class Template:
     """
 
     name: str
-    fields: Mapping[str, Columns]
-    label: Columns = ("label",)
+    fields: Mapping[str, TemplateColumns]
+    label: TemplateColumns = ("label",)
     labels: tuple[str, ...] = ()
     metrics: tuple[Metric, ...] = ("accuracy",)
-    flatten: Callable[[Row], Iterator[Part]] = unfolding.whole
-    columns: tuple[Columns, ...] | None = None
+    flatten: Callable[[Row], Iterator[FlatPart]] = unfolding.identity
+    columns: tuple[TemplateColumns, ...] | None = None
     right: Callable[[Template, Any], tuple[str, ...] | str] | None = None
 
     def check_columns(self, row: Row, *, labeled: bool) -> None:
@@ -105,7 +105,7 @@ class Template:
             raise problem(row, f"has nothing to answer, which the form {self.name} needs")
         return found
 
-    def _pairs(self, row: Row, part: Part, labeled: bool, training: bool) -> Iterator[Pair]:
+    def _pairs(self, row: Row, part: FlatPart, labeled: bool, training: bool) -> Iterator[Pair]:
         texts = {name: _text(row, part, columns) for name, columns in self.fields.items()}
         if not any(texts.values()):
             raise problem(row, f"{part.where}{' and '.join(map(repr, texts))}: empty, and a text is needed")
@@ -122,7 +122,7 @@ class Template:
                 references=right if len(right) > 1 else (),
             )
 
-    def _right(self, row: Row, part: Part, labeled: bool) -> tuple[str, ...]:
+    def _right(self, row: Row, part: FlatPart, labeled: bool) -> tuple[str, ...]:
         name = _present(part, self.label)
         value = part.values.get(name)
         value = value.strip() if isinstance(value, str) else value
@@ -137,7 +137,7 @@ class Template:
         return right
 
 
-def _text(row: Row, part: Part, columns: Columns) -> str:
+def _text(row: Row, part: FlatPart, columns: TemplateColumns) -> str:
     name = _present(part, columns)
     value = part.values.get(name)
     if value is None:
@@ -148,7 +148,7 @@ def _text(row: Row, part: Part, columns: Columns) -> str:
     return value.strip()
 
 
-def _present(part: Part, columns: Columns) -> str:
+def _present(part: FlatPart, columns: TemplateColumns) -> str:
     return next((name for name in columns if name in part.values), columns[0])
 
 

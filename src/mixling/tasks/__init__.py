@@ -24,9 +24,9 @@ from mixling.registry import Registry
 if TYPE_CHECKING:
     from mixling.tasks.base import Task
 
-T = TypeVar("T", bound="type[Task]")
+_T = TypeVar("_T", bound="type[Task]")
 
-ENTRY_POINTS = "mixling.tasks"
+TASK_ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
 _NOT_TASKS = ("base", "masked_lm")
 _SAMPLE = 100  # rows that are looked at to see which task they are of
@@ -43,7 +43,7 @@ def own_tasks() -> tuple[str, ...]:
     return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name not in _NOT_TASKS))
 
 
-def register_task(task: T) -> T:
+def register_task(task: _T) -> _T:
     """Make a task known by its name, in this process; usable as a class decorator.
 
     Args:
@@ -128,7 +128,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
 TASKS: Registry[type[Task]] = Registry(
     "task",
     key="name",
-    group=ENTRY_POINTS,
+    group=TASK_ENTRY_POINTS,
     how="mixling.register_task",
     own=own_tasks,
     load_own=_own,

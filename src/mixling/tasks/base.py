@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from mixling.models.model import Output
 
-Floats = npt.NDArray[np.floating]
+_Floats = npt.NDArray[np.floating]
 
 NO_TARGET = -100  # at tokens that have none
 
@@ -297,7 +297,7 @@ class Task(Objective):
         exponentials = np.exp(values - values.max(-1, keepdims=True))
         return exponentials / exponentials.sum(-1, keepdims=True)
 
-    def scores(self, probabilities: Floats, *, least: float) -> Floats:
+    def scores(self, probabilities: _Floats, *, least: float) -> _Floats:
         """Return logits that have such probabilities, of which none counts as less than `least`."""
         logs = np.log(np.clip(probabilities, least, 1))
         return logs if self.exclusive else logs - np.log(np.clip(1 - np.exp(logs), least, 1))

@@ -15,7 +15,7 @@ from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.errors import UserError
 from mixling.tasks.base import Task
-from mixling.teachers.transformer import encode, first_subwords, load, longest, quiet
+from mixling.teachers.transformer import encode, first_subwords, load_transformer, longest, quiet
 
 _IGNORED = -100  # label that the library's losses ignore
 
@@ -62,7 +62,7 @@ def fine_tune(
     except ImportError:
         raise UserError('fine-tuning a teacher needs transformers: pip install "mixling[hf]"') from None
     torch.manual_seed(seed)  # for the new head
-    tokenizer, model = load(base, type(task), task.labels)
+    tokenizer, model = load_transformer(base, type(task), task.labels)
     config = config.model_copy(update={"max_len": longest(tokenizer, model, config.max_len)})
     name = "DataCollatorForTokenClassification" if task.per_word else "DataCollatorWithPadding"
     collator = getattr(transformers, name)

@@ -35,12 +35,12 @@ class TransformerTeacher(Teacher):
         max_len: number of subwords at which texts are truncated.
 
     Raises:
-        UserError, ModelFileError: see `load`.
+        UserError, ModelFileError: see `load_transformer`.
     """
 
     def __init__(self, path: str, *, task: type[Task], max_len: int = 256) -> None:
         self.path, self.task = path, task
-        self.tokenizer, self.model = load(path, task)
+        self.tokenizer, self.model = load_transformer(path, task)
         self.model.eval()
         self.max_len = longest(self.tokenizer, self.model, max_len)
         names = self.model.config.id2label
@@ -74,7 +74,7 @@ class TransformerTeacher(Teacher):
         return out
 
 
-def load(path: str, task: type[Task], labels: LabelSet | None = None) -> tuple[Any, Any]:
+def load_transformer(path: str, task: type[Task], labels: LabelSet | None = None) -> tuple[Any, Any]:
     """Load a tokenizer and a model.
 
     Args:

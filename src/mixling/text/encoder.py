@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mixling.errors import DataError
 from mixling.text.clean import clean, normalize
 from mixling.text.config import TextConfig
-from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain
+from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.words import split_words, word_spans
 
@@ -135,7 +135,7 @@ class TextEncoder(WordTable):
 
     def marked(self, first: Sequence[Word], second: Sequence[Word]) -> tuple[list[Word], list[Word]]:
         """Return the words of both texts with their marks; a mark of 0 is omitted."""
-        sides = [[plain(word) for word in side] for side in (first, second)]
+        sides = [[plain_word(word) for word in side] for side in (first, second)]
         shared: set[str] = set()
         if self.config.overlap:
             shared = set.intersection(*({word.lower() for word in side} for side in sides))

@@ -86,7 +86,7 @@ class WordTable:
 
     def table_words(self) -> list[str]:
         """Return the words (or subwords) after the special ones, in the order of their rows, without marks."""
-        return [plain(word) for word in list(self._ids)[FIRST:]]
+        return [plain_word(word) for word in list(self._ids)[FIRST:]]
 
     def learn(self, words: Sequence[str]) -> None:
         """Add the words (or subwords) that `table_words` of another table returned, in this order, from row `FIRST` on.
@@ -132,7 +132,7 @@ class WordTable:
         by_subwords = self.config.tokens == "subwords"
         known = self._spelled if by_subwords else self._ids
         fresh = list(dict.fromkeys(word for word in words if word not in known))
-        normal = [normalize(plain(word)[:limit], lowercase=lowercase) for word in fresh]
+        normal = [normalize(plain_word(word)[:limit], lowercase=lowercase) for word in fresh]
         for part in self._parts(normal):
             subwords = self.vocabulary.subwords(normal[part])
             if not by_subwords:
@@ -144,7 +144,7 @@ class WordTable:
             ]
             new = list(dict.fromkeys(key for spelled in keys for key in spelled if key not in self._ids))
             if new:
-                self._append(new, [plain(key) for key in new], [[plain(key)] for key in new])
+                self._append(new, [plain_word(key) for key in new], [[plain_word(key)] for key in new])
             self._spelled.update(
                 (word, [self._ids[key] for key in spelled]) for word, spelled in zip(fresh[part], keys, strict=True)
             )
@@ -187,7 +187,7 @@ class WordTable:
         return Bags(np.concatenate([bags.positions, rows], axis=1), weights)
 
 
-def plain(word: Word) -> str:
+def plain_word(word: Word) -> str:
     """Return the word without its marks."""
     return word if isinstance(word, str) else word[0]
 

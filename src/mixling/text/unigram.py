@@ -11,7 +11,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 MARK = "▁"  # U+2581, as in SentencePiece
 # A word with at least two letters; between such words there are symbols.
 WORD_PATTERN = rf"{MARK}[^{MARK}]*\p{{L}}[^{MARK}]*\p{{L}}[^{MARK}]*"
-MAX_SUBWORD_CHARS = 32  # names of labels and relations are longer than SentencePiece's 16
+_LONGEST = 32  # names of labels and relations are longer than SentencePiece's 16
 
 Subword = tuple[str, float]
 
@@ -72,7 +72,7 @@ def train_unigram(
         vocab_size=size + size // 8,  # room for the subwords that `_open_ends` adds
         special_tokens=list(fixed),
         unk_token=unknown,
-        max_piece_length=MAX_SUBWORD_CHARS,
+        max_piece_length=_LONGEST,
         show_progress=False,
     )
     tokenizer = Tokenizer(models.Unigram())

@@ -21,7 +21,7 @@ UNKNOWN = "[UNK]"
 FILES = ("vocab.txt", "tokenizer.json", "spiece.model", "tokenizer.model")
 SENTENCEPIECE = ".model"
 MIN_SUBWORDS, MAX_SUBWORDS = 1_000, 8_000
-MAX_CHARS = 1_000  # of a word that is split into subwords
+_MAX_CHARS = 1_000  # of a word that is split into subwords
 
 VocabularyKind = Literal["wordpiece", "unigram"]
 
@@ -43,7 +43,7 @@ class Vocabulary:
         if self._is_wordpiece:
             if tokenizer.token_to_id(self._unknown) is None:
                 raise ModelFileError(f"the subword {self._unknown} is missing; a WordPiece vocabulary needs it")
-            tokenizer.model.max_input_chars_per_word = MAX_CHARS
+            tokenizer.model.max_input_chars_per_word = _MAX_CHARS
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
@@ -124,7 +124,7 @@ class Vocabulary:
         if UNKNOWN not in ids:
             raise ModelFileError(f"{name}: the subword {UNKNOWN} is missing; a WordPiece vocabulary needs it")
         with rust_errors(ModelFileError, f"{name}: is not a vocabulary"):
-            return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=MAX_CHARS)))
+            return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=_MAX_CHARS)))
 
     @classmethod
     def load(cls, source: str) -> Vocabulary:

@@ -21,8 +21,8 @@ from mixling.text.table import SEPARATOR
 from mixling.text.vocabulary import CONTINUATION
 from mixling.text.words import word_spans
 
-MAX_CHARS = 1 << 20  # characters of a context, and of a question
-MIN_LENGTH = 8  # tokens of a window
+MAX_CONTEXT_CHARS = 1 << 20  # characters of a context, and of a question
+MIN_WINDOW = 8  # tokens of a window
 _WORD_STARTS = ("▁", "Ġ")  # marks at word starts in tokenizers other than WordPiece
 
 
@@ -54,8 +54,8 @@ class ReadingConfig(Config):
         Raises:
             ConfigError: `max_len` is too small.
         """
-        if max_len < MIN_LENGTH:
-            raise ConfigError(f"model.text.max_len: got {max_len}; questions need at least {MIN_LENGTH}")
+        if max_len < MIN_WINDOW:
+            raise ConfigError(f"model.text.max_len: got {max_len}; questions need at least {MIN_WINDOW}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class WindowEncoder:
         config = self.encoder.config
         words, contexts, cuts = [], [], []
         for pair in pairs:
-            (question, context), cut = zip(*(clean(text, MAX_CHARS) for text in pair), strict=True)
+            (question, context), cut = zip(*(clean(text, MAX_CONTEXT_CHARS) for text in pair), strict=True)
             of_question, of_context = self._words(question), self._words(context)
             sides = [[text[a:b] for a, b in spans] for text, spans in ((question, of_question), (context, of_context))]
             words += list(self.encoder.marked(*sides) if config.segments or config.overlap else sides)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
+
+Log = Callable[[str], None]
+"""Takes a line for the user: what a training did, or what the user should know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from mixling.errors import ModelFileError
 from mixling.storage import write_atomic
 
-FORMAT_VERSION = 1
+CHECKPOINT_FORMAT = 1
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
@@ -27,7 +27,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[st
     """
     flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(state, allow_nan=False)
-    metadata = {"format_version": str(FORMAT_VERSION), "state": text, "sha256": _digest(flat, text)}
+    metadata = {"format_version": str(CHECKPOINT_FORMAT), "state": text, "sha256": _digest(flat, text)}
     write_atomic(path, save(flat, metadata))
 
 
@@ -45,9 +45,10 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise ModelFileError(f"{path}: there is no checkpoint to resume from") from None
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
-    if metadata.get("format_version") != str(FORMAT_VERSION):
+    if metadata.get("format_version") != str(CHECKPOINT_FORMAT):
         raise ModelFileError(
-            f"{path}: checkpoint format {metadata.get('format_version')!r}; this version reads format {FORMAT_VERSION}"
+            f"{path}: checkpoint format {metadata.get('format_version')!r}; this version reads format "
+            f"{CHECKPOINT_FORMAT}"
         )
     text = metadata.get("state", "")
     if metadata.get("sha256") != _digest(tensors, text):

@@ -30,7 +30,7 @@ from mixling.training.files import CHECKPOINT, HISTORY, TENSORBOARD_FOLDER
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import build_optimizer, learning_rate
-from mixling.training.state import State, gather, load_weights, pack, unpack, weights_of
+from mixling.training.state import TrainingState, gather, pack, restore_weights, unpack, weights_of
 from mixling.training.tracking import TensorBoard
 
 
@@ -114,10 +114,10 @@ class Trainer:
         finally:
             self._callbacks.finished()
             self._heap.release()
-        load_weights(self.model, self._best)
+        restore_weights(self.model, self._best)
         return state.history
 
-    def _run(self, state: State, interrupts: Interrupts) -> None:
+    def _run(self, state: TrainingState, interrupts: Interrupts) -> None:
         while state.step < state.total_steps and not state.stopped:
             step, signum = self._step(state, interrupts)
             self._callbacks.stepped(step)
@@ -133,7 +133,7 @@ class Trainer:
         if interrupts.received:  # since the last step
             raise self._interrupted(state, interrupts.received)
 
-    def _step(self, state: State, interrupts: Interrupts) -> tuple[Step, int]:
+    def _step(self, state: TrainingState, interrupts: Interrupts) -> tuple[Step, int]:
         """Make one optimizer step on one global batch; return it and the signal that was received, or 0."""
         config = self.config
         indices = self._batch(state.step)
@@ -203,7 +203,7 @@ class Trainer:
             self._epoch = epoch
         return self._batches[number]
 
-    def _evaluate(self, state: State) -> None:
+    def _evaluate(self, state: TrainingState) -> None:
         config, objective = self.config, self.data.objective
         values, val_loss = self._metrics(state.step)
         metric = values[objective.metric] * (-1 if objective.less_is_better else 1)
@@ -240,7 +240,7 @@ class Trainer:
         *agreed, loss = self.distributed.broadcast([*values.values(), loss])
         return dict(zip(values, agreed, strict=True)), loss
 
-    def _plan(self) -> State:
+    def _plan(self) -> TrainingState:
         """Return the initial state with the number of steps: the planned epochs, or what the time budget allows."""
         config = self.config
         per_epoch = self.steps_per_epoch
@@ -249,7 +249,7 @@ class Trainer:
             steps, fewest = self.distributed.broadcast(self._affordable(config.time_budget))
             total, evaluations = min(total, int(steps)), int(fewest)
         interval = per_epoch if total >= evaluations * per_epoch else math.ceil(total / evaluations)
-        return State(total_steps=total, eval_interval=interval)
+        return TrainingState(total_steps=total, eval_interval=interval)
 
     def _affordable(self, seconds: float) -> tuple[int, int]:
         """Return the number of steps and the minimum of evaluations that fit into the time.
@@ -280,7 +280,7 @@ class Trainer:
         self._metrics(0)
         return time.monotonic() - begin
 
-    def _save(self, state: State) -> None:
+    def _save(self, state: TrainingState) -> None:
         if self.folder is None:
             return
         tensors = pack(self._trained, self._best, self.optimizer)  # in every process, since tensors may be sharded
@@ -289,7 +289,7 @@ class Trainer:
             save_checkpoint(self.folder / CHECKPOINT, tensors, values)
         self._saved_at = time.monotonic()
 
-    def _restore(self) -> State:
+    def _restore(self) -> TrainingState:
         assert self.folder is not None, "resuming needs a folder"
         tensors, values = load_checkpoint(self.folder / CHECKPOINT)
         if values.pop("fingerprint") != self.fingerprint:
@@ -299,14 +299,14 @@ class Trainer:
             )
         self._callbacks.load_state_dict(values.pop("callbacks"))
         self._best = unpack(tensors, self._trained, self.optimizer)
-        return State.from_values(values)
+        return TrainingState.from_values(values)
 
-    def _write_history(self, state: State) -> None:
+    def _write_history(self, state: TrainingState) -> None:
         """Write metrics.jsonl from the state; a killed run may have written lines after its last checkpoint."""
         if self.folder is not None and self.distributed.is_main:
             write_atomic(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in state.history))
 
-    def _not_finite(self, state: State, indices: Indices, loss: float, norm: float) -> str:
+    def _not_finite(self, state: TrainingState, indices: Indices, loss: float, norm: float) -> str:
         epoch, number = divmod(state.step, self.steps_per_epoch)
         problem = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient norm is {norm} (loss {loss:.4g})"
         rows = ""
@@ -321,6 +321,6 @@ class Trainer:
         kept = f"; the last checkpoint in {self.folder} is intact" if self.folder is not None else ""
         return f"a lower learning rate (--set train.optim.lr=...) or train.optim.clip_norm may help{kept}"
 
-    def _interrupted(self, state: State, signum: int) -> Interrupted:
+    def _interrupted(self, state: TrainingState, signum: int) -> Interrupted:
         hint = "" if self.folder is None else f"; resume with: {self.command}"
         return Interrupted(f"interrupted at step {state.step} of {state.total_steps}{hint}", signum=signum)

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 @dataclass
-class State:
+class TrainingState:
     """The progress of a run."""
 
     total_steps: int
@@ -49,7 +49,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: gather(value.detach()).cpu().clone() for name, value in model.state_dict().items()}
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+def restore_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Load full weights into a model, whose parameters may be sharded."""
     own = model.state_dict()
     model.load_state_dict({name: _like(value, own[name]) if name in own else value for name, value in weights.items()})
@@ -78,7 +78,7 @@ def unpack(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.opt
     for name, tensor in groups["optimizer"].items():
         index, _, slot = name.partition("/")
         slots.setdefault(int(index), {})[slot] = tensor
-    load_weights(model, groups["model"])
+    restore_weights(model, groups["model"])
     order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, values in slots.items():
         values.update({name: _like(value, order[number]) for name, value in values.items() if value.ndim})

@@ -16,7 +16,7 @@ from mixling.data.readers.rows import OnBadRow, Row, explain, refuse_constant
 from mixling.errors import DataError
 from mixling.text.answers import Answers
 
-MAX_BYTES = 1 << 29  # unzipped; as objects it is some times as large
+MAX_SQUAD_BYTES = 1 << 29  # unzipped; as objects it is some times as large
 _HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[')
 _ANSWERS = (
     'allowed: {"text": [...], "start": [...]}, or SQuAD\'s [{"text": ..., "answer_start": ...}, ...]; [] for none'
@@ -69,9 +69,11 @@ def read_squad(data: BinaryIO, path: str, on_bad_row: OnBadRow) -> Iterator[Row]
 
 def _parsed(data: BinaryIO, path: str) -> Any:
     try:
-        content = data.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise DataError(f"is larger than {MAX_BYTES >> 20} MiB; divide it, or write one question a line", path=path)
+        content = data.read(MAX_SQUAD_BYTES + 1)
+        if len(content) > MAX_SQUAD_BYTES:
+            raise DataError(
+                f"is larger than {MAX_SQUAD_BYTES >> 20} MiB; divide it, or write one question a line", path=path
+            )
         return json.loads(content, parse_constant=refuse_constant)
     except (EOFError, OSError, zlib.error) as error:
         message = explain(error)
