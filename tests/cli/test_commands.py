@@ -54,8 +54,8 @@ def test_a_text_gives_json_in_a_pipe_and_words_on_a_terminal(call: Call, model: 
 def test_an_empty_text_states_so(call: Call, model: Path) -> None:
     assert json.loads(call("predict", model, "").out)["empty"] is True
     assert "empty" not in json.loads(call("predict", model, "a film").out)
-    assert "nothing to read" in call("predict", model, " ", terminal=True).out
-    assert "nothing to read" not in call("predict", model, "a film", terminal=True).out
+    assert "the text has no words" in call("predict", model, " ", terminal=True).out
+    assert "the text has no words" not in call("predict", model, "a film", terminal=True).out
     lines = call("predict", model, "-", stdin=b"a film\n\n").out.splitlines()
     assert [json.loads(line).get("empty", False) for line in lines] == [False, True]
 

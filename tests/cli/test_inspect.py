@@ -70,7 +70,7 @@ def test_maps_and_filters_of_a_pretrained_model(call: Call, pretrained: Path, tm
         (["--maps", "-", "-o", "{out}"], "--maps: no text"),
         (["a text", "-o", "{out}"], "give one of --maps TEXT... and --filters"),
         (["--maps", "--filters", "-o", "{out}"], "give one of --maps TEXT... and --filters"),
-        (["--filters", "a text", "-o", "{out}"], "--filters: got the text 'a text'; no text changes them"),
+        (["--filters", "a text", "-o", "{out}"], "--filters: got the text 'a text'; filters do not depend on texts"),
         (["--maps", "a text", "-o", "maps.jpg"], "maps.jpg: the name of a picture ends in one of .png, .svg, .pdf"),
         (["--maps", "{rows}", "-o", "{out}"], "is a file; pass its lines as texts: cat FILE | mixling inspect"),
         (["--maps", "gone.txt", "-o", "{out}"], "gone.txt: no such file"),
@@ -98,7 +98,7 @@ def test_mixers_without_a_matrix_are_drawn_and_what_is_drawn_is_explained(
     assert done.code == 0, done.err
     assert done.out == (
         f"{tmp_path / 'maps.png'}: encoder pseudo-attention of 2 layers; 2 texts\n"
-        "pseudo-attention: the size of the gradient of an output token by an input token\n"
+        "pseudo-attention: norm of the gradient of an output token with respect to an input token\n"
     )
     done = call("inspect", model, "--filters", "-o", tmp_path / "filters.png")
     assert done.code == 2

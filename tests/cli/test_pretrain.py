@@ -40,7 +40,7 @@ def test_from_text_to_a_model_that_answers(call: Call, text: Path, rows: Path, t
     assert done.code == 0, done.err
     assert done.out.startswith("held-out: perplexity ")
     assert "tokens, " in done.err
-    assert f"next:  mixling train ROWS --from {tmp_path / 'pre'}" in done.err
+    assert f"next:  mixling train FILE --from {tmp_path / 'pre'}" in done.err
     shown = call("show", tmp_path / "pre")
     assert "pretrained" in shown.out
     assert "perplexity" in shown.out
@@ -138,7 +138,7 @@ def test_a_run_that_was_cut_off_at_its_very_end_is_tidied(call: Call, text: Path
     (tmp_path / "pre" / "corpus").mkdir()
     (tmp_path / "pre" / "checkpoint.safetensors").write_bytes(b"")
     done = call("pretrain", "--resume", "-o", tmp_path / "pre")
-    assert "this run is finished" in done.err
+    assert "the run is finished" in done.err
     assert not (tmp_path / "pre" / "corpus").exists()
     assert not (tmp_path / "pre" / "checkpoint.safetensors").exists()
     done = call("predict", tmp_path / "pre", "a text")

@@ -180,7 +180,7 @@ def test_show_card_and_export(call: Call, asked: Path, tmp_path: Path) -> None:
         (["--question", "Who?"], "--question and --context go together"),
         (["--context", "He."], "--question and --context go together"),
         (["--question", " ", "--context", "He."], "--question: is empty"),
-        (["--question", "Who?", "--context", "He.", "a text"], "--question: got 'a text' too"),
+        (["--question", "Who?", "--context", "He.", "a text"], "--question: got 'a text' as well"),
         ([], "no input"),
         (["a text"], "item 0 is one text; this model answers questions: give (question, context)"),
         (["-"], "item 0 is one text"),
@@ -198,7 +198,7 @@ def test_questions_where_they_have_no_location(call: Call, asked: Path, model: P
     done = call("compare", asked / "v1.json")
     assert (done.code, "no baseline gives an answer a question" in done.err) == (2, True)
     done = call("distill", asked / "v1.json", "--teacher", "self", "-o", tmp_path / "run")
-    assert (done.code, "question_answering cannot be learnt from a teacher" in done.err) == (2, True)
+    assert (done.code, "question_answering cannot be learned from a teacher" in done.err) == (2, True)
     done = call("train", asked / "v1.json", "--set", "model.text.max_len=7", "-o", tmp_path / "run")
     assert (done.code, "model.text.max_len: got 7; questions need at least 8" in done.err) == (2, True)
 

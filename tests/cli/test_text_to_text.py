@@ -175,7 +175,7 @@ def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> 
         prefix = "translate: "
         [[tasks]]
         name = "rte"
-        form = "rte"
+        template = "rte"
         train = ["{write(tmp_path / "rte.jsonl", entailment)}"]
         [corpus]
         files = ["{text}"]
@@ -235,7 +235,7 @@ MUCH = {"source": "un", "target": "one " * 30}
         ({}, ("--model", "t5-2n"), "did you mean 't5-2m'"),
         ({}, ("--task", "text2txt"), "task: got 'text2txt'; did you mean 'text2text'"),
         ({}, ("--set", "train.token_dropout=0.2"), "train: token_dropout = 0.2 applies to tasks with labels only"),
-        ({}, ("--set", "train.loss.class_weights=balanced"), "train: loss.class_weights = 'balanced' is of tasks"),
+        ({}, ("--set", "train.loss.class_weights=balanced"), "train: loss.class_weights = 'balanced' applies to tasks"),
         ({}, ("--set", "generation.max_len=99"), "generation.max_len = 99, but model.max_target_len = 12"),
     ],
 )

@@ -52,7 +52,7 @@ def test_it_is_shown(call: Any, unfinished: Path) -> None:
     assert done.code == 0, done.err
     lines = {line[:11].strip(): line[12:] for line in done.out.splitlines()}
     state = load_checkpoint(unfinished / CHECKPOINT)[1]
-    assert lines["unfinished"] == f"a run at step {state['step']} of {state['total_steps']}"
+    assert lines["unfinished"] == f"run at step {state['step']} of {state['total_steps']}"
     best = [record for record in state["history"] if record["best"]][-1]
     assert lines["best so far"].startswith(f"epoch {best['epoch']:g}: ")
     assert f"accuracy {best['val_accuracy']:.4f}" in lines["best so far"]
@@ -65,7 +65,7 @@ def test_its_best_weights_are_exported(call: Any, unfinished: Path, reviews: Pat
     for precision in ("int8", "float32"):
         done = call("export", unfinished, "-o", tmp_path / "best.onnx", "--precision", precision)
         assert done.code == 0, done.err
-        assert "the best so far of an unfinished run" in done.err
+        assert "best so far of an unfinished run" in done.err
         assert Predictor(tmp_path / "best.onnx").metadata.precision == precision
     # The rows of validation that the run set aside are among these; it has its labels and words without the data.
     done = call("evaluate", tmp_path / "best.onnx", reviews / "test.csv", "--text", "review", "--label", "stars")
@@ -119,7 +119,7 @@ def test_beside_a_model_it_is_shown_too(call: Any, unfinished: Path, model: Path
     done = call("show", folder)
     assert done.code == 0, done.err
     assert "labels      2: bad, good" in done.out
-    assert "unfinished  a run at step" in done.out
+    assert "unfinished  run at step" in done.out
     assert call("predict", folder, "a great film").code == 0
     run = unfinished_run(folder)
     assert run is not None
@@ -140,7 +140,7 @@ def test_a_signal_before_the_first_step_ends_with_a_hint(
     arguments = ["train", reviews / "train.csv", "--text", "review", "--label", "stars", *SMALL, "-o", tmp_path / "run"]
     before = signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patch:
-        patch.setattr("mixling.training.progress.TrainingProgress.say", terminated(lambda self, message: None))
+        patch.setattr("mixling.training.progress.TrainingProgress.log", terminated(lambda self, message: None))
         done = call(*arguments)
     assert done.code == 143
     assert done.err.endswith("interrupted; nothing was changed\n")

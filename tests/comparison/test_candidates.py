@@ -75,7 +75,7 @@ def test_mistakes_are_reported_before_training(tmp_path: Path) -> None:
     config = RunConfig()
     with pytest.raises(ConfigError, match="did you mean 'pnlp-mixer-small'"):
         candidates(config, config, ["pnlp-mixer-smal"])
-    started = config.model_copy(update={"start": InitConfig(vectors="folder")})
+    started = config.model_copy(update={"init": InitConfig(vectors="folder")})
     with pytest.raises(ConfigError, match=r"--model gmlp-18: .*needs hashed features"):
         candidates(started, started, ["gmlp-18"])
     (tmp_path / "mixling.toml").write_text('preset = "pnlp-mixer-x-small"\ndim = 8\n')

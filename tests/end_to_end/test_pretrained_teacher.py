@@ -40,7 +40,7 @@ def test_words_that_no_row_has_are_reported_by_the_teacher(tmp_path: Path) -> No
         "distill",
         "rows.jsonl",
         "--validation",
-        "validation.jsonl",
+        "dev.jsonl",
         "--fine-tune",
     ]
     command += ["--teacher", str(minilm.MODEL_DIR), "--unlabeled", "more.txt", "--test", "test.jsonl", "-o", "model"]

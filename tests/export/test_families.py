@@ -124,7 +124,7 @@ def test_the_graph_of_every_part_is_followed() -> None:
         {"type": "pooling", "pooling": "max"},
         {"type": "remixing", "alpha": "gated"},
         {"type": "synthesizer", "num_heads": 2, "positions": {"num_buckets": 8, "max_distance": 6}},
-        {"type": "attention", "num_heads": 2, "positions": {"num_buckets": 8, "max_distance": 6, "start": "alibi"}},
+        {"type": "attention", "num_heads": 2, "positions": {"num_buckets": 8, "max_distance": 6, "init": "alibi"}},
         {"type": "linear_attention", "num_heads": 2},
         {"type": "hypermixing", "hidden_dim": 4, "positions": "learned", "num_heads": 2},
         {"type": "spatial_gating", "ffn_dim": 8, "tiny_attention_dim": 3},

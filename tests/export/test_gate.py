@@ -21,7 +21,7 @@ CHOICES = np.eye(4, dtype=np.float32)
 
 def evaluated(before: np.ndarray, after: np.ndarray, targets: np.ndarray) -> QuantizationCheck:
     """The gate of answers, each one of four classes."""
-    return Classification(LabelSet(NAMES, "single")).quantization(CHOICES[before], CHOICES[after], targets)
+    return Classification(LabelSet(NAMES, "single")).compare_quantized(CHOICES[before], CHOICES[after], targets)
 
 
 def test_gate_counts_decisions() -> None:
@@ -40,14 +40,14 @@ def test_gate_counts_decisions() -> None:
 def test_decisions_of_one_text_count_as_one_text() -> None:
     exact, moved = CHOICES[[0, 1, 2, 3]], CHOICES[[0, 2, 3, 3]]
     several = MultiLabel(LabelSet(NAMES, "multi"))
-    quantization = several.quantization(exact - 0.5, moved - 0.5, exact.astype(np.int64))  # two of 16 decisions a text
+    quantization = several.compare_quantized(exact - 0.5, moved - 0.5, exact.astype(np.int64))  # two of 16 decisions a text
     assert (quantization.decisions, quantization.changed, quantization.worse, quantization.better) == (16, 4, 2, 0)
     assert (quantization.agreement, quantization.accuracy_drop) == pytest.approx((0.75, 25))
     tagger = Tagging(LabelSet(("O", "B-x", "I-x", "B-y"), "iob"))
     targets = np.array([0, 1, 2, 3, 0])  # the last word is beyond the model's length
-    quantization = tagger.quantization(np.split(exact, [1]), np.split(moved, [1]), np.split(targets, [1]))
+    quantization = tagger.compare_quantized(np.split(exact, [1]), np.split(moved, [1]), np.split(targets, [1]))
     assert (quantization.decisions, quantization.changed, quantization.worse, quantization.better) == (4, 2, 1, 0)
-    quantization = tagger.quantization(np.split(moved, [2]), np.split(exact, [2]), np.split(targets, [2]))
+    quantization = tagger.compare_quantized(np.split(moved, [2]), np.split(exact, [2]), np.split(targets, [2]))
     assert (quantization.worse, quantization.better, quantization.accuracy_drop) == (0, 2, -50)
 
 

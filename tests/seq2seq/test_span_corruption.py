@@ -117,7 +117,7 @@ def test_corruption_is_a_function_of_the_generator() -> None:
 
 def test_what_cannot_be_corrupted_is_reported() -> None:
     with pytest.raises(
-        ConfigError, match=r"568 subwords has 28 spans, but there are 27 sentinels; .*subwords\.sentinels = 28"
+        ConfigError, match=r"568 subwords has 28 spans, but there are 27 sentinels; .*tokenizer\.sentinels = 28"
     ):
         corrupt(text(568), SpanConfig(), SENTINELS[:27], EOS, np.random.default_rng(0))
     corrupt(text(568), SpanConfig(), SENTINELS[:28], EOS, np.random.default_rng(0))

@@ -194,12 +194,12 @@ def test_there_is_no_correlation_with_a_constant() -> None:
 def test_8_bit_weights_are_judged_by_what_they_move() -> None:
     targets = np.full(1000, 10.0)
     before = [np.float32([0.0])] * 1000
-    quantization = TASK.quantization(
+    quantization = TASK.compare_quantized(
         before, [*before[:990], *[np.float32([0.25])] * 10], targets
     )  # by 1 in the user's unit
     assert (quantization.decisions, quantization.changed, quantization.worse, quantization.better) == (1000, 10, 10, 0)
     assert (quantization.agreement, quantization.accuracy_drop) == pytest.approx((0.99, 0.25))
-    quantization = TASK.quantization([np.float32([0.25])] * 1000, [np.float32([0.2])] * 1000, targets)
+    quantization = TASK.compare_quantized([np.float32([0.25])] * 1000, [np.float32([0.2])] * 1000, targets)
     assert (quantization.changed, quantization.worse, quantization.better) == (0, 0, 1000)
 
 

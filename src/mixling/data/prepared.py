@@ -26,6 +26,7 @@ _META = "corpus.json"
 _TYPES = {"rows": "<u4", "starts": "?"}  # of the columns' files
 _SAMPLE_BYTES = 64 << 20  # text that a vocabulary is trained on
 _CHUNK = 256  # documents
+_SALT = "dev"  # decides which documents are held out; another would change every prepared text
 
 
 class CorpusConfig(Config):
@@ -206,7 +207,7 @@ def _write(
     limit = int(config.validation_fraction * (1 << 64))
     for text, document in _read(texts, reader):
         held_out = (
-            not config.validation and validation.count < config.validation_tokens and _hash(text, "validation") < limit
+            not config.validation and validation.count < config.validation_tokens and _hash(text, _SALT) < limit
         )
         (validation if held_out else train).add(document)
         cut += document.truncated

@@ -214,7 +214,7 @@ class _Labeled(Parts[Metrics]):
         float_outputs = self.validation.of_model(self.model)
         quantization, precision, outputs = None, self.config.precision, self._export(folder, self.config.precision)
         if precision == "int8":
-            quantization = self.validation.quantization(float_outputs, outputs)
+            quantization = self.validation.compare_quantized(float_outputs, outputs)
             if (problem := quantization_problem(quantization)) is not None:
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")

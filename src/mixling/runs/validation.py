@@ -45,9 +45,9 @@ class Validation(ABC):
     def of_file(self, predictor: Predictor) -> Outputs:
         """Return the outputs of a saved model."""
 
-    def quantization(self, before: Outputs, after: Outputs) -> QuantizationCheck:
+    def compare_quantized(self, before: Outputs, after: Outputs) -> QuantizationCheck:
         """Compare a saved model's outputs with the float model's."""
-        return self.task.quantization(before, after, self.targets)
+        return self.task.compare_quantized(before, after, self.targets)
 
     def metrics(self, outputs: Outputs) -> Metrics:
         """Return the metrics of a model's outputs."""

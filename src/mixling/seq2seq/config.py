@@ -112,7 +112,7 @@ class PairRunConfig(Config):
         changed = next((name for name, default in trained.items() if getattr(self.tokenizer, name) != default), None)
         if owner is not None and changed is not None:
             raise ValueError(
-                f"subwords.{changed} is of subwords that are trained, those of {owner} are given; leave out one"
+                f"tokenizer.{changed} applies to subwords that are trained here, but {owner} gives them; leave one out"
             )
         if self.generation.max_len > self.model.max_target_len:
             raise ValueError(

@@ -335,7 +335,7 @@ class Task(Objective):
         """
 
     @abstractmethod
-    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
+    def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how the decisions of an 8-bit model compare with those of the float model.
 
         Args:
@@ -365,8 +365,7 @@ class Task(Objective):
         change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
         return (
             f"With 8-bit weights {quantization['agreement']:.2%} of the decisions on these rows are those of the "
-            f"float model; "
-            f"accuracy is\n{change}."
+            f"float model; accuracy\nis {change}."
         )
 
     @classmethod

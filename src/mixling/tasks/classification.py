@@ -117,7 +117,7 @@ class Classification(Task):
             self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables
         )
 
-    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
+    def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         first, second = (np.stack(part).argmax(-1) for part in (before, after))
         return compare_quantized(first, second, np.asarray(targets))
 

@@ -120,7 +120,7 @@ class MultiLabel(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
         return multilabel_report(self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables)
 
-    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
+    def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare; each of a text's labels is one."""
         return compare_quantized(np.stack(before) > 0, np.stack(after) > 0, np.asarray(targets, bool))
 

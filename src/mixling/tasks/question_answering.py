@@ -162,7 +162,7 @@ class QuestionAnswering(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> AnswerMetrics:
         return answer_report(outputs, targets)
 
-    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
+    def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how answers compare: agreement is of whole answers, accuracy is exact match."""
         changed = [(a, b, right) for a, b, right in zip(before, after, targets, strict=True) if a != b]
         lost = [int(score_answer(a, right)[0]) - int(score_answer(b, right)[0]) for a, b, right in changed]

@@ -175,7 +175,7 @@ class Regression(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> RegressionMetrics:
         return regression_report(np.asarray(targets, np.float64), self.values(outputs))
 
-    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
+    def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how predictions compare; a difference of a tenth of the training numbers' deviation is a change.
 
         A text is worse where its error grew; the accuracy's points are hundredths of the deviation.

@@ -217,7 +217,7 @@ class Tagging(Task):
             predictions.append(tags)
         return tagging_report(self.labels, list(targets), predictions, tables=tables)
 
-    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
+    def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare, over all words that have logits."""
         gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
         first, second = (np.concatenate(part).argmax(-1) for part in (before, after))
