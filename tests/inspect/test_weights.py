@@ -175,7 +175,7 @@ def test_maps_of_one_text_know_its_tokens() -> None:
     names = [f"u{number}" for number in range(20)]
 
     def maps(*batches: tuple[Tensor, Tensor, Tensor, Tensor]) -> list[LayerMap]:
-        return layer_maps(of_encoder_decoder(model, batches, written=names.__getitem__))
+        return layer_maps(of_encoder_decoder(model, batches, decode=names.__getitem__))
 
     read, answer = (tuple(names[subword] for subword in subwords[0].tolist()) for subwords in (source, target))
     for item in maps((source, mask, target, target_mask)):

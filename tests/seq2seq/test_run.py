@@ -157,8 +157,8 @@ def test_queries_with_several_right_answers_are_evaluated_once(data: Path) -> No
 
 
 BAD = {
-    "another shape": ({"start": "old"}, "remixer", "needs the shape|the model needs"),
-    "itself": ({"start": "run"}, "t5", "a run cannot replace the one that it begins with"),
+    "another shape": ({"pretrained": "old"}, "remixer", "needs the shape|the model needs"),
+    "itself": ({"pretrained": "run"}, "t5", "a run cannot replace its pretrained model"),
     "a weight of no task": ({"mixing": {"weights": {"color": 1.0}}}, "t5", "there is no task 'color'"),
     "no text": (
         {"corpus": {"files": ["gone.txt"]}, "tokenizer": {"vocabulary": "old/tokenizer.json"}},
@@ -187,7 +187,7 @@ def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(
         fit_pairs(config(data), folder=Path(name))
     before = {path.name: path.read_bytes() for path in Path("run").iterdir()}
     changes, family, message = BAD[problem]
-    if "start" in changes or "vocabulary" in changes.get("tokenizer", {}):
+    if "pretrained" in changes or "vocabulary" in changes.get("tokenizer", {}):
         changes = merge({"tokenizer": {"size": None}}, changes)
     for folder in ("run", "new"):
         if problem == "itself" and folder == "new":
@@ -208,13 +208,13 @@ def test_subwords_of_another_run_are_refused_even_if_there_are_as_many(data: Pat
     with pytest.raises(ModelFileError, match=r"tokenizer\.json: does not match its checksum"):
         TextGenerator(data / "run")
     with pytest.raises(ModelFileError, match=r"tokenizer\.json: does not match its checksum"):
-        fit_pairs(config(data, start=str(data / "run"), subwords={"size": None}), folder=data / "other")
+        fit_pairs(config(data, pretrained=str(data / "run"), tokenizer={"size": None}), folder=data / "other")
 
 
 def test_a_tuned_run_goes_on_without_the_one_that_it_began_with(data: Path) -> None:
     fit_pairs(config(data), folder=data / "old")
     settings = config(
-        data, start=str(data / "old"), subwords={"size": None}, train={"checkpoint_seconds": 1e-9, "seed": 3}
+        data, pretrained=str(data / "old"), tokenizer={"size": None}, train={"checkpoint_seconds": 1e-9, "seed": 3}
     )
     fit_pairs(settings, folder=data / "whole")
     with pytest.raises((KeyboardInterrupt, Interrupted)):
@@ -232,13 +232,13 @@ def test_characters_without_subwords_are_reported(data: Path) -> None:
     task = {"train": [str(data / "other.jsonl")], "validation": [str(data / "rows.jsonl")]}
     outputs: list[str] = []
     fit_pairs(
-        config(data, start=str(data / "run"), subwords={"size": None}, tasks=[task]),
+        config(data, pretrained=str(data / "run"), tokenizer={"size": None}, tasks=[task]),
         folder=data / "b",
         log=outputs.append,
     )
     (targets,) = [line for line in outputs if "targets have characters" in line]
     assert "16 of 20 targets" in targets
-    assert "the model cannot write: '{' '}', the first at" in targets
+    assert "the model cannot generate: '{' '}', first at" in targets
     assert "other.jsonl:5;" in targets
     assert any("14 of 20 sources have characters" in line and "'~'" in line for line in outputs)
 
@@ -280,7 +280,7 @@ def test_recombined_pairs_are_the_same_after_an_interruption(data: Path) -> None
 
     def settings(fraction: float) -> PairRunConfig:
         task = {"name": "names", "train": [str(data / "rows.jsonl")], "recombination": fraction}
-        return config(data, tasks=[task], subwords={"whole_words": 1}, train={"checkpoint_seconds": 1e-9})
+        return config(data, tasks=[task], tokenizer={"whole_words": 1}, train={"checkpoint_seconds": 1e-9})
 
     for name, fraction in (("never", 0.0), ("whole", 0.5)):
         fit_pairs(settings(fraction), folder=data / name)
@@ -309,9 +309,9 @@ def test_tasks_are_drawn_by_their_rates_and_evaluated_each(data: Path) -> None:
     outputs: list[str] = []
     run = fit_pairs(settings, folder=data / "run", log=outputs.append)
     assert run is not None
-    names = {"val_colours_exact_match", "val_spans_perplexity", "val_exact_match", "val_perplexity"}
+    names = {"val_colors_exact_match", "val_spans_perplexity", "val_exact_match", "val_perplexity"}
     assert names <= run.history[-1].keys()
-    assert run.history[-1]["val_exact_match"] == run.history[-1]["val_colours_exact_match"]
+    assert run.history[-1]["val_exact_match"] == run.history[-1]["val_colors_exact_match"]
     assert len([line for line in outputs if "tokenizer" in line]) == 1
     assert not (data / "run" / "corpus").exists()
 
@@ -325,7 +325,7 @@ def test_text_that_was_kept_serves_other_models(data: Path) -> None:
     run = fit_pairs(second.model_copy(update={"tasks": ()}), folder=data / "two")
     assert run is not None
     assert (data / "two" / "tokenizer.json").read_bytes() == (data / "one" / "tokenizer.json").read_bytes()
-    tuned = config(data, "remixer", start=str(data / "two"), subwords={"size": None})
+    tuned = config(data, "remixer", pretrained=str(data / "two"), tokenizer={"size": None})
     assert fit_pairs(tuned, folder=data / "three") is not None
 
 
@@ -340,20 +340,22 @@ def test_subwords_of_a_pretraining_can_write_what_its_text_lacks(data: Path) -> 
 def test_what_does_not_fit_is_refused(data: Path) -> None:
     fit_pairs(config(data), folder=data / "run")
     with pytest.raises(ConfigError, match="needs"):
-        fit_pairs(config(data, "remixer", start=str(data / "run"), subwords={"size": None}), folder=data / "other")
+        fit_pairs(
+            config(data, "remixer", pretrained=str(data / "run"), tokenizer={"size": None}), folder=data / "other"
+        )
     assert not (data / "other").exists()
     for key, value in (("size", 200), ("join_symbols", True), ("whole_words", 1)):
-        with pytest.raises(ConfigError, match=rf"subwords\.{key} is of subwords that are trained, those of start = "):
-            config(data, start=str(data / "run"), subwords={"size": None, key: value})
-    both = config(data, start=str(data / "run"), subwords={"vocabulary": "x.model", "size": None})
-    with pytest.raises(ConfigError, match=r"leave out subwords\.vocabulary"):
+        with pytest.raises(ConfigError, match=rf"tokenizer\.{key} applies to trained .*, but pretrained = "):
+            config(data, pretrained=str(data / "run"), tokenizer={"size": None, key: value})
+    both = config(data, pretrained=str(data / "run"), tokenizer={"vocabulary": "x.model", "size": None})
+    with pytest.raises(ConfigError, match=r"leave out tokenizer\.vocabulary"):
         fit_pairs(both, folder=data / "other")
-    with pytest.raises(ConfigError, match="stands twice"):
+    with pytest.raises(ConfigError, match="'a' is not unique"):
         config(data, tasks=[{"name": "a", "train": ["x"]}, {"name": "a", "train": ["y"]}])
     with pytest.raises(DataError, match="no such file"):
         fit_pairs(config(data, tasks=[{"train": [str(data / "gone.jsonl")]}]), folder=data / "other")
     with pytest.raises(ConfigError, match="sentinels"):
-        fit_pairs(config(data, text=True, subwords={"sentinels": 0}), folder=data / "other")
+        fit_pairs(config(data, text=True, tokenizer={"sentinels": 0}), folder=data / "other")
     (data / "run" / "model.safetensors").write_bytes(b"broken")
     with pytest.raises(ModelFileError, match=r"model\.safetensors: does not match its checksum"):
         TextGenerator(data / "run")

@@ -117,14 +117,13 @@ def test_corruption_is_a_function_of_the_generator() -> None:
 
 def test_what_cannot_be_corrupted_is_reported() -> None:
     with pytest.raises(
-        ConfigError, match=r"568 subwords has 28 spans, but there are 27 sentinels; .*subwords\.sentinels = 28"
+        ConfigError, match=r"568 subwords has 28 spans, but there are 27 sentinels; .*tokenizer\.sentinels = 28"
     ):
         corrupt(text(568), SpanConfig(), SENTINELS[:27], EOS, np.random.default_rng(0))
     corrupt(text(568), SpanConfig(), SENTINELS[:28], EOS, np.random.default_rng(0))
     with pytest.raises(
         ConfigError,
-        match=r"sources of at most 2 and targets of at most 50 subwords; .* need 3 of "
-        r"each",
+        match=r"sources of at most 2 and targets of at most 50 subwords; both must be at least 3",
     ):
         raw_length(SpanConfig(), 2, 50)
     with pytest.raises(ConfigError, match=r"sources of at most 50 and targets of at most 2 subwords"):

@@ -43,7 +43,7 @@ def part(name: str, count: int, *, seed: int = 0, validation: Encoded | None = N
         name=name,
         train=encoded(count, seed=seed),
         validation=validation or encoded(5, seed=seed + 1),
-        locations=locations,
+        pairs=locations,
     )
 
 
@@ -215,24 +215,24 @@ def loops(pairs: Encoded) -> dict[str, float]:
             subwords += 1
             hits += int(logits.argmax()) == subword
         exact += all(int(logits.argmax()) == subword for logits, subword in zip(answers, right, strict=True))
-    return {"loss": loss, "tokenizer": subwords, "hits": hits, "exact": exact, "pairs": len(pairs)}
+    return {"loss": loss, "subwords": subwords, "hits": hits, "exact": exact, "pairs": len(pairs)}
 
 
 @pytest.mark.parametrize("logits_at_once", [1, 700, 1 << 26])
 def test_metrics_are_those_of_loops(monkeypatch: pytest.MonkeyPatch, logits_at_once: int) -> None:
-    monkeypatch.setattr(pairs_module, "_DEV_LOGITS", logits_at_once)
+    monkeypatch.setattr(pairs_module, "_VALIDATION_LOGITS", logits_at_once)
     pairs = easy(encoded(150, longest=12), 3)
     scores = evaluate_pairs(pairs, fake, pad=PAD)
     expected = loops(pairs)
     assert 50 <= expected["exact"] < 150
-    assert expected["hits"] < expected["tokenizer"]
+    assert expected["hits"] < expected["subwords"]
     found = {**vars(scores), "exact": len(scores.exact)}
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=1e-6)
     assert scores.exact_match == expected["exact"] / 150
     numbers = scores.numbers()
-    assert numbers["perplexity"] == pytest.approx(math.exp(expected["loss"] / expected["tokenizer"]), rel=1e-6)
-    assert numbers["accuracy"] == expected["hits"] / expected["tokenizer"]
+    assert numbers["perplexity"] == pytest.approx(math.exp(expected["loss"] / expected["subwords"]), rel=1e-6)
+    assert numbers["accuracy"] == expected["hits"] / expected["subwords"]
     assert numbers["exact_match"] == scores.exact_match
 
 
@@ -250,7 +250,7 @@ def test_smoothing_is_of_training_and_not_of_metrics() -> None:
     one = part("one", 20)
     data = PairData(objective=objective, parts=[one], mixing=MixingConfig(), pad=PAD)
     sums = loops(one.validation)
-    assert data.evaluate(nn.Identity(), fake)[1] == pytest.approx(sums["loss"] / sums["tokenizer"], rel=1e-6)
+    assert data.evaluate(nn.Identity(), fake)[1] == pytest.approx(sums["loss"] / sums["subwords"], rel=1e-6)
 
 
 def test_metrics_of_a_mixture_are_of_all_and_of_each() -> None:
@@ -262,25 +262,25 @@ def test_metrics_of_a_mixture_are_of_all_and_of_each() -> None:
         name: loops(validation)
         for name, validation in (("one", devs[0]), ("noisy", noisy.validation), ("two", devs[1]))
     }
-    sums = {key: sum(item[key] for item in each.values()) for key in ("loss", "tokenizer", "hits")}
-    assert loss == pytest.approx(sums["loss"] / sums["tokenizer"], rel=1e-6)
+    sums = {key: sum(item[key] for item in each.values()) for key in ("loss", "subwords", "hits")}
+    assert loss == pytest.approx(sums["loss"] / sums["subwords"], rel=1e-6)
     assert values["perplexity"] == pytest.approx(math.exp(loss), rel=1e-6)
-    assert values["accuracy"] == sums["hits"] / sums["tokenizer"]
+    assert values["accuracy"] == sums["hits"] / sums["subwords"]
     # What is not of pairs has no answers that are right or wrong as a whole.
     matches = [each[name]["exact"] / each[name]["pairs"] for name in ("one", "two")]
     assert values["exact_match"] == pytest.approx(sum(matches) / 2)
     assert matches[0] != matches[1]
     for name, item in each.items():
         assert values[f"{name}_exact_match"] == item["exact"] / item["pairs"]
-        assert values[f"{name}_accuracy"] == item["hits"] / item["tokenizer"]
-        assert values[f"{name}_perplexity"] == pytest.approx(math.exp(item["loss"] / item["tokenizer"]), rel=1e-6)
+        assert values[f"{name}_accuracy"] == item["hits"] / item["subwords"]
+        assert values[f"{name}_perplexity"] == pytest.approx(math.exp(item["loss"] / item["subwords"]), rel=1e-6)
     assert set(mixture(part("one", 20)).evaluate(nn.Identity(), fake)[0]) == {"exact_match", "perplexity", "accuracy"}
     alone = mixture(noisy).evaluate(nn.Identity(), fake)[0]
     assert alone["perplexity"] == values["noisy_perplexity"]
 
 
 def test_an_answer_that_is_not_finite_is_reported() -> None:
-    with pytest.raises(TrainingError, match="an answer on validation is not finite"):
+    with pytest.raises(TrainingError, match="an output on validation data is not finite"):
         mixture(part("one", 20)).evaluate(nn.Identity(), lambda batch: fake(batch) * math.nan)
 
 

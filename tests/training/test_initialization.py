@@ -101,7 +101,7 @@ def test_the_words_own_columns_are_set_and_no_others(window: int, template: str,
 def test_what_cannot_begin_so_is_reported() -> None:
     vectors = word_vectors(lowercase=False)
     front = embedding(EmbeddingConfig(), num_features=50)
-    with pytest.raises(ConfigError, match="made with lowercase = False, the model has"):
+    with pytest.raises(ConfigError, match="made with lowercase = False, but the model has"):
         init_bottleneck(front, encoder(MinHash(num_features=50), vectors), vectors)
     vectors = word_vectors()
     reader = encoder(MinHash(num_features=50), vectors)
