@@ -26,7 +26,7 @@ import torch
 from mixling.config import parse
 from mixling.cost.flops import count
 from mixling.cost.provenance import provenance
-from mixling.cost.timing import evaluate
+from mixling.cost.timing import measure
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers.rows import OnBadRow
@@ -153,7 +153,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
             for answer in answers
         ]
         length = round(statistics.mean(len(item.words) for item in predictors[0].encode(texts)))
-    for row in evaluate(models, [length], repeats=51):  # all models take turns
+    for row in measure(models, [length], repeats=51):  # all models take turns
         counts = {"body": count(models[row.model], vocabulary=1).body, "tokens": length, "flops": row.flops}
         report[row.model] |= {**counts, "milliseconds": row.seconds * 1e3}
     return report

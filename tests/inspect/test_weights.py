@@ -221,7 +221,7 @@ def test_a_model_without_learned_matrices_is_refused_with_the_mixers_that_have_t
     assert mixers_with("filters") == ["remixing", "spatial_gating", "synthesizer"]
     attending = stack(AttentionConfig(num_heads=2))
     message = (
-        "no learned matrix between tokens: it mixes by attention; mixers that have one: remixing, spatial_gating, s"
+        "no learned matrix between tokens: its mixers are attention; mixers that have one: remixing, spatial_gating, s"
     )
     with pytest.raises(ConfigError, match=message):
         learned_filters(of_encoder(attending, []))

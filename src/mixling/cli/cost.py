@@ -46,7 +46,7 @@ def cost(
 
     from mixling.cost.provenance import provenance
     from mixling.cost.report import FOOTNOTE, as_table, caption, to_file
-    from mixling.cost.timing import evaluate
+    from mixling.cost.timing import measure
     from mixling.inspect.plots import cost_curves
     from mixling.models.presets import model_config
 
@@ -57,7 +57,7 @@ def cost(
     configs = {name: model_config(name) for name in models}
     torch.set_num_threads(threads)
     rows = []
-    for row in evaluate(configs, sizes, batch=batch, repeats=repeats, device=device, time_limit=time_limit, log=_log):
+    for row in measure(configs, sizes, batch=batch, repeats=repeats, device=device, time_limit=time_limit, log=_log):
         rows.append(row)
         put(as_table([row], header=len(rows) == 1) + "\n")
         if out is not None:  # after every row: a later one may exhaust the memory
