@@ -132,7 +132,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 def test_prediction_modules_never_load_torch() -> None:
     names = (
         "inputs",
-        "answers",
+        "predictions",
         "training",
         "predict",
         "evaluate",
