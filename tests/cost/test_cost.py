@@ -127,7 +127,7 @@ def test_every_model_runs_at_every_length() -> None:
 
 def test_a_model_that_takes_too_long_is_left_out_and_that_is_said() -> None:
     said: list[str] = []
-    rows = list(timing.measure({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, say=said.append))
+    rows = list(timing.measure({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, log=said.append))
     assert [row.length for row in rows] == [4]
     assert said[0].startswith("x: ")
     assert "longer texts are left out" in said[0]
