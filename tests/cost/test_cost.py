@@ -70,7 +70,7 @@ def test_counts_of_an_encoder_decoder_are_those_of_the_built_one(name: str, chan
     counts = count_encoder_decoder(config, vocabulary=50)
     assert (counts.length, counts.target_length) == (source, target)
     with torch.device("meta"):
-        model = build_encoder_decoder(config, num_units=50).eval()
+        model = build_encoder_decoder(config, vocab_size=50).eval()
         units = torch.zeros(1, source, dtype=torch.long), torch.zeros(1, target, dtype=torch.long)
         mask = torch.ones(1, source, dtype=torch.bool)
     assert counts.parameters == count_parameters(model)
