@@ -60,7 +60,8 @@ def test_cells_that_a_spreadsheet_would_compute_get_an_apostrophe() -> None:
     assert next(csv.reader(io.StringIO(csv_line(cells)))) == cells
     escaped = next(csv.reader(io.StringIO(csv_line(cells, escape=True))))
     assert escaped == ["'=1+1", "'+x", "'-x", "'@a", "'\tb", "'\rc", "d=1", "-0.25", "-3", "'--", ""]
-    _, row = writer_for("csv", task=Classification(LabelSet(("=a", "b"), "single")), echo=True, skip=False, escape=True)
+    task = Classification(LabelSet(("=a", "b"), "single"))
+    _, row = writer_for("csv", task=task, echo=True, skip=False, escape=True)
     answer = Prediction(label="=a", probabilities={"=a": 0.75, "b": 0.25}, truncated=False)
     assert row('=HYPERLINK("x")', answer, None) == '"\'=HYPERLINK(""x"")",\'=a,0.750000\n'
 

@@ -126,13 +126,11 @@ def test_every_model_runs_at_every_length() -> None:
 
 
 def test_a_model_that_takes_too_long_is_left_out_and_that_is_said() -> None:
-    outputs: list[str] = []
-    rows = list(
-        timing.time_model({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, log=outputs.append)
-    )
+    said: list[str] = []
+    rows = list(timing.time_model({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, log=said.append))
     assert [row.length for row in rows] == [4]
-    assert outputs[0].startswith("x: ")
-    assert "longer texts are left out" in outputs[0]
+    assert said[0].startswith("x: ")
+    assert "longer texts are left out" in said[0]
 
 
 def test_the_peak_counts_what_lives_at_the_same_time() -> None:

@@ -40,7 +40,9 @@ def test_gate_counts_decisions() -> None:
 def test_decisions_of_one_text_count_as_one_text() -> None:
     exact, moved = CHOICES[[0, 1, 2, 3]], CHOICES[[0, 2, 3, 3]]
     several = MultiLabel(LabelSet(NAMES, "multi"))
-    quantization = several.compare_quantized(exact - 0.5, moved - 0.5, exact.astype(np.int64))  # two of 16 decisions a text
+    quantization = several.compare_quantized(
+        exact - 0.5, moved - 0.5, exact.astype(np.int64)
+    )  # 2 of 16 decisions a text
     assert (quantization.decisions, quantization.changed, quantization.worse, quantization.better) == (16, 4, 2, 0)
     assert (quantization.agreement, quantization.accuracy_drop) == pytest.approx((0.75, 25))
     tagger = Tagging(LabelSet(("O", "B-x", "I-x", "B-y"), "iob"))

@@ -77,7 +77,7 @@ def test_of_a_mixer_it_equals_finite_differences(
 
 
 def test_a_batch_is_refused() -> None:
-    with pytest.raises(AssertionError, match="of one input, got 2"):
+    with pytest.raises(AssertionError, match="must be a single input, got 2"):
         pseudo_attention(lambda x: x, torch.zeros(2, 3, 1))
 
 

@@ -173,7 +173,7 @@ def test_maps_of_one_text_know_its_tokens() -> None:
     names = [f"u{number}" for number in range(20)]
 
     def maps(*batches: tuple[Tensor, Tensor, Tensor, Tensor]) -> list[LayerMap]:
-        return layer_maps(of_encoder_decoder(model, batches, written=names.__getitem__))
+        return layer_maps(of_encoder_decoder(model, batches, decode=names.__getitem__))
 
     read, answer = (tuple(names[subword] for subword in subwords[0].tolist()) for subwords in (source, target))
     for item in maps((source, mask, target, target_mask)):
@@ -219,7 +219,7 @@ def test_a_model_without_learned_matrices_is_refused_with_the_mixers_that_have_t
     assert mixers_with("filters") == ["remixing", "spatial_gating", "synthesizer"]
     attending = stack(AttentionConfig(num_heads=2))
     message = (
-        "no learned matrix between tokens: it mixes by attention; mixers that have one: remixing, spatial_gating, s"
+        "no learned matrix between tokens: its mixers are attention; mixers that have one: remixing, spatial_gating, s"
     )
     with pytest.raises(ConfigError, match=message):
         learned_filters(of_encoder(attending, []))

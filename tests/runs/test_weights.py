@@ -144,4 +144,4 @@ def test_a_score_that_is_not_finite_is_an_error(score: float, monkeypatch: pytes
     made.device, made.generation, made.model = torch.device("cpu"), GenerationConfig(), None  # type: ignore[assignment]
     monkeypatch.setattr(module, "generate", lambda *arguments, **options: [Probabilities()])
     with pytest.raises(ModelFileError, match="not finite"):
-        made.answers([np.array([3, made.coder.eos_id], np.int32)])
+        made.generate_encoded([np.array([3, made.coder.eos_id], np.int32)])

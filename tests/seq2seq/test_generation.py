@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mixling import ConfigError
 from mixling.seq2seq import generation
-from mixling.seq2seq.generation import Generation, GenerationConfig, generate
+from mixling.seq2seq.generation import GenerationConfig, Hypothesis, generate
 from mixling.seq2seq.model import EncoderDecoder
 
 from .small_models import FAMILIES, SOURCE_LENGTHS, SUBWORDS, built, sources
@@ -29,13 +29,13 @@ def ending(family: str, seed: int = 0, *, vocab_size: int = SUBWORDS, factor: fl
     return model
 
 
-def same(found: list[Generation], expected: list[Generation]) -> None:
+def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
     assert [(a.subwords, a.stopped) for a in found] == [(a.subwords, a.stopped) for a in expected]
     torch.testing.assert_close([a.score for a in found], [a.score for a in expected], rtol=0.0, atol=1e-10)
 
 
 @torch.no_grad()
-def greedy_by_recomputation(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float) -> Generation:
+def greedy_by_recomputation(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float) -> Hypothesis:
     """Of one source without padding."""
     subwords, total, stopped = [START], 0.0, False
     for _ in range(max_len):
@@ -46,7 +46,7 @@ def greedy_by_recomputation(model: EncoderDecoder, source: Tensor, max_len: int,
             stopped = True
             break
         subwords.append(subword)
-    return Generation(tuple(subwords[1:]), total / (len(subwords) - 1 + stopped) ** alpha, stopped)
+    return Hypothesis(tuple(subwords[1:]), total / (len(subwords) - 1 + stopped) ** alpha, stopped)
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_greedy_takes_the_likeliest_subword_of_all_recomputed_logits(family: str
 
 
 @torch.no_grad()
-def every_answer(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float, subwords: int) -> list[Generation]:
+def every_answer(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float, subwords: int) -> list[Hypothesis]:
     """All answers of up to `max_len` subwords, the best first."""
     answers = []
     for length in range(1, max_len + 1):
@@ -77,7 +77,7 @@ def every_answer(model: EncoderDecoder, source: Tensor, max_len: int, alpha: flo
                 logits = model(source, torch.ones_like(source, dtype=torch.bool), target)[0]
                 total = sum(float(logits[t].log_softmax(0)[subword]) for t, subword in enumerate(whole))
                 stopped = last == STOP
-                answers.append(Generation(tuple(body if stopped else whole), total / length**alpha, stopped))
+                answers.append(Hypothesis(tuple(body if stopped else whole), total / length**alpha, stopped))
     return sorted(answers, key=lambda answer: -answer.score)
 
 
@@ -101,10 +101,10 @@ def test_a_beam_that_loses_nothing_finds_the_best_of_all_answers(
 
 
 @torch.no_grad()
-def beams_by_recomputation(model: EncoderDecoder, source: Tensor, config: GenerationConfig) -> Generation:
+def beams_by_recomputation(model: EncoderDecoder, source: Tensor, config: GenerationConfig) -> Hypothesis:
     """The search as lists of one source: no states, and it goes on to `max_len` where it may not stop early."""
     running: list[tuple[float, list[int]]] = [(0.0, [])]
-    finished: list[Generation] = []
+    finished: list[Hypothesis] = []
     for length in range(1, config.max_len + 1):
         candidates = []
         for total, subwords in running:
@@ -116,7 +116,7 @@ def beams_by_recomputation(model: EncoderDecoder, source: Tensor, config: Genera
             stopped = subwords[-1] == STOP
             if stopped or length == config.max_len:
                 whole = tuple(subwords[:-1] if stopped else subwords)
-                finished.append(Generation(whole, total / length**config.length_penalty, stopped))
+                finished.append(Hypothesis(whole, total / length**config.length_penalty, stopped))
         running = [item for item in candidates if item[1][-1] != STOP][: config.num_beams]
         if config.early_stopping and len(finished) >= config.num_beams:
             break
@@ -249,7 +249,7 @@ def test_answers_in_half_precision(dtype: torch.dtype, num_beams: int) -> None:
 def test_answers_longer_than_the_model_allows_are_refused() -> None:
     source, mask = sources([4])
     config = GenerationConfig(max_len=13)
-    with pytest.raises(ConfigError, match="max_len: got 13, the model is built for targets of at most 12 tokens"):
+    with pytest.raises(ConfigError, match="max_len: got 13, but the model is built for at most 12 target tokens"):
         generate(built("remixer"), source, mask, config, start=START, stop=STOP)
     for family, max_len in (("remixer", 12), ("t5", 13)):
         config = GenerationConfig(max_len=max_len)

@@ -99,14 +99,14 @@ def test_what_cannot_be_mixed_is_reported() -> None:
         draws(MixingConfig(weights={"snip": 1, "cogs": 1}), {"snips": 5, "cogs": 5})
     with pytest.raises(ConfigError, match=r"mixing\.weights: no weight for the task 'cogs'"):
         draws(MixingConfig(weights={"snips": 1}), {"snips": 5, "cogs": 5})
-    with pytest.raises(ConfigError, match=r"'cogs' has 1 of 1001, which is none of the 10 examples of an epoch"):
+    with pytest.raises(ConfigError, match=r"'cogs' has 1 of 1001, which rounds to none of the 10 examples"):
         draws(MixingConfig(weights={"snips": 1000, "cogs": 1}), {"snips": 5, "cogs": 5})
     for values, reported in (
         ({"limit": 0}, r"mixing: limit: got 0; .*greater than or equal to 1"),
         ({"temperature": 0.5}, r"mixing: temperature: got 0\.5; .*greater than or equal to 1"),
         ({"temperature": math.inf}, "mixing: temperature: got inf; .*finite"),
         ({"weights": {"a": 0}}, r"mixing: weights\.a: got 0; .*greater than 0"),
-        ({"weights": {"a": 1}, "limit": 5}, "mixing: weights decide the rates alone"),
+        ({"weights": {"a": 1}, "limit": 5}, "mixing: weights exclude limit and temperature"),
     ):
         with pytest.raises(ConfigError, match=reported):
             parse(MixingConfig, values, where="mixing")

@@ -74,7 +74,7 @@ def test_positions_are_added_to_the_vectors_of_the_source_only() -> None:
 
 def test_learned_positions_fix_the_longest_source() -> None:
     placed, long = built("t5", source_positions="learned"), sources([SHAPE.max_source_len + 1])
-    with pytest.raises(ConfigError, match="source: got 10 tokens, the model is built for at most 9"):
+    with pytest.raises(ConfigError, match="source: got 10 tokens, but the model is built for at most 9"):
         placed.encode(*long)
     built("t5", source_positions="sinusoidal").encode(*long)
 
@@ -139,7 +139,7 @@ def test_flops_are_those_that_are_counted(family: str) -> None:
 def test_a_source_that_is_too_long_is_refused(family: str) -> None:
     model = built(family)
     source, mask = sources([10])
-    message = r"^source: got 10 tokens, the model is built for at most 9; cut .* max_source_len = 10$"
+    message = r"^source: got 10 tokens, but the model is built for at most 9; truncate .* max_source_len = 10$"
     with pytest.raises(ConfigError, match=message):
         model(source, mask, targets(1, 2))
     with pytest.raises(ConfigError, match=message):
@@ -149,7 +149,7 @@ def test_a_source_that_is_too_long_is_refused(family: str) -> None:
 @pytest.mark.parametrize("family", ["remixer", "mixer"])
 def test_a_target_that_is_too_long_is_refused(family: str) -> None:
     model, (source, mask) = built(family), sources([4])
-    message = r"^target: got 13 tokens, the model is built for at most 12; cut .* max_target_len = 13$"
+    message = r"^target: got 13 tokens, but the model is built for at most 12; truncate .* max_target_len = 13$"
     with pytest.raises(ConfigError, match=message):
         model(source, mask, targets(1, 13))
     state = model.start(source, mask)

@@ -101,10 +101,12 @@ def test_from_files(tmp_path: Path) -> None:
 
 def test_what_cannot_be_corrupted_is_reported() -> None:
     short = dataclasses.replace(TRAIN, rows=TRAIN.rows[:31])
-    with pytest.raises(ConfigError, match="the text has 31 subwords to train on, span corruption takes 32 at a time"):
+    with pytest.raises(
+        ConfigError, match="the text has 31 subwords to train on, but span corruption needs at least 32"
+    ):
         part(train=short)
     assert restored(*part(validation=short).validation[0]) == short.rows.tolist()
-    with pytest.raises(ConfigError, match="the text has 1 subwords held out, span corruption takes 2 at a time"):
+    with pytest.raises(ConfigError, match="the text has 1 subwords held out, but span corruption needs at least 2"):
         part(validation=dataclasses.replace(TRAIN, rows=TRAIN.rows[:1]))
     with pytest.raises(ConfigError, match=r"a text of 54 subwords has 6 spans, but there are 5 sentinels"):
         part(validation=short, limit=50)  # before any text has as many

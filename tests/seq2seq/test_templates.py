@@ -295,19 +295,23 @@ def test_numbers_are_rounded_to_fifths(number: Any, target: str) -> None:
         ("stsb", {**TWO, "label": 5.1}, "a number from 0 to 5 is allowed"),
         ("stsb", {**TWO, "label": "much"}, "a number from 0 to 5 is allowed"),
         ("stsb", {**TWO, "label": True}, "a number from 0 to 5 is allowed"),
-        ("wsc", {"text": "a b", "text_pair": "{", "label": 0}, "not JSON; the form is"),
+        ("wsc", {"text": "a b", "text_pair": "{", "label": 0}, "not JSON; the format is"),
         ("wsc", {"text": "a b", "target": {"span2_text": "b"}, "label": 0}, "'span2_index' is 'None'"),
-        ("wsc", {"text": "a b", "target": {"span2_text": "c", "span2_index": 0}, "label": 0}, "'c' .* is no word"),
+        ("wsc", {"text": "a b", "target": {"span2_text": "c", "span2_index": 0}, "label": 0}, "'c' .* is not a word"),
         ("wsc", {"text": "a b", "target": {"span2_index": 0}, "label": 0}, "'span2_text'.* missing"),
         ("wsc", {"text": "a b", "target": {"span2_text": "b", "span2_index": 1}, "label": 0}, "'noun' is missing"),
-        ("multirc", {"passage": {"text": "t"}}, "passage.questions is missing; the form is"),
-        ("multirc", {"passage": {"text": "t", "questions": []}}, "nothing to answer"),
-        ("multirc", {"passage": {"text": "t", "questions": [3]}}, r"passage.questions\[0\]: got '3', no object"),
+        ("multirc", {"passage": {"text": "t"}}, "passage.questions is missing; the format is"),
+        ("multirc", {"passage": {"text": "t", "questions": []}}, "has no questions"),
+        ("multirc", {"passage": {"text": "t", "questions": [3]}}, r"passage.questions\[0\]: got '3', not an object"),
         ("multirc", {"passage": {"text": "t", "questions": [{"answers": [3]}]}}, r"answers\[0\]: got '3'"),
-        ("record", {"passage": {"text": "t", "entities": [{"start": 0, "end": 1}]}}, "no first and last character"),
+        (
+            "record",
+            {"passage": {"text": "t", "entities": [{"start": 0, "end": 1}]}},
+            "not the first and last character",
+        ),
         ("record", {"passage": {"text": "t", "entities": []}, "qas": 3}, "qas is not a list"),
         ("record", {"passage": "t", "query": "q", "entities": "Oslo", "answers": ["a"]}, "the entities are 'Oslo'"),
-        ("record", {"passage": "t", "query": "q", "entities": ["a"], "answers": "a"}, "a list of right entities"),
+        ("record", {"passage": "t", "query": "q", "entities": ["a"], "answers": "a"}, "a list of non-empty entities"),
         ("record", {"passage": "t", "query": "q", "entities": ["a"], "answers": []}, "there is no label"),
     ],
 )
@@ -317,7 +321,7 @@ def test_a_bad_row_is_reported(name: str, values: dict[str, Any], message: str) 
 
 
 def test_unknown_forms_name_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="unknown form 'bolq'; did you mean 'boolq'"):
+    with pytest.raises(ConfigError, match="unknown template 'bolq'; did you mean 'boolq'"):
         find_template("bolq")
 
 
@@ -345,7 +349,7 @@ def test_a_missing_column_is_a_problem_of_the_table_and_of_a_row_of_jsonl(tmp_pa
     table = tmp_path / "a.tsv"
     table.write_text("index\tsentence1\tlabel\n0\tA cat.\tentailment\n", "utf-8")
     with pytest.raises(
-        DataError, match=r"a\.tsv: no column 'sentence2' or 'hypothesis' or 'text_pair', which the form"
+        DataError, match=r"a\.tsv: no column 'sentence2' or 'hypothesis' or 'text_pair', which the template"
     ):
         read(table, "rte", OnBadRow("skip"))
     table.write_text("sentence1\tsentence2\nA cat.\tA dog.\n", "utf-8")
@@ -362,7 +366,7 @@ def test_a_prefix_is_laid_before_plain_sources_only(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [{"source": " a cat", "target": "eine Katze"}])
     assert read(path, None, prefix="translate: ")[0].source == "translate:  a cat"
     assert read(path, None)[0].source == " a cat"
-    with pytest.raises(ConfigError, match="prefix 'x ' and the form 'rte'"):
+    with pytest.raises(ConfigError, match="prefix 'x ' and the template 'rte'"):
         read(path, "rte", prefix="x ")
 
 

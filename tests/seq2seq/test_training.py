@@ -43,7 +43,7 @@ def part(name: str, count: int, *, seed: int = 0, validation: Encoded | None = N
         name=name,
         train=encoded(count, seed=seed),
         validation=validation or encoded(5, seed=seed + 1),
-        locations=locations,
+        pairs=locations,
     )
 
 
@@ -280,7 +280,7 @@ def test_metrics_of_a_mixture_are_of_all_and_of_each() -> None:
 
 
 def test_an_answer_that_is_not_finite_is_reported() -> None:
-    with pytest.raises(TrainingError, match="an answer on validation is not finite"):
+    with pytest.raises(TrainingError, match="an output on validation data is not finite"):
         mixture(part("one", 20)).evaluate(nn.Identity(), lambda batch: fake(batch) * math.nan)
 
 

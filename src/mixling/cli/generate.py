@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mixling.data.inputs import Item
     from mixling.errors import DataError
     from mixling.seq2seq.config import PairTaskConfig
-    from mixling.seq2seq.generator import Generations, TextGenerator
+    from mixling.seq2seq.generator import Generation, TextGenerator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +98,11 @@ def _generate(
     *,
     skip: bool,
     batch_size: int,
-) -> tuple[list[Generations | str], DataError | None]:
+) -> tuple[list[Generation | str], DataError | None]:
     """Return a generation or an error message for each item, and an error; unless `skip`, stop at the first error."""
     from mixling.errors import DataError
 
-    out: list[Generations | str] = [item.error or "" for item in items]
+    out: list[Generation | str] = [item.error or "" for item in items]
     readable = [i for i, item in enumerate(items) if item.text is not None]
     sources = dict(zip(readable, generator.encode([str(items[i].text) for i in readable], cut=task.cut), strict=True))
     error = None
@@ -116,7 +116,7 @@ def _generate(
             break
         out[i] = problem
         sources.pop(i, None)
-    generations = generator.answers(list(sources.values()), config=config, batch_size=batch_size)
+    generations = generator.generate_encoded(list(sources.values()), config=config, batch_size=batch_size)
     for i, generation in zip(sources, generations, strict=True):
         out[i] = generation
     return out, error
@@ -181,21 +181,21 @@ def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Ca
     if name not in FORMATS:
         raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
 
-    def as_json(source: str | None, result: Generations | str, _: str | None) -> str:
+    def as_json(source: str | None, result: Generation | str, _: str | None) -> str:
         row: dict[str, Any] = {"source": source} if echo else {}
         if isinstance(result, str):
             return json.dumps({**row, "error": result}, ensure_ascii=False) + "\n"
         row |= {"answer": result.text, "score": round(result.score, 6), "stopped": result.stopped}
         return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def as_csv(source: str | None, result: Generations | str, _: str | None) -> str:
+    def as_csv(source: str | None, result: Generation | str, _: str | None) -> str:
         fields = [source or ""] * echo
         if isinstance(result, str):
             return csv_line([*fields, "", "", "", result], escape=escape)
         fields += [result.text, f"{result.score:.6f}", str(result.stopped).lower(), *[""] * skip]
         return csv_line(fields, escape=escape)
 
-    def readable(source: str | None, result: Generations | str, _: str | None) -> str:
+    def readable(source: str | None, result: Generation | str, _: str | None) -> str:
         lines = [printable(source or "")] * echo
         if isinstance(result, str):
             return "\n".join([*lines, f"(no prediction: {result})"]) + "\n"

@@ -1,1 +1,1 @@
-"""What a model costs: parameters, floating-point operations, time and memory against the length of its input."""
+"""The cost of a model: parameters, floating-point operations, time and memory by length of the input."""

@@ -1,4 +1,4 @@
-"""Counts that follow from a configuration alone; the model is built without memory for its weights."""
+"""Parameters and operations of a configuration, without memory for the model's weights."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from mixling.vision import ImageModelConfig, build_image_model
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """parameters: with the table, bottleneck or patches, without the head. body: of the encoder alone.
+    """Parameters and operations of a text or image model.
 
-    flops: of the encoder for one text of `length` tokens, 2 per multiply-add of matrix products. The embedding layer
-        has
-    none: it looks rows up, or sums a few of them; the one of images is not counted.
+    Attributes:
+        parameters: of embedding layer (or patches) and encoder, without the head.
+        body: parameters of the encoder.
+        length: number of tokens.
+        flops: of the encoder for one text of `length` tokens; a multiply-add of a matrix product counts as 2. The
+            embedding layer of texts has none, since it looks rows up; that of images is not counted.
     """
 
     parameters: int
@@ -29,9 +32,11 @@ class Counts:
 def count(
     config: ModelConfig | ImageModelConfig, *, length: int | None = None, vocabulary: int | None = None
 ) -> Counts:
-    """What a model of this configuration has and does, for a text of `length` tokens (default: the longest).
+    """Count the parameters and operations of a model.
 
-    Of images the tokens are the patches and the class token.
+    Args:
+        length: number of tokens; by default the maximum. The tokens of images are the patches and the class token.
+        vocabulary: number of rows of an embedding table.
     """
     if isinstance(config, ModelConfig):
         config = sized(config, vocabulary=vocabulary)
@@ -40,7 +45,7 @@ def count(
     layers = config.num_layers or 0
     if layers <= 2:
         return _built(config, length)
-    # Equal layers: the first may hold what the others share with it, and each further one adds what the second does.
+    # The first layer may have parameters that the others share; each further one adds as much as the second.
     one, two = (_built(config.model_copy(update={"num_layers": number}), length) for number in (1, 2))
     return Counts(
         parameters=one.parameters + (layers - 1) * (two.parameters - one.parameters),
@@ -52,10 +57,13 @@ def count(
 
 @dataclass(frozen=True, kw_only=True)
 class PairCounts:
-    """parameters: all, with the tables of subwords and positions. body: of encoder and decoder.
+    """Parameters and operations of a text-to-text model.
 
-    flops: of encoder and decoder for a source and a target of these lengths, as those of `Counts`; the product with the
-    table of the answers is not counted.
+    Attributes:
+        parameters: all, with the tables of subwords and positions.
+        body: parameters of encoder and decoder.
+        length, target_length: number of tokens of source and target.
+        flops: of encoder and decoder, counted as in `Counts`, without the product with the output table.
     """
 
     parameters: int
@@ -66,10 +74,14 @@ class PairCounts:
 
 
 def count_encoder_decoder(config: EncoderDecoderConfig, *, vocabulary: int) -> PairCounts:
-    """What a model from text to text has and does, for the longest source and target."""
+    """Count the parameters and operations of a text-to-text model, for the maximum lengths.
+
+    Args:
+        vocabulary: number of subwords.
+    """
     source, target = config.max_source_len, config.max_target_len
     depths = [stack.num_layers or 0 for stack in (config.encoder, config.decoder)]
-    # As of encoders; a stack of layers that are given one by one stays as it is.
+    # As in `count`; stacks whose layers are listed one by one are unchanged.
     small = [_pair(config, min(1, depths[0]), min(1, depths[1])), _pair(config, min(2, depths[0]), min(2, depths[1]))]
     tables = config.dim * vocabulary * (1 if config.tied else 2)
     body = flops = 0
@@ -83,7 +95,7 @@ def count_encoder_decoder(config: EncoderDecoderConfig, *, vocabulary: int) -> P
 
 
 def _pair(config: EncoderDecoderConfig, layers: int, decoder_layers: int) -> list[tuple[int, int]]:
-    """Parameters and operations of the encoder and the decoder of so many layers each."""
+    """Return parameters and operations of the encoder and the decoder with these numbers of layers."""
     stacks = {
         name: stack if stack.num_layers is None else stack.model_copy(update={"num_layers": depth})
         for name, stack, depth in (("encoder", config.encoder, layers), ("decoder", config.decoder, decoder_layers))

@@ -1,4 +1,4 @@
-"""Where a number comes from: the part that all files of measured results share."""
+"""The provenance of measured results."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ _CODE = (":/", ":(top,exclude)benchmarks/results", ":(top,exclude)experiments/re
 
 
 def provenance(*, seed: int | None = None, device: str = "cpu", packages: Sequence[str] = ()) -> dict[str, Any]:
-    """Command, commit, seed, date, hardware and versions of this run, as JSON values: to be asked where it begins.
+    """Return command, commit, seed, date, hardware and versions as JSON values; to be called at the start of a run.
 
-    `commit` is None where the library runs from no git checkout. `dirty` is true where tracked files differ from it;
-    results of earlier runs are left out, as they decide nothing.
+    `commit` is None if the library does not run from a git checkout. `dirty` is true if tracked files differ from the
+    commit, except for results of earlier runs.
+
+    Args:
+        packages: further packages whose versions are recorded.
     """
     tracked = _git("ls-files", "--error-unmatch", Path(__file__).name) is not None
     affinity = getattr(os, "sched_getaffinity", None)
     hardware = {"cpu": _cpu_model(), "cores": len(affinity(0)) if affinity else os.cpu_count()}
-    torch = sys.modules.get("torch")  # a process that measures life without it must not load it for this
+    torch = sys.modules.get("torch")  # not imported here, because some measurements are made without torch
     if torch is not None:
         hardware["threads"] = torch.get_num_threads()
         if device == "cuda":

@@ -1,4 +1,4 @@
-"""Measured costs as a table and as a file that says how it was made."""
+"""Measured costs as a table and as a file with their provenance."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mixling.cost.provenance import provenance
-from mixling.cost.timing import Evaluation
+from mixling.cost.timing import Measurement
 from mixling.storage import write_json
 
 FOOTNOTE = "FLOPs are those of matrix products, 2 for each multiply-add; FFTs are not counted."
 
 
-def as_table(rows: Sequence[Evaluation], *, header: bool = True) -> str:
-    """One line for each measurement."""
+def as_table(rows: Sequence[Measurement], *, header: bool = True) -> str:
+    """Return a line for each measurement, after an optional header."""
     lines = []
     if header:
         lines.append(
@@ -31,14 +31,14 @@ def as_table(rows: Sequence[Evaluation], *, header: bool = True) -> str:
 
 
 def caption(made: Mapping[str, Any], *, batch: int, repeats: int) -> str:
-    """Return a line for a picture: on what, and how, the numbers of a `provenance` were measured."""
+    """Return a line for a plot that states on which hardware, and how, the numbers were measured."""
     hardware = made["hardware"]
     device = hardware.get("gpu") or f"{hardware['cpu']}, {hardware['threads']} thread{'s' * (hardware['threads'] != 1)}"
     texts = "1 text" if batch == 1 else f"{batch:,} texts"
     return f"{device}; batches of {texts}; median of {repeats} passes; torch {made['versions']['torch']}"
 
 
-def to_file(rows: Sequence[Evaluation], path: Path, *, device: str, repeats: int) -> None:
+def to_file(rows: Sequence[Measurement], path: Path, *, device: str, repeats: int) -> None:
     """Write all numbers with hardware, versions and date as JSON.
 
     Raises:

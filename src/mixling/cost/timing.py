@@ -1,4 +1,4 @@
-"""Time and memory of encoders, measured side by side: in each round every model runs once."""
+"""Time and memory of encoders, measured in turns: in each round every model runs once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from mixling.models.model import Model, ModelConfig, build_model, sized
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """One model at one length.
+class Measurement:
+    """The cost of a model at one length.
 
-    seconds: median of one forward pass of the encoder over a batch, and the smallest.
-    peak_bytes: most memory that the pass's own tensors take at a time, weights and input not counted.
+    Attributes:
+        parameters, flops: see `mixling.cost.flops.Counts`; flops of a batch.
+        seconds, fastest: median and minimum time of a forward pass of the encoder over a batch.
+        peak_bytes: peak memory of the tensors of the pass, without weights and input.
     """
 
     model: str
@@ -46,11 +48,15 @@ def time_model(
     device: str = "cpu",
     time_limit: float = 20.0,
     log: Callable[[str], None] = lambda message: None,
-) -> Iterator[Evaluation]:
-    """Measure every model at every length, all models of a length interleaved.
+) -> Iterator[Measurement]:
+    """Measure every model at every length, with the models of a length taking turns.
 
-    Each model is built for the longest of `lengths`. A model whose pass took longer than `time_limit` seconds is left
-    out at greater lengths, one that ran out of memory at that length too, and that is said.
+    Each model is built for the maximum of `lengths`. A model whose pass takes longer than `time_limit` seconds is left
+    out at greater lengths, and one that runs out of memory already at that length; both are logged.
+
+    Args:
+        batch: texts in a batch.
+        repeats: forward passes of each model, of which the median is reported.
     """
     left = list(configs)
 
@@ -58,7 +64,7 @@ def time_model(
     def within_memory(name: str, length: int) -> Iterator[None]:
         try:
             yield
-        except (RuntimeError, MemoryError) as error:  # of a CPU torch raises a bare RuntimeError
+        except (RuntimeError, MemoryError) as error:  # torch raises a bare RuntimeError on a CPU
             if not isinstance(error, torch.OutOfMemoryError | MemoryError) and "allocate memory" not in str(error):
                 raise
             left.remove(name)
@@ -73,7 +79,7 @@ def time_model(
             with within_memory(name, length):
                 model = _encoder(configs[name], max(lengths), device)
                 x = torch.randn(batch, length, model.encoder_dim, device=device)
-                peaks[name] = _peak(model, x, mask)  # warms up, too
+                peaks[name] = _peak(model, x, mask)  # also serves as warm-up
                 models[name] = model, x
         for _ in range(repeats):
             for name in tuple(left):
@@ -82,7 +88,7 @@ def time_model(
                         times[name].append(_seconds(*models[name], mask))
         for name in tuple(left):
             counts = count(sized(configs[name], max_len=max(lengths)), length=length)
-            yield Evaluation(
+            yield Measurement(
                 model=name,
                 length=length,
                 batch=batch,
@@ -98,7 +104,7 @@ def time_model(
 
 
 class _Body(torch.nn.Module):
-    """An encoder that knows its width."""
+    """An encoder with its width."""
 
     def __init__(self, model: Model, dim: int) -> None:
         super().__init__()
@@ -109,7 +115,7 @@ class _Body(torch.nn.Module):
 
 
 def _encoder(config: ModelConfig, max_len: int, device: str) -> _Body:
-    # The table has no part in the measure: one row of it is enough.
+    # The embedding table is not measured: one row suffices.
     small = sized(config, vocabulary=1, max_len=max_len)
     return _Body(build_model(small, num_outputs=2, output="text", seed=0), config.dim).to(device).eval()
 
@@ -142,7 +148,7 @@ def _peak(model: _Body, x: Tensor, mask: Tensor) -> int:
 
 
 class _LiveTensors(TorchDispatchMode):
-    """Adds up the storages that operations return while they live; what a kernel uses inside is not seen."""
+    """Tracks the memory of tensors that operations return, but not of temporary memory inside kernels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +161,7 @@ class _LiveTensors(TorchDispatchMode):
         for tensor in tree_leaves(out):
             if isinstance(tensor, Tensor):
                 storage = tensor.untyped_storage()
-                if storage not in given and storage not in self._known:  # else a view, or written in place
+                if storage not in given and storage not in self._known:  # else a view or an in-place result
                     self._add(storage)
         return out
 

@@ -206,9 +206,7 @@ def _write(
     cut = 0
     limit = int(config.validation_fraction * (1 << 64))
     for text, document in _read(texts, reader):
-        held_out = (
-            not config.validation and validation.count < config.validation_tokens and _hash(text, _SALT) < limit
-        )
+        held_out = not config.validation and validation.count < config.validation_tokens and _hash(text, _SALT) < limit
         (validation if held_out else train).add(document)
         cut += document.truncated
     return cut

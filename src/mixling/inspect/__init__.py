@@ -1,1 +1,1 @@
-"""Pictures of what a model does."""
+"""Plots of what a model does."""

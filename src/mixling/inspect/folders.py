@@ -1,4 +1,4 @@
-"""Models of run folders, with texts encoded for them, as `mixling.inspect.weights` reads them."""
+"""Preparing the models of run folders for `mixling.inspect.weights`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mixling.runs.weights import load_model
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.table import SPECIAL
 
-_BATCH = 8  # texts; each layer's weights of all of them are held at a time
+_BATCH = 8  # texts; the weights of a layer are held in memory for all of them
 
 
 def load_inspected(folder: str | Path, texts: Sequence[Text] = ()) -> Inspected:
-    """Return the model of a finished run of any kind, and the encoded texts; of long ones the part that it reads.
+    """Return the model of a finished run of any kind, with encoded texts, which are truncated to its maximum length.
 
     Raises:
-        ConfigError: there is no finished run in the folder.
-        ModelFileError: it is not complete, damaged, or of a kind that this version does not know.
+        ConfigError: the folder holds no finished run.
+        ModelFileError: the folder is incomplete, damaged, or of a kind that this version does not know.
     """
     hint = "give one that `mixling train` or `mixling pretrain` wrote"
     name = read_artifact(folder, lambda artifact: artifact.kind.inspect, hint=hint)
@@ -30,19 +30,19 @@ def load_inspected(folder: str | Path, texts: Sequence[Text] = ()) -> Inspected:
 
 
 def of_trained(folder: Path, texts: Sequence[Text]) -> Inspected:
-    """Return the model that `mixling train` made."""
+    """Return the model of a `mixling train` run."""
     model, encoder, _, _ = load_model(folder)
     return of_model(model, _batches(encoder, texts), tokens=_tokens(encoder, texts[:1]))
 
 
 def of_pretrained(folder: Path, texts: Sequence[Text]) -> Inspected:
-    """Return the model that `mixling pretrain` made."""
+    """Return the model of a `mixling pretrain` run."""
     model, encoder = load_pretraining(folder)
     return of_model(model, _batches(encoder, texts), tokens=_tokens(encoder, texts[:1]))
 
 
 def _tokens(encoder: TextEncoder, texts: Sequence[Text]) -> list[str]:
-    """The tokens of texts as the encoder reads them."""
+    """Return the tokens of texts as strings."""
     rows = [int(row) for item in encoder.encode(texts) for row in item.words]
     names = ["", *SPECIAL.values(), *encoder.table_words()]
     return [names[row] for row in rows]

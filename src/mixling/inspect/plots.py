@@ -1,4 +1,4 @@
-"""Plots of what models do and cost, as PNG, SVG or PDF files by their name."""
+"""Plots of what models do and cost, as PNG, SVG or PDF files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _MARKERS = "os^Dv*Px"
 
 
 def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: str | Path, *, caption: str = "") -> None:
-    """Draw (tokens, seconds, peak bytes) of models, time and memory each over the length, as a picture file.
+    """Plot time and memory of models by length.
 
     Args:
-        caption: on what they were measured, and how; stands above the curves.
+        models: by name, rows of (tokens, seconds, peak bytes).
+        caption: on which hardware, and how, the numbers were measured; drawn above the curves.
 
     Raises:
-        StorageError: the file cannot be written; what stood there still stands.
+        StorageError: the file cannot be written; an older file is unchanged.
         MissingPackage: matplotlib is not installed.
     """
     figure = new_figure(11.0, 4.8)
@@ -38,7 +39,7 @@ def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: st
     for number, (title, column, scale) in enumerate([("ms per batch", 1, 1e3), ("peak memory, MB", 2, 1e-6)], 1):
         axes = figure.add_subplot(1, 2, number)
         for name, rows, marker in zip(drawn.shown, models.values(), cycle(_MARKERS), strict=False):
-            # Hollow marks of several shapes: of two curves that are one, both are seen.
+            # Hollow markers of different shapes, so that both of two coinciding curves are visible.
             axes.plot(
                 [row[0] for row in rows],
                 [row[column] * scale for row in rows],
@@ -70,15 +71,15 @@ def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: st
 def learning_curves(
     models: Mapping[str, Mapping[int, Sequence[float]]], path: str | Path, *, metric: str, levels: Mapping[str, float]
 ) -> None:
-    """Draw results of models over the number of training examples, as a picture file: medians, in bands of all runs.
+    """Plot results of models by number of training examples: the median, and the range of all runs.
 
     Args:
-        models: by name, for each number of examples, the result of each run.
-        metric: what the results are, such as "test MSE".
-        levels: results without training, by name, drawn as level lines.
+        models: by name, for each number of examples the results of all runs.
+        metric: the name of the result, such as "test MSE".
+        levels: results without training, by name, drawn as horizontal lines.
 
     Raises:
-        StorageError: the file cannot be written; what stood there still stands.
+        StorageError: the file cannot be written; an older file is unchanged.
         MissingPackage: matplotlib is not installed.
     """
     figure = new_figure(6.5, 4.5)
@@ -102,14 +103,16 @@ def learning_curves(
 
 
 def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]], path: str | Path) -> None:
-    """Draw maps (M, N) from input to output tokens below the signals that they belong to, as a picture file.
+    """Plot maps (M, N) from input to output tokens below their signals.
+
+    Each map has its own scale, because the sizes of gradients differ; it ends at the 99th percentile, so that a few
+    large entries do not hide the others.
 
     Args:
-        models: by name, a map and signals (N,) by name. Each map has its own scale, as the sizes of gradients differ;
-            it ends at the 99th percentile, so that a few large entries do not hide the rest.
+        models: by name, a map, and signals (N,) by name.
 
     Raises:
-        StorageError: the file cannot be written; what stood there still stands.
+        StorageError: the file cannot be written; an older file is unchanged.
         MissingPackage: matplotlib is not installed.
     """
     figure = new_figure(3.6 * len(models), 5.2)
@@ -134,20 +137,20 @@ def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
 
 
 def plot_layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
-    """Draw maps of weights between tokens, a column for each layer and a row for each kind, as a picture file.
+    """Plot maps of weights between tokens, with a column for each layer and a row for each kind of weights.
 
-    Each map has its own scale, which ends at the 99th percentile of sizes; one with negative weights has zero in its
-    middle. What no text has (NaN) is gray. Axes of maps that know their tokens have these, up to 75 of them; a token
-    that no installed font can draw has its number.
+    Each map has its own scale, which ends at the 99th percentile of absolute values and is symmetric if there are
+    negative weights. Missing entries (NaN) are gray. Axes show the tokens, if known and at most 75; tokens that no
+    installed font has are shown as numbers.
 
     Raises:
-        StorageError: the file cannot be written; what stood there still stands.
+        StorageError: the file cannot be written; an older file is unchanged.
         MissingPackage: matplotlib is not installed.
     """
     rows = list(dict.fromkeys((item.stack, item.name) for item in maps))
     columns = sorted({item.layer for item in maps})
     most = max((len(names) for item in maps for names in (item.queries, item.keys) if _fits(names)), default=0)
-    side = 2.8 if most == 0 else max(3.2, 1.6 + 0.14 * most)  # inches: a line of small type for each token
+    side = 2.8 if most == 0 else max(3.2, 1.6 + 0.14 * most)  # inches, with a line of small type for each token
     figure = new_figure(side * len(columns), (side + 0.1) * len(rows))
     all_axes = figure.subplots(len(rows), len(columns), squeeze=False)
     for axes in all_axes.flat:
@@ -171,37 +174,37 @@ def plot_layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
 
 
 def _fits(names: Sequence[str]) -> bool:
-    """Whether tokens are known, and few enough to be read."""
+    """Return whether tokens are known, and few enough to be readable."""
     return 0 < len(names) <= MAX_TICKS
 
 
 def spatial_filters(
     filters: Mapping[str, Mapping[int, np.ndarray]], path: str | Path, *, matrices: Sequence[str]
 ) -> None:
-    """Draw learned matrices (N, N) between positions: of each its middle row, a filter, as a picture file.
+    """Plot the middle rows (filters) of learned matrices (N, N) between positions.
 
-    Source: gMLP, Figure 4 (filters) and Figure 9 (whole matrices).
+    Source: gMLP, Figure 4 (filters) and Figure 9 (matrices).
 
     Args:
         filters: by name, the matrix of each layer. Each layer has a column, each name a row.
-        matrices: names whose whole matrices are drawn too, below the filters.
+        matrices: names of those to draw as matrices as well, below the filters.
 
     Raises:
-        StorageError: the file cannot be written; what stood there still stands.
+        StorageError: the file cannot be written; an older file is unchanged.
         MissingPackage: matplotlib is not installed.
     """
     columns = sorted({layer for layers in filters.values() for layer in layers})
     rows = [*((name, False) for name in filters), *((name, True) for name in matrices)]
     figure = new_figure(3.2 * len(columns), 2.4 * len(rows))
     all_axes = figure.subplots(len(rows), len(columns), squeeze=False)
-    for (name, whole), row in zip(rows, all_axes, strict=True):
+    for (name, as_matrix), row in zip(rows, all_axes, strict=True):
         for layer, axes in zip(columns, row, strict=True):
             axes.set_visible(layer in filters[name])
             if layer not in filters[name]:
                 continue
             matrix = filters[name][layer]
             axes.set_title(f"{name}, layer {layer}", fontsize=9, parse_math=False)
-            if whole:
+            if as_matrix:
                 _matrix(axes, matrix)
             else:
                 middle = len(matrix) // 2

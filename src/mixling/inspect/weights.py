@@ -1,10 +1,10 @@
-"""The matrices between tokens that the mixers of a model have, layer by layer: what a text made, and what was learned.
+"""The matrices between tokens of a model's mixers: weights that depend on texts, and learned filters.
 
-Source: Remixer, Figure 2, which draws softmax(H) of each layer beside the layer's mean attention.
-Decided beyond it: the mean of a pair of positions is over all heads, and over the texts that have a token at both, so
-that padding has no part in it, and a row's sum need not be one where lengths differ. What no text changes
-(`Mixer.filters`) is that of the longest text. A mixer that mixes without a matrix, such as HyperMixing, is drawn by its
-pseudo-attention: the size of the gradient of each output token by each input token (HyperMixer, section 4.7).
+Source: Remixer, Figure 2, which shows softmax(H) of each layer beside the layer's mean attention. Beyond the paper: the
+mean for a pair of positions is over all heads and over the texts that have tokens at both, without padding, so that
+rows need not sum to one if lengths differ. Learned filters (`Mixer.filters`) are those for the longest text. Mixers
+without such a matrix, such as HyperMixing, have their pseudo-attention: the norm of the gradient of each output token
+with respect to each input token (HyperMixer, section 4.7).
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ MIXING_MODELS = ("mixling-mixer", "pnlp-mixer-base", "hypermixer", "gmlp-tiny", 
 
 @dataclass(frozen=True, eq=False)
 class LayerMap:
-    """A matrix (N, M) of one layer, a row for each output position; NaN where no text has both tokens.
+    """A matrix of a layer.
 
-    layer: from 1. name: what the mixer calls it, with "cross " before it where the keys are another stack's.
-    queries, keys: the tokens of the rows and columns, where the map is of one text whose tokens are known.
+    Attributes:
+        stack: "encoder" or "decoder".
+        layer: number of the layer, from 1.
+        name: the mixer's name for the matrix, preceded by "cross " if the keys are another stack's.
+        values: (N, M), a row for each output position; NaN where no text has both tokens.
+        queries, keys: the tokens of rows and columns, if the map is of a single text with known tokens.
     """
 
     stack: str
@@ -50,9 +54,12 @@ class LayerMap:
 
 
 class Pass(NamedTuple):
-    """One batch: how it goes through the stacks, and for each stack which of its tokens (B, N) are real.
+    """A batch.
 
-    tokens: for each stack how the tokens of the batch's first text are written; empty where that is not known.
+    Attributes:
+        run: passes the batch through the stacks.
+        masks: for each stack the mask (B, N).
+        tokens: for each stack the tokens of the batch's first text as strings; empty if unknown.
     """
 
     run: Callable[[], object]
@@ -61,7 +68,7 @@ class Pass(NamedTuple):
 
 
 class Inspected(NamedTuple):
-    """A model with its stacks by name, and batches that are encoded for it, which may be read once."""
+    """A model with its stacks by name, and encoded batches, which can be iterated once."""
 
     model: nn.Module
     stacks: Mapping[str, Encoder]
@@ -69,16 +76,16 @@ class Inspected(NamedTuple):
 
 
 def of_encoder(encoder: Encoder, batches: Iterable[tuple[Tensor, Tensor]]) -> Inspected:
-    """A stack alone, and batches of tokens (B, N, D) with their masks (B, N)."""
+    """Return a single stack prepared for inspection; batches are tokens (B, N, D) and masks (B, N)."""
     passes = (Pass(lambda x=x, mask=mask: encoder(x, mask), {"encoder": mask}) for x, mask in batches)  # type: ignore[misc]
     return Inspected(encoder, {"encoder": encoder}, passes)
 
 
 def of_model(model: Model, batches: Iterable[Batch], *, tokens: Sequence[str] = ()) -> Inspected:
-    """A model of texts; its head has no part.
+    """Return a text model, without its head, prepared for inspection.
 
     Args:
-        tokens: how those of the first text are written.
+        tokens: the tokens of the first text as strings.
     """
 
     def run(batch: Batch) -> Tensor:
@@ -95,13 +102,13 @@ def of_model(model: Model, batches: Iterable[Batch], *, tokens: Sequence[str] = 
 def layer_maps(inspected: Inspected) -> list[LayerMap]:
     """Return the mean weights and the learned filters of all mixers, in the order in which they act.
 
-    Mixers that have neither are drawn by their pseudo-attention, which costs a backward pass of a batch of D inputs for
-    each token of each text. Memory is that of one batch's weights, and one matrix for each mixer.
+    Mixers that have neither get their pseudo-attention, which costs a backward pass of a batch of D inputs for each
+    token of each text. Memory holds the weights of one batch, and one matrix for each mixer.
 
     Raises:
-        ConfigError: no mixer mixes tokens. A text is longer than the model allows.
+        ConfigError: no mixer mixes tokens, or a text is longer than the model allows.
     """
-    found: dict[tuple[str, int, Mixer, bool], dict[str, _Mean]] = {}
+    collected: dict[tuple[str, int, Mixer, bool], dict[str, _Mean]] = {}
     longest: dict[str, int] = {}
     texts = 0
     tokens: Mapping[str, Sequence[str]] = {}
@@ -110,11 +117,11 @@ def layer_maps(inspected: Inspected) -> list[LayerMap]:
             for stack, mask in item.masks.items():
                 longest[stack] = max(longest.get(stack, 0), int(mask.any(0).sum()))
             texts, tokens = texts + len(mask), item.tokens
-            with _observed(inspected.stacks, item.masks, found):
+            with _observed(inspected.stacks, item.masks, collected):
                 item.run()
-        assert longest, "maps are of texts; none was given"
+        assert longest, "at least one text is needed"
         out = []
-        for (stack, layer, mixer, cross), means in found.items():
+        for (stack, layer, mixer, cross), means in collected.items():
             matrices = {name: mean.values() for name, mean in means.items()} | _heads_mean(mixer, longest[stack])
             queries, keys = (
                 (tokens.get(of, ()) if texts == 1 else ()) for of in (stack, "encoder" if cross else stack)
@@ -126,10 +133,10 @@ def layer_maps(inspected: Inspected) -> list[LayerMap]:
 
 
 def learned_filters(inspected: Inspected) -> list[LayerMap]:
-    """The matrices that no text changes, of the longest input that their parameters know.
+    """Return the learned filters of all mixers, for the maximum length of their parameters.
 
     Raises:
-        ConfigError: the model has none; it says which mixers have.
+        ConfigError: the model has none; the message lists mixers that have.
     """
     with _evaluating(inspected.model):
         out = [
@@ -141,7 +148,7 @@ def learned_filters(inspected: Inspected) -> list[LayerMap]:
 
 
 def mixers_with(method: str) -> list[str]:
-    """Return the types of mixers that have `mixing_weights`, or `filters`, of their own in some configuration."""
+    """Return the types of mixers that override a method of `Mixer`, such as `mixing_weights` or `filters`."""
     with torch.device("meta"):
         built = {name: mixer_config({"type": name}).build(64, 8) for name in mixer_types()}
     return [name for name, mixer in built.items() if getattr(type(mixer), method) is not getattr(Mixer, method)]
@@ -149,28 +156,28 @@ def mixers_with(method: str) -> list[str]:
 
 @dataclass
 class _Mean:
-    """The mean of matrices of different sizes, each entry over those that have it."""
+    """The mean of matrices of different sizes; each entry is averaged over the matrices that have it."""
 
     total: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     count: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def add(self, matrices: Tensor, real: Tensor) -> None:
-        """Matrices (B, N, M), and which entries of each count."""
+        """Add matrices (B, N, M) with a mask of their valid entries."""
         missing = [(0, max(0, new - old)) for new, old in zip(matrices.shape[1:], self.total.shape, strict=True)]
         self.total, self.count = np.pad(self.total, missing), np.pad(self.count, missing)
-        location = tuple(slice(size) for size in matrices.shape[1:])
-        self.total[location] += matrices.double().masked_fill(~real, 0.0).sum(0).cpu().numpy()
-        self.count[location] += real.sum(0).cpu().numpy()
+        corner = tuple(slice(size) for size in matrices.shape[1:])
+        self.total[corner] += matrices.double().masked_fill(~real, 0.0).sum(0).cpu().numpy()
+        self.count[corner] += real.sum(0).cpu().numpy()
 
     def values(self) -> npt.NDArray[np.float64]:
-        """The mean; NaN where there is none, rows and columns of padding only left out."""
+        """Return the mean, with NaN for missing entries, and without rows and columns of padding only."""
         rows, columns = (int(self.count.any(axis).sum()) for axis in (1, 0))
         total, count = self.total[:rows, :columns], self.count[:rows, :columns]
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _mixers(stacks: Mapping[str, Encoder]) -> Iterator[tuple[str, int, Mixer, bool]]:
-    """All mixers with stack, layer and whether they read another stack."""
+    """Yield all mixers with stack, layer and whether they read another stack."""
     for stack, encoder in stacks.items():
         for number, layer in enumerate(encoder.layers, 1):
             block = cast(Block, layer)
@@ -183,21 +190,21 @@ def _mixers(stacks: Mapping[str, Encoder]) -> Iterator[tuple[str, int, Mixer, bo
 def _observed(
     stacks: Mapping[str, Encoder],
     masks: Mapping[str, Tensor],
-    found: dict[tuple[str, int, Mixer, bool], dict[str, _Mean]],
+    collected: dict[tuple[str, int, Mixer, bool], dict[str, _Mean]],
 ) -> Iterator[None]:
-    """While mixers work, take the matrices that they make of what they are given."""
+    """Collect the matrices that mixers compute from their inputs during the block."""
 
     def hook(stack: str, layer: int, cross: bool) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        def observe(module: nn.Module, given: tuple[Any, ...]) -> None:
+        def observe(module: nn.Module, inputs: tuple[Any, ...]) -> None:
             mixer = cast(Mixer, module)
-            means = found.setdefault((stack, layer, mixer, cross), {})
+            means = collected.setdefault((stack, layer, mixer, cross), {})
             queries = keys = masks[stack]
-            if cross:  # (x, mask, context, its mask)
-                keys = given[3]
+            if cross:  # inputs are (x, mask, context, context mask)
+                keys = inputs[3]
             real = queries[:, :, None] & keys[:, None]
-            matrices = {name: weights.mean(1) for name, weights in mixer.weights(*given).items()}
+            matrices = {name: weights.mean(1) for name, weights in mixer.weights(*inputs).items()}
             if not matrices and not isinstance(mixer, Identity) and not mixer.filters(1):
-                matrices = {PSEUDO_ATTENTION: _pseudo_attentions(mixer, given[0], given[2] if cross else None, real)}
+                matrices = {PSEUDO_ATTENTION: _pseudo_attentions(mixer, inputs[0], inputs[2] if cross else None, real)}
             for name, values in matrices.items():
                 means.setdefault(f"cross {name}" if cross else name, _Mean()).add(values, real)
 
@@ -214,11 +221,11 @@ def _observed(
 
 
 def _pseudo_attentions(mixer: Mixer, x: Tensor, context: Tensor | None, real: Tensor) -> Tensor:
-    """The pseudo-attention (B, N, M) of each text alone, zero in padding; `forward` has no hooks."""
+    """Return the pseudo-attention (B, N, M) of each text, zero in padding; calls `forward`, which has no hooks."""
     out = x.new_zeros(real.shape)
     for text, (matrix, pairs) in enumerate(zip(out, real, strict=True)):
         rows, columns = int(pairs.any(1).sum()), int(pairs.any(0).sum())
-        with torch.inference_mode(False):  # what is made in it has no part in gradients
+        with torch.inference_mode(False):  # inference tensors cannot take part in gradients
             tokens = x[text : text + 1, :rows].clone()
         if context is None:
             matrix[:rows, :columns] = pseudo_attention(mixer.forward, tokens)
@@ -236,18 +243,22 @@ def _heads_mean(mixer: Mixer, length: int | None) -> dict[str, npt.NDArray[np.fl
 
 
 def _numbered(maps: list[LayerMap], inspected: Inspected) -> list[LayerMap]:
-    """Names that come again in a layer get a number; no map at all is refused."""
+    """Return the maps with numbers added to names that are repeated in a layer.
+
+    Raises:
+        ConfigError: there is no map.
+    """
     if all(isinstance(mixer, Identity) for _, _, mixer, _ in _mixers(inspected.stacks)):
         raise ConfigError(
-            "the model has no token mixing: its layers work on each token alone, so there is nothing to draw; "
+            "the model has no token mixing: its layers transform each token separately, so there is nothing to draw; "
             f"models that mix tokens: {', '.join(MIXING_MODELS)} and others (`mixling models` lists all)"
         )
     if not maps:
         # A mixer's type is the name of its file.
         used = sorted({type(mixer).__module__.rpartition(".")[2] for _, _, mixer, _ in _mixers(inspected.stacks)})
         raise ConfigError(
-            f"the model has no learned matrix between tokens: it mixes by {', '.join(used)}; mixers that have one: "
-            f"{', '.join(mixers_with('filters'))}; --maps draws the others"
+            f"the model has no learned matrix between tokens: its mixers are {', '.join(used)}; mixers that have one: "
+            f"{', '.join(mixers_with('filters'))}; use --maps for the others"
         )
     seen: dict[tuple[str, int, str], int] = {}
     out = []
@@ -261,7 +272,7 @@ def _numbered(maps: list[LayerMap], inspected: Inspected) -> list[LayerMap]:
 
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Without gradients and dropout; afterwards each part is as it was."""
+    """Disable gradients and dropout; afterwards restore the mode of each module."""
     before = {module: module.training for module in model.modules()}
     model.eval()
     try:

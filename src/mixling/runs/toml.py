@@ -45,7 +45,7 @@ def _table(kind: type[Config], config: Config | None, path: tuple[str, ...]) -> 
         if _configs(field.annotation):
             below.append((name, field, value))
             if _several(field.annotation) and not value:
-                yield from _comment(f"{_explained(field)}; to add items, replace this line by tables as below")
+                yield from _comment(f"{_explained(field)}; to add items, put tables as below in place of this line")
                 yield f"{name} = []"
             continue
         yield from _comment(_explained(field))

@@ -1,1 +1,1 @@
-"""Models from text to text: a wing over the core, which imports nothing of it."""
+"""Text-to-text models; the core does not import this package."""

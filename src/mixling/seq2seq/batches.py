@@ -1,4 +1,4 @@
-"""Pairs as subwords, and batches of them: what an encoder-decoder reads, and what it is to write."""
+"""Batches of source and target subwords for an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SubwordIds = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """Sources, and targets as the decoder reads them: each begins with the start token and lacks its last one."""
+    """Sources, and targets as the decoder reads them: shifted right, beginning with the start token."""
 
     source: Int[Tensor, "B N"]
     source_mask: Bool[Tensor, "B N"]
@@ -27,16 +27,16 @@ class PairBatch:
 
     @property
     def arguments(self) -> tuple[Tensor | None, ...]:
-        """Those of `EncoderDecoder.forward`."""
+        """The arguments of `EncoderDecoder.forward`."""
         return self.source, self.source_mask, self.target
 
     def to(self, device: torch.device) -> PairBatch:
-        """The batch on a device."""
+        """Return the batch on a device."""
         return PairBatch(self.source.to(device), self.source_mask.to(device), self.target.to(device), self.num_tokens)
 
 
 def pad_sources(sources: Sequence[SubwordIds], *, pad: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-    """Sources as one tensor, and which of it is real."""
+    """Return sources as one tensor, and its mask."""
     lengths = np.array([len(source) for source in sources])
     width = int(lengths.max())
     return pad_targets(sources, width, pad), torch.from_numpy(np.arange(width) < lengths[:, None])
@@ -45,10 +45,11 @@ def pad_sources(sources: Sequence[SubwordIds], *, pad: int) -> tuple[Int[Tensor,
 def collate_pairs(
     sources: Sequence[SubwordIds], targets: Sequence[SubwordIds], *, pad: int, ignored: int = -100
 ) -> tuple[PairBatch, Int[Tensor, "B T"]]:
-    """A batch of pairs, and what is to be told at each of its targets' places, `ignored` where nothing is.
+    """Return a batch of pairs, and the subwords to predict at each position of the targets.
 
     Args:
-        pad: fills up, and is the start token, as T5's is.
+        pad: the padding, which is also the start token, as in T5.
+        ignored: stands for the padding of the subwords to predict.
     """
     source, mask = pad_sources(sources, pad=pad)
     width = max(map(len, targets))

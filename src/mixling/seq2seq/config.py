@@ -1,4 +1,4 @@
-"""What decides a run from text to text: its tasks, unlabeled text beside them, subwords, model and training."""
+"""The configuration of text-to-text runs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SEQ2SEQ_DEFAULTS = TrainConfig(
 
 
 class PairTaskConfig(Config):
-    """A task: where its rows are, and how they become pairs of a source and a target."""
+    """A task: its data, and how rows become pairs of source and target."""
 
-    name: str = Field("text", min_length=1, description="of the task among others, and of its measures")
+    name: str = Field("text", min_length=1, description="name of the task, also in metrics")
     train: tuple[str, ...] = ()
-    validation: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
+    validation: tuple[str, ...] = Field((), description="empty: a fraction of the training pairs is split off")
     validation_fraction: float = Field(0.1, gt=0, lt=1)
-    template: str | None = Field(None, description="of the rows: a task of GLUE or SuperGLUE; None: source and target")
-    prefix: str = Field("", description="is laid before each source; rows of a form have their own")
+    template: str | None = Field(None, description="a task of GLUE or SuperGLUE; none: columns source and target")
+    prefix: str = Field("", description="prepended to each source; templates have their own")
     columns: PairColumns = PairColumns()
     on_bad_row: Literal["error", "skip"] = "error"
     file_format: str | None = None
@@ -49,42 +49,44 @@ class PairTaskConfig(Config):
         0.0,
         ge=0,
         le=1,
-        description="share of the words with a part of the answer of their own that others replace in training",
+        description="fraction of aligned words that are replaced by others in training (lexicon-based augmentation)",
     )
-    cut: bool = Field(False, description="sources beyond the model's length are cut; else such a row is a bad one")
+    cut: bool = Field(False, description="truncate sources beyond the model's length; else their rows are bad rows")
 
 
 class TokenizerConfig(Config):
-    """The vocabulary of a model that writes text."""
+    """The vocabulary of a model that generates text."""
 
-    vocabulary: str | None = Field(None, description="a .model, a tokenizer.json or a name on the hub; None: trained")
-    size: int | None = Field(None, ge=100, description="of one that is trained, without sentinels; None: by the texts")
-    join_symbols: bool = Field(
-        False, description="of one that is trained: `( x _ 1 ,` and `] ]` may be single subwords"
+    vocabulary: str | None = Field(None, description="a .model, a tokenizer.json or a name on the hub; none: trained")
+    size: int | None = Field(
+        None, ge=100, description="size of a trained vocabulary without sentinels; by default from the texts"
     )
-    whole_words: int | None = Field(None, ge=1, description="of one that is trained: words so frequent are subwords")
-    sentinels: int = Field(100, ge=0, description="how many spans of a text can be taken out, where any are")
+    join_symbols: bool = Field(
+        False, description="a trained vocabulary may have subwords across symbols, such as `( x _ 1 ,` and `] ]`"
+    )
+    whole_words: int | None = Field(
+        None, ge=1, description="words with at least this frequency are subwords of a trained vocabulary"
+    )
+    sentinels: int = Field(100, ge=0, description="maximum number of corrupted spans in a text")
 
 
 class PairRunConfig(Config):
-    """All that decides what a run gives; it stands in the run folder as run.json."""
+    """The complete configuration of a run, recorded in its run.json."""
 
     task: Literal["text2text"] = "text2text"
     tasks: tuple[PairTaskConfig, ...] = ()
     corpus: CorpusConfig | None = Field(None, description="unlabeled text, for span corruption")
     spans: SpanConfig = SpanConfig()
-    mixing: MixingConfig = Field(MixingConfig(), description="how often each task is drawn")
+    mixing: MixingConfig = Field(MixingConfig(), description="how often examples of each task are drawn")
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: EncoderDecoderConfig = seq2seq_config(SEQ2SEQ_MODEL)
-    generation: GenerationConfig = Field(GenerationConfig(), description="how answers are sought; as long as targets")
-    pretrained: str | None = Field(
-        None, description="folder of a run of this kind, whose model and subwords it begins with"
-    )
+    generation: GenerationConfig = Field(GenerationConfig(), description="search; by default as long as targets")
+    pretrained: str | None = Field(None, description="run folder with the pretrained model and its vocabulary")
     train: TokenTraining = SEQ2SEQ_DEFAULTS
 
     @model_validator(mode="before")
     @classmethod
-    def _answers_are_as_long_as_targets(cls, values: Any) -> Any:
+    def _generations_are_as_long_as_targets(cls, values: Any) -> Any:
         model = values.get("model", cls.model_fields["model"].default)
         generation = values.get("generation", {})
         if isinstance(model, EncoderDecoderConfig):
@@ -93,15 +95,15 @@ class PairRunConfig(Config):
             return values
         longest = model.get("max_target_len", EncoderDecoderConfig.model_fields["max_target_len"].default)
         if not isinstance(longest, int) or longest < 1:
-            return values  # which is told of the model
+            return values  # reported as an error of the model
         return {**values, "generation": {"max_len": longest, **generation}}
 
     @model_validator(mode="after")
-    def _has_something_to_do(self) -> PairRunConfig:
+    def _options_are_compatible(self) -> PairRunConfig:
         names = [task.name for task in self.tasks]
         for name in names:
             if names.count(name) > 1 or (name == SPANS and self.corpus is not None):
-                raise ValueError(f"tasks: the name {name!r} stands twice; give each task its own")
+                raise ValueError(f"tasks: the name {name!r} is not unique; give each task its own")
         given = {
             "tokenizer.vocabulary": self.tokenizer.vocabulary,
             "pretrained": self.pretrained,
@@ -112,12 +114,12 @@ class PairRunConfig(Config):
         changed = next((name for name, default in trained.items() if getattr(self.tokenizer, name) != default), None)
         if owner is not None and changed is not None:
             raise ValueError(
-                f"tokenizer.{changed} applies to subwords that are trained here, but {owner} gives them; leave one out"
+                f"tokenizer.{changed} applies to trained vocabularies, but {owner} names one; leave out one of them"
             )
         if self.generation.max_len > self.model.max_target_len:
             raise ValueError(
                 f"generation.max_len = {self.generation.max_len}, but model.max_target_len = "
-                f"{self.model.max_target_len}; lower the one or raise the other"
+                f"{self.model.max_target_len}; lower the former or raise the latter"
             )
         return self
 
@@ -137,10 +139,10 @@ class _PairSpec(Spec[PairRunConfig]):
         return pretrained if isinstance(pretrained, str) else None
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        hint = "--from takes what `mixling train --task text2text` wrote"
+        hint = "--from takes a folder written by `mixling train --task text2text`"
         saved = read_artifact(folder, lambda artifact: artifact.saved["model"], hint=hint, kinds=(TEXT_TO_TEXT,))
         changes = merge(given, changes)
-        if "dropout" in changes:  # of a preset it reaches every layer
+        if "dropout" in changes:  # as with presets, it applies to every layer
             saved = with_dropout(saved, changes.pop("dropout"))
         return merge(saved, changes)
 
@@ -157,13 +159,18 @@ PAIRS = _PairSpec()
 
 
 def _only_task(file: Mapping[str, Any], toml: str, own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the task of a TOML file, over which options are laid; of several it is not known which they mean."""
+    """Return the task of a TOML file that options override.
+
+    Raises:
+        ConfigError: there are several tasks.
+    """
     tasks = file.get("tasks", [])
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        return {}  # which is an error in the file
+        return {}  # reported as an error in the file
     if len(tasks) > 1:
         given = ", ".join(sorted(own))
         raise ConfigError(
-            f"{toml} has {len(tasks)} tasks, and of which are: {given}? Write them there, or --set tasks.0.KEY=VALUE"
+            f"{toml} has {len(tasks)} tasks, and it is unclear which one these options are for: {given}; set them in "
+            "the file, or use --set tasks.0.KEY=VALUE"
         )
     return tasks[0] if tasks else {}

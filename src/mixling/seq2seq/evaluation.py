@@ -1,4 +1,4 @@
-"""How good a saved model's texts are."""
+"""Evaluating saved text-to-text models."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ def evaluate_task(
     bleu: bool = False,
     on_bad_row: OnBadRow | None = None,
 ) -> tuple[TextMetrics, list[str]]:
-    """How good a saved model's answers are, and the answers.
+    """Return the metrics of a saved model's generations, and the generations.
 
-    What is right is compared as the subwords write it, with single spaces and composed characters.
+    Targets are normalized as by the tokenizer: single spaces, composed characters.
 
     Args:
-        cut: sources beyond the model's length are cut.
-        on_bad_row: what becomes of sources that the model cannot read; None: an error.
+        template: the template of the task, which has metrics of its own.
+        cut: truncate sources beyond the model's length.
+        bleu: also compute sacreBLEU and chrF.
+        on_bad_row: what to do with sources that the model cannot read; None: raise.
 
     Raises:
-        DataError: the model cannot read a source, unless such rows are skipped, or any.
+        DataError: the model cannot read a source, unless such rows are skipped, or none is left.
     """
     bad = on_bad_row or OnBadRow("error")
     kept: list[Pair] = []
@@ -55,8 +57,8 @@ def evaluate_task(
         target = None if pair.target is None else normal(pair.target)
         kept.append(replace(pair, target=target, references=tuple(map(normal, pair.references))))
         sources.append(source)
-    answers = [written.text for written in generator.answers(sources)]
-    return text_report(answers, kept, template=template, bleu=bleu), answers
+    texts = [generation.text for generation in generator.generate_encoded(sources)]
+    return text_report(texts, kept, template=template, bleu=bleu), texts
 
 
 def evaluate_files(
@@ -68,15 +70,17 @@ def evaluate_files(
     columns: Mapping[str, str | None] | None = None,
     bleu: bool = False,
 ) -> tuple[TextMetrics, list[str]]:
-    """Return how good the answers of a saved model are on rows of one of its tasks, and the answers.
+    """Return the metrics of a saved model on files of one of its tasks, and its generations.
 
     Args:
-        task: its name, where the model knows several.
-        columns: names of `PairColumns`, in place of the task's; None: not given.
-        bleu: measure sacreBLEU and chrF, too.
+        task: the name of the task, if the model has several.
+        columns: values of `PairColumns` that replace the task's; None: not given.
+        bleu: also compute sacreBLEU and chrF.
 
     Raises:
-        DataError: rows that cannot be used.
+        ConfigError: the task is unknown.
+        DataError: a file or row cannot be used.
+        ModelFileError: the folder is incomplete or damaged.
     """
     generator = TextGenerator(folder)
     config = generator.task(task)
@@ -95,12 +99,16 @@ def evaluate_files(
 
 
 def evaluate_spans(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:
-    """Perplexity and accuracy of a model on spans that are taken out of other text, always the same.
+    """Return perplexity and accuracy of a model on corrupted spans of text, which are always the same.
+
+    Args:
+        sources: files of text.
+        text: the column of the text, in tables.
 
     Raises:
-        DataError: a file that cannot be used.
-        ConfigError: the text is too short, or the model's subwords have no sentinels.
-        ModelFileError: the folder is not complete, or damaged.
+        DataError: a file cannot be used.
+        ConfigError: the text is too short, or the model's vocabulary has no sentinels.
+        ModelFileError: the folder is incomplete or damaged.
     """
     generator = TextGenerator(folder)
     spans = parse(SpanConfig, generator.saved.get("spans", {}), where=str(folder))
@@ -117,18 +125,17 @@ def evaluate_spans(folder: str | Path, sources: Sequence[str], *, text: str = "t
 
 
 def exact_matches(generator: TextGenerator, pairs: Sequence[Pair]) -> list[bool]:
-    """Which pairs greedy search would answer with their target's subwords, without a search: see `PairData`.
+    """Return for which pairs greedy search would generate the target, without a search; see `PairData`.
 
-    Much faster than to write the answers of many long targets. What the model cannot read or write whole is not told.
+    This is much faster than generating many long texts. Pairs that exceed the model's lengths are not matches.
     """
     sources = generator.encode([pair.source for pair in pairs])
     targets = generator.encode([pair.right[0] for pair in pairs])
     most = generator.generation.max_len
-    known = [i for i in range(len(pairs)) if not generator.problem(sources[i]) and len(targets[i]) <= most]
-
-    scores = _evaluated(generator, [(sources[i], targets[i]) for i in known])
-    whole = {known[number] for number in scores.exact}
-    return [i in whole for i in range(len(pairs))]
+    usable = [i for i in range(len(pairs)) if not generator.problem(sources[i]) and len(targets[i]) <= most]
+    scores = _evaluated(generator, [(sources[i], targets[i]) for i in usable])
+    matches = {usable[number] for number in scores.exact}
+    return [i in matches for i in range(len(pairs))]
 
 
 def _evaluated(generator: TextGenerator, pairs: Sequence[tuple[SubwordIds, SubwordIds]]) -> Scores:

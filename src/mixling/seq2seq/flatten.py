@@ -1,8 +1,8 @@
-"""Rows that hold more than one flat example, or hold it otherwise than in columns: MultiRC, ReCoRD, WSC.
+"""Flattening rows that hold several examples, or nested ones: MultiRC, ReCoRD, WSC.
 
-The first two have a passage with many questions, as SuperGLUE's files write them (Wang et al. 2019), or are flat, as
-hubs do. A question's name is the place of its row and its number there; of a flat MultiRC row, which holds one answer
-of several, it is a hash of paragraph and question.
+The first two have a passage with many questions in SuperGLUE's files (Wang et al. 2019), and flat rows on hubs. A
+question is identified by file, line and number; in flat MultiRC rows, which hold one of several answers, by a hash of
+paragraph and question.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WSC = '{"text": ..., "target": {"span1_text": ..., "span2_text": ..., "span2_in
 
 @dataclass(frozen=True, slots=True)
 class FlatPart:
-    """A flat example of a row; `where` is its place in the row, if that holds several, and `question` as in `Pair`."""
+    """A flat example; `where` is its location in the row, if that holds several, and `question` is as in `Pair`."""
 
     values: Mapping[str, Any]
     where: str = ""
@@ -32,17 +32,17 @@ class FlatPart:
 
 
 def problem(row: Row, message: str) -> DataError:
-    """What is wrong with a row, and what can be done."""
+    """Return an error about a row."""
     return DataError(f"{message}; correct the row or pass --on-bad-row skip", path=row.path, line=row.line)
 
 
 def identity(row: Row) -> Iterator[FlatPart]:
-    """The row as it stands."""
+    """Yield the row unchanged."""
     yield FlatPart(row.values)
 
 
 def multirc(row: Row) -> Iterator[FlatPart]:
-    """A part for each answer: question, answer, paragraph, label; without the marks <b>, </b> and <br>, as in T5."""
+    """Yield an example for each answer: question, answer, paragraph, label; without <b>, </b> and <br>, as in T5."""
     encoding = row.values.get("passage")
     if not isinstance(encoding, dict):  # flat
         values = {**row.values, "paragraph": _without_marks(row.values.get("paragraph", encoding))}
@@ -58,10 +58,10 @@ def multirc(row: Row) -> Iterator[FlatPart]:
 
 
 def record(row: Row) -> Iterator[FlatPart]:
-    """A part for each query: query, entities, passage, and the list of its right entities as the label, if known.
+    """Yield an example for each query: query, entities, passage, and as label the list of correct entities, if known.
 
-    Entities and answers are told once each, in the file's order. The summary's points, marked @highlight,
-    become sentences, as in T5.
+    Entities and answers are listed once each, in the file's order. The summary's points, marked @highlight, become
+    sentences, as in T5.
     """
     values = row.values
     encoding = values.get("passage")
@@ -71,24 +71,23 @@ def record(row: Row) -> Iterator[FlatPart]:
         yield FlatPart(flat, question=f"{row.path}:{row.line}")
         return
     text = encoding.get("text")
-    found = [_span(row, text, *item[1:]) for item in _items(row, encoding, "entities", "passage", _RECORD)]
-    entities = _joined(row, found)
+    spans = _items(row, encoding, "entities", "passage", _RECORD)
+    entities = _joined(row, [_span(row, text, *item[1:]) for item in spans])
     for number, location, query in _items(row, values, "qas", "", _RECORD):
         query = _object(row, query, location, _RECORD)
-        right = None
+        label = None
         if query.get("answers") is not None:
             answers = _items(row, query, "answers", location, _RECORD)
-            right = [_object(row, answer, where, _RECORD).get("text") for _, where, answer in answers]
-        flat = {"query": query.get("query"), "entities": entities, "passage": _sentences(text), "label": right}
+            label = [_object(row, answer, where, _RECORD).get("text") for _, where, answer in answers]
+        flat = {"query": query.get("query"), "entities": entities, "passage": _sentences(text), "label": label}
         yield FlatPart(flat, f"{location}: ", f"{row.path}:{row.line}:{number}")
 
 
 def wsc(row: Row) -> Iterator[FlatPart]:
-    """Noun, text with the pronoun between asterisks, label.
+    """Yield noun, text with the pronoun between asterisks, and label.
 
-    The pronoun stands at the word (what white space divides) with the number `span2_index`. Where another word stands
-    there, the nearest that is the pronoun is taken: one row of SuperGLUE's validation set has a number that is off by
-        one.
+    The pronoun is the word (separated by white space) with the number `span2_index`. If that is another word, the
+    nearest occurrence of the pronoun is used: one row of SuperGLUE's validation set has a number that is off by one.
     """
     values = row.values
     spans = values.get("target", values.get("text_pair", values))
@@ -96,13 +95,13 @@ def wsc(row: Row) -> Iterator[FlatPart]:
         try:
             spans = json.loads(spans)
         except (ValueError, RecursionError):
-            raise problem(row, f"the spans are {spans[:40]!r}, which is not JSON; the form is {_WSC}") from None
+            raise problem(row, f"the spans are {spans[:40]!r}, which is not JSON; the format is {_WSC}") from None
     spans = _object(row, spans, "the spans", _WSC)
     text, pronoun, index = values.get("text"), spans.get("span2_text"), spans.get("span2_index")
-    if isinstance(index, str) and re.fullmatch(r"[0-9]{1,6}", index):  # of CSV
+    if isinstance(index, str) and re.fullmatch(r"[0-9]{1,6}", index):  # from CSV
         index = int(index)
     if not isinstance(text, str) or not isinstance(pronoun, str) or not pronoun.strip():
-        raise problem(row, f"the text or the pronoun ('span2_text') is missing or empty; the form is {_WSC}")
+        raise problem(row, f"the text or the pronoun ('span2_text') is missing or empty; the format is {_WSC}")
     if isinstance(index, bool) or not isinstance(index, int):
         raise problem(row, f"'span2_index' is {str(index)[:40]!r}; the number of a word is needed, from 0")
     pronoun = pronoun.strip()
@@ -110,7 +109,7 @@ def wsc(row: Row) -> Iterator[FlatPart]:
     words = enumerate(re.finditer(r"\S+", text))
     locations = [(abs(number - index), word.start()) for number, word in words if here.match(text, word.start())]
     if not locations:
-        raise problem(row, f"the pronoun {pronoun!r} ('span2_text') is no word of the text {text[:40]!r}")
+        raise problem(row, f"the pronoun {pronoun!r} ('span2_text') is not a word of the text {text[:40]!r}")
     start = min(locations)[1]
     end = start + len(pronoun)
     marked = f"{text[:start]}*{text[start:end]}*{text[end:]}"
@@ -118,30 +117,30 @@ def wsc(row: Row) -> Iterator[FlatPart]:
 
 
 def _items(row: Row, values: Any, key: str, location: str, template: str) -> Iterator[tuple[int, str, Any]]:
-    """The items of a list with their numbers, from 0, and places."""
+    """Yield the items of a list with their numbers, from 0, and locations."""
     items = _object(row, values, location or "the row", template).get(key)
     where = f"{location}.{key}" if location else key
     if not isinstance(items, list):
-        raise problem(row, f"{where} is {'missing' if items is None else 'not a list'}; the form is {template}")
+        raise problem(row, f"{where} is {'missing' if items is None else 'not a list'}; the format is {template}")
     for number, item in enumerate(items):
         yield number, f"{where}[{number}]", item
 
 
 def _object(row: Row, value: Any, location: str, template: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise problem(row, f"{location}: got {str(value)[:40]!r}, no object; the form is {template}")
+        raise problem(row, f"{location}: got {str(value)[:40]!r}, not an object; the format is {template}")
     return value
 
 
 def _span(row: Row, text: Any, location: str, span: Any) -> str:
-    """The entity at a span, whose end is its last character."""
+    """Return the entity at a span, whose end is its last character."""
     span = _object(row, span, location, _RECORD)
     start, end = span.get("start"), span.get("end")
     size = len(text) if isinstance(text, str) else 0
     ends = (start, end)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in ends) or not 0 <= start <= end < size:
         got = f"{location}: start {str(start)[:20]!r} and end {str(end)[:20]!r}"
-        raise problem(row, f"{got} are no first and last character of the passage, which has {size}")
+        raise problem(row, f"{got} are not the first and last character of a span in the passage, which has {size}")
     return str(text[start : end + 1])
 
 

@@ -1,4 +1,4 @@
-"""Answers from an encoder-decoder: greedy, and beam search."""
+"""Generation with an encoder-decoder: greedy search and beam search."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ from mixling.seq2seq.model import EncoderDecoder, pick
 
 
 class GenerationConfig(Config):
-    """How answers are sought; one beam is greedy search."""
+    """How texts are generated; one beam is greedy search."""
 
-    max_len: int = Field(128, ge=1, description="most subwords of an answer, the stop token counted")
-    num_beams: int = Field(1, ge=1)
+    max_len: int = Field(128, ge=1, description="maximum number of subwords, including the stop token")
+    num_beams: int = Field(1, ge=1, description="width of the beam search; 1: greedy search")
     length_penalty: float = Field(
         1.0,
         ge=-10,
         le=10,
         allow_inf_nan=False,
-        description="alpha of score = log-probability / length^alpha; above 0 it favors long answers",
+        description="alpha of score = log-probability / length^alpha; above 0 it favors long texts",
     )
     early_stopping: bool = Field(
         True,
-        description="a search of beams ends with as many answers; else where no unfinished one can become the best",
+        description="stop with num_beams finished hypotheses; else when no unfinished one can become the best",
     )
 
 
-class Generation(NamedTuple):
-    """The subwords of an answer, without the start and the stop token.
+class Hypothesis(NamedTuple):
+    """A generated sequence.
 
-    score: log-probability / length^alpha, the stop token counted in both.
-    stopped: the model ended it; False: it was cut at `max_len`.
+    Attributes:
+        subwords: without start and stop token.
+        score: log-probability / length^alpha, both including the stop token.
+        stopped: whether the model generated the stop token; False: `max_len` was reached.
     """
 
     subwords: tuple[int, ...]
@@ -56,39 +58,39 @@ def generate(
     *,
     start: int,
     stop: int,
-) -> list[Generation]:
-    """The best answer found for each source; what is beside it in the batch has no part in it.
+) -> list[Hypothesis]:
+    """Return the best sequence found for each source, independent of the other sources of the batch.
 
-    Greedy search takes the likeliest subword at each step. Beam search keeps the `num_beams` likeliest unfinished
-    answers; an answer is finished where its stop token is among the `num_beams` likeliest continuations of all of them,
-    or at `max_len`. The finished ones compete by score. All of this, and the length penalty, is the way of
-    `transformers` (its `early_stopping` is True, or "never" for our False), not GNMT's ((5 + length) / 6)^alpha.
-    A search without `early_stopping` ends where no continuation of an unfinished answer can have a better score, as
-    log-probabilities only fall; that is exact, so it finds what a search to `max_len` would.
-    Sources whose answer is found leave the batch. Cost is that of one `step` a subword and beam.
+    Greedy search takes the most likely subword at each step. Beam search keeps the `num_beams` most likely unfinished
+    hypotheses; a hypothesis is finished if its stop token is among the `num_beams` most likely continuations of all of
+    them, or at `max_len`. Finished hypotheses compete by score. This, and the length penalty, is as in `transformers`
+    (whose `early_stopping` is True, or "never" for False here), not GNMT's ((5 + length) / 6)^alpha.
+    Without `early_stopping`, a search ends when no continuation of an unfinished hypothesis can have a better score,
+    because log-probabilities only decrease; the result is that of a search to `max_len`. Sources whose search has ended
+    leave the batch. The cost is one `step` per subword and beam.
 
     Args:
-        start: the subword that stands before every answer (T5's is its padding).
-        stop: the subword that ends an answer.
+        start: the start token (T5 uses the padding).
+        stop: the stop token.
 
     Raises:
         ConfigError: the source, or `max_len`, is longer than the model's parameters allow.
     """
     if model.max_target_len is not None and config.max_len > model.max_target_len:
         raise ConfigError(
-            f"max_len: got {config.max_len}, the model is built for targets of at most {model.max_target_len} tokens; "
+            f"max_len: got {config.max_len}, but the model is built for at most {model.max_target_len} target tokens; "
             f"lower it, or build the model with max_target_len = {config.max_len}"
         )
     if len(source) == 0:
         return []
-    with _answering(model):
+    with _inference(model):
         search = _greedy if config.num_beams == 1 else _beam_search
         return search(model, model.start(source, source_mask), source.new_full((len(source),), start), config, stop)
 
 
 @contextmanager
-def _answering(model: EncoderDecoder) -> Iterator[None]:
-    """Without gradients and dropout."""
+def _inference(model: EncoderDecoder) -> Iterator[None]:
+    """Disable gradients and dropout."""
     training = model.training
     model.eval()
     try:
@@ -100,7 +102,7 @@ def _answering(model: EncoderDecoder) -> Iterator[None]:
 
 def _greedy(
     model: EncoderDecoder, state: StackState, last: Int[Tensor, " B"], config: GenerationConfig, stop: int
-) -> list[Generation]:
+) -> list[Hypothesis]:
     size = len(last)
     subwords: list[list[int]] = [[] for _ in range(size)]
     sums, stopped = [0.0] * size, [False] * size
@@ -123,49 +125,49 @@ def _greedy(
             rows = torch.tensor(kept, device=last.device)
             last, state, open_ = last[rows], pick(state, rows), [open_[row] for row in kept]
     return [
-        Generation(tuple(subwords[i]), sums[i] / (len(subwords[i]) + stopped[i]) ** config.length_penalty, stopped[i])
+        Hypothesis(tuple(subwords[i]), sums[i] / (len(subwords[i]) + stopped[i]) ** config.length_penalty, stopped[i])
         for i in range(size)
     ]
 
 
 def _beam_search(
     model: EncoderDecoder, state: StackState, last: Int[Tensor, " B"], config: GenerationConfig, stop: int
-) -> list[Generation]:
+) -> list[Hypothesis]:
     most, alpha, device, size = config.num_beams, config.length_penalty, last.device, len(last)
-    answers: list[Generation | None] = [None] * size
+    best: list[Hypothesis | None] = [None] * size
     finished = [0] * size
-    open_ = torch.arange(size)  # the sources that are sought for
-    # S sources with W beams each; W is 1 at first, and as many as there are until there are `most`.
+    open_ = torch.arange(size)  # the sources whose search has not ended
+    # S sources with W beams each; W is 1 at first, and then as many as there are, up to `most`.
     sums = torch.zeros(size, 1, dtype=model.table.weight.dtype, device=device)
     subwords = torch.zeros(size, 1, 0, dtype=torch.int64, device=device)
     for length in range(1, config.max_len + 1):
         logits, state = model.step(last, state)
         (count, width), vocabulary = sums.shape, logits.shape[1]
         totals = wide(sums)[..., None] + wide(logits).log_softmax(1).view(count, width, vocabulary)
-        # Each beam has one continuation that stops: of twice as many, `most` at least go on.
-        likeliest, locations = totals.flatten(1).topk(min(2 * most, width * vocabulary))
-        beams, new = locations // vocabulary, locations % vocabulary
+        # Each beam has one continuation that stops: among twice as many, at least `most` do not.
+        likeliest, flat = totals.flatten(1).topk(min(2 * most, width * vocabulary))
+        beams, new = flat // vocabulary, flat % vocabulary
         ended = new == stop
         complete = (ended | (length == config.max_len))[:, :most]
         for row, column in complete.nonzero().tolist():
             number = int(open_[row])
             finished[number] += 1
             score = float(likeliest[row, column]) / length**alpha
-            before = answers[number]
+            before = best[number]
             if before is None or score > before.score:
                 stopped = bool(ended[row, column])
-                whole = [*subwords[row, beams[row, column]].tolist(), *([] if stopped else [int(new[row, column])])]
-                answers[number] = Generation(tuple(whole), score, stopped)
+                text = [*subwords[row, beams[row, column]].tolist(), *([] if stopped else [int(new[row, column])])]
+                best[number] = Hypothesis(tuple(text), score, stopped)
         if length == config.max_len:
             break
         going = ended.to(torch.int8).argsort(dim=1, stable=True)[:, : min(most, width * (vocabulary - 1))]
         sums, beams, new = likeliest.gather(1, going), beams.gather(1, going), new.gather(1, going)
-        # A bound on what those that go on can reach: no more is lost, at the length that favors them most.
+        # An upper bound of the scores that unfinished hypotheses can reach: no further loss, at the best length.
         limits = (sums[:, 0] / (config.max_len if alpha > 0 else length + 1) ** alpha).tolist()
         left = [
             row
             for row, number in enumerate(open_.tolist())
-            if not _is_found(answers[number], limits[row], full=config.early_stopping and finished[number] >= most)
+            if not _is_found(best[number], limits[row], full=config.early_stopping and finished[number] >= most)
         ]
         if not left:
             break
@@ -174,8 +176,8 @@ def _beam_search(
         subwords = torch.cat([subwords[rows[:, None], beams], new[..., None]], dim=2)
         state = pick(state, (rows[:, None] * width + beams).flatten(), same_sources=sums.shape == (count, width))
         last = new.flatten()
-    return [answer for answer in answers if answer is not None]
+    return [hypothesis for hypothesis in best if hypothesis is not None]
 
 
-def _is_found(best: Generation | None, limit: float, *, full: bool) -> bool:
+def _is_found(best: Hypothesis | None, limit: float, *, full: bool) -> bool:
     return best is not None and (full or best.score >= limit)

@@ -1,4 +1,4 @@
-"""A saved model that writes text."""
+"""Generating text with a saved model."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from mixling.seq2seq.templates import find_template
 from mixling.text.labels import not_finite
 from mixling.text.subwords import SubwordTokenizer
 
-HINT = "`mixling train --task text2text` makes a model that writes"  # where there is none, in messages
-_WINDOW = 1024  # texts that are sorted by length together
+HINT = "`mixling train --task text2text` makes one that generates text"
+_WINDOW = 1024  # texts to sort by length together
 
 
 @dataclass(frozen=True, slots=True)
-class Generations:
-    """What a model wrote for a text.
+class Generation:
+    """A generated text.
 
-    score: log-probability / length^alpha (`GenerationConfig.length_penalty`).
-    stopped: the model ended it; False: it was cut at the longest answer.
+    Attributes:
+        score: log-probability / length^alpha (`GenerationConfig.length_penalty`).
+        stopped: whether the text is complete; False: it was truncated at the maximum length.
     """
 
     text: str
@@ -39,14 +40,15 @@ class Generations:
 
 
 class TextGenerator:
-    """Answers texts with texts, by the encoder-decoder of a run folder; needs torch.
+    """The encoder-decoder of a run folder, which generates text; needs torch.
 
     Args:
-        folder: of a finished `mixling train --task text2text`, or `mixling pretrain --objective span-corruption`.
-        device: where it computes, as torch names it.
+        folder: a finished run of `mixling train --task text2text` or `mixling pretrain --objective span-corruption`.
+        device: a name of torch.
 
     Raises:
-        ModelFileError: the folder is not complete, or damaged.
+        ConfigError: it is not the folder of such a run.
+        ModelFileError: the folder is incomplete or damaged.
     """
 
     def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
@@ -64,24 +66,24 @@ class TextGenerator:
         self.model: EncoderDecoder = artifact.model(lambda: build_encoder_decoder(self.config, vocab_size=subwords))
 
     def task(self, name: str | None = None) -> PairTaskConfig:
-        """The task of that name, or the only one.
+        """Return the task of that name, or the only one.
 
         Raises:
-            ConfigError: there is none of that name, or there are several and no name.
+            ConfigError: the name is unknown, or missing though there are several tasks.
         """
         if name is None and len(self.tasks) <= 1:
             return next(iter(self.tasks.values()), PairTaskConfig())
         if name is None:
-            raise ConfigError(f"the model knows several tasks; name one with --task-name: {', '.join(self.tasks)}")
+            raise ConfigError(f"the model has several tasks; name one with --task-name: {', '.join(self.tasks)}")
         if name not in self.tasks:
-            raise ConfigError(f"--task-name: the model knows no task {name!r}; {near_miss(name, self.tasks)}")
+            raise ConfigError(f"--task-name: the model has no task {name!r}; {near_miss(name, self.tasks)}")
         return self.tasks[name]
 
     def source(self, text: str, task: PairTaskConfig) -> str:
-        """A text as the sources of a task are: with its prefix, unless that stands there already.
+        """Return a text as source of a task: with its prefix, unless it begins with that already.
 
         Raises:
-            DataError: it begins as the sources of another task do, or not as those of a task that has a form.
+            DataError: the text begins with the prefix of another task, or does not fit the task's template.
         """
         if task.template is not None:
             template = find_template(task.template)
@@ -89,66 +91,69 @@ class TextGenerator:
                 return text
             shown = " ".join([template.name, *(f"{name}: ..." for name in template.fields)])
             raise DataError(
-                f"{text[:40]!r} is no source of the task {task.name!r}: {shown}; or give a file of its rows"
+                f"{text[:40]!r} does not fit the task {task.name!r}; write {shown}, or give a file of its rows"
             )
         if task.prefix and text.startswith(task.prefix):
             return text
         for other in self.tasks.values():
             if other.prefix and other.prefix != task.prefix and text.startswith(other.prefix):
                 raise DataError(
-                    f"{text[:40]!r} begins with the prefix of {other.name!r}; ask for it with --task-name "
-                    f"{other.name}, or "
-                    "leave out the prefix"
+                    f"{text[:40]!r} begins with the prefix of {other.name!r}; select that task with --task-name "
+                    f"{other.name}, or leave out the prefix"
                 )
         return task.prefix + text
 
     def generate(
         self, texts: Sequence[str], *, config: GenerationConfig | None = None, batch_size: int = 128
-    ) -> list[Generations]:
-        """What the model writes for each text, as it was trained to read it, prefix included: see `source`.
+    ) -> list[Generation]:
+        """Generate a text for each source, which includes the task's prefix; see `source`.
+
+        Args:
+            config: by default that of the run.
+            batch_size: texts in a batch.
 
         Raises:
-            DataError: a text is empty, or longer than the model reads: see `problem`.
-            ConfigError: longer answers are asked for than the model writes.
+            DataError: a text is empty or too long; see `problem`.
+            ConfigError: `config.max_len` exceeds the model's maximum.
             ModelFileError: a score is not finite.
         """
-        out: list[Generations] = []
+        out: list[Generation] = []
         for first in range(0, len(texts), _WINDOW):
             sources = self.encode(texts[first : first + _WINDOW])
             for number, source in enumerate(sources, first + 1):
                 if message := self.problem(source):
                     raise DataError(f"text {number}: {message}")
-            out += self.answers(sources, config=config, batch_size=batch_size)
+            out += self.generate_encoded(sources, config=config, batch_size=batch_size)
         return out
 
     def encode(self, texts: Sequence[str], *, cut: bool = False) -> list[SubwordIds]:
-        """Texts as subwords with their ends.
+        """Return texts as subwords with an end token.
 
         Args:
-            cut: those beyond the model's length are cut.
+            cut: truncate texts beyond the model's maximum length.
         """
         most = self.config.max_source_len - 1 if cut else None
         return [np.array([*subwords[:most], self.coder.eos_id], np.int32) for subwords in self.coder.encode_many(texts)]
 
     def problem(self, source: SubwordIds) -> str:
-        """Why the model cannot read it; nothing if it can."""
+        """Return why the model cannot read a source; empty if it can."""
         if len(source) < 2:
             return "is empty; give a text"
         longest = self.model.max_source_len
         if longest is not None and len(source) > longest:
-            return f"has {len(source)} subwords, the model reads at most {longest}; shorten it"
+            return f"has {len(source)} subwords, but the model reads at most {longest}; shorten it"
         return ""
 
-    def answers(
+    def generate_encoded(
         self, sources: Sequence[SubwordIds], *, config: GenerationConfig | None = None, batch_size: int = 128
-    ) -> list[Generations]:
-        """As `generate`, for what `encode` gave."""
+    ) -> list[Generation]:
+        """Generate a text for each source that `encode` returned; see `generate`."""
         config = config or self.generation
-        out: dict[int, Generations] = {}
+        out: dict[int, Generation] = {}
         lengths = np.array([len(source) for source in sources], np.int32)
         for indices in length_batches(lengths, batch_size):
             source, mask = pad_sources([sources[i] for i in indices], pad=self.coder.pad_id)
-            found = generate(
+            hypotheses = generate(
                 self.model,
                 source.to(self.device),
                 mask.to(self.device),
@@ -156,17 +161,17 @@ class TextGenerator:
                 start=self.coder.pad_id,
                 stop=self.coder.eos_id,
             )
-            for index, answer in zip(indices, found, strict=True):
-                if not math.isfinite(answer.score):
+            for index, best in zip(indices, hypotheses, strict=True):
+                if not math.isfinite(best.score):
                     raise not_finite()
-                out[int(index)] = Generations(self.coder.decode(answer.subwords), answer.score, answer.stopped)
+                out[int(index)] = Generation(self.coder.decode(best.subwords), best.score, best.stopped)
         return [out[number] for number in range(len(sources))]
 
 
 def read_coder(artifact: Artifact) -> SubwordTokenizer:
-    """Return the subwords of a finished run.
+    """Return the tokenizer of a finished run.
 
     Raises:
-        ModelFileError: the file is damaged, or not the one that the model was trained with.
+        ModelFileError: the file is damaged, or is not the one that the model was trained with.
     """
     return SubwordTokenizer.load(str(artifact.vocabulary()))

@@ -1,4 +1,4 @@
-"""Models from text to text, as `mixling.inspect.weights` looks at them."""
+"""Preparing text-to-text models for `mixling.inspect.weights`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.model import EncoderDecoder
 from mixling.text.encoder import Text
 
-_BATCH = 8  # texts; each layer's weights of all of them are held at a time
+_BATCH = 8  # texts; the weights of a layer are held in memory for all of them
 
 
 def of_encoder_decoder(
     model: EncoderDecoder,
     batches: Iterable[tuple[Tensor, Tensor, Tensor, Tensor]],
     *,
-    written: Callable[[int], str] | None = None,
+    decode: Callable[[int], str] | None = None,
 ) -> Inspected:
-    """A model from text to text, and batches of source subwords and mask (B, N), target subwords and mask (B, T).
+    """Return an encoder-decoder prepared for inspection.
 
     Args:
-        written: how a subword is written.
+        batches: source subwords and mask (B, N), target subwords and mask (B, T).
+        decode: returns the text of a subword; None: subwords have no text.
     """
 
     def tokens(subwords: Tensor) -> list[str]:
-        return [] if written is None else [written(number) for number in subwords[0].tolist()]
+        return [] if decode is None else [decode(number) for number in subwords[0].tolist()]
 
     passes = (
         Pass(
@@ -45,7 +46,11 @@ def of_encoder_decoder(
 
 
 def of_generator(folder: Path, texts: Sequence[Text]) -> Inspected:
-    """Return the model of a run from text to text; its decoder reads what the model itself writes for the texts."""
+    """Return the model of a text-to-text run; its decoder reads the texts that the model generates.
+
+    Raises:
+        DataError: a text is empty.
+    """
     generator = TextGenerator(folder)
     prefix = generator.task().prefix if len(generator.tasks) == 1 else ""
     if empty := [number for number, text in enumerate(texts, 1) if not str(text).strip()]:
@@ -55,11 +60,11 @@ def of_generator(folder: Path, texts: Sequence[Text]) -> Inspected:
     def batches() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         for first in range(0, len(texts), _BATCH):
             sources = generator.encode([prefix + str(text) for text in texts[first : first + _BATCH]], cut=True)
-            answers = coder.encode_many([written.text for written in generator.answers(sources)])
+            generated = coder.encode_many([item.text for item in generator.generate_encoded(sources)])
             source, mask = pad_sources(sources, pad=coder.pad_id)
             target, target_mask = pad_sources(
-                [np.array([coder.pad_id, *subwords[:most]]) for subwords in answers], pad=coder.pad_id
+                [np.array([coder.pad_id, *subwords[:most]]) for subwords in generated], pad=coder.pad_id
             )
             yield source, mask, target, target_mask
 
-    return of_encoder_decoder(generator.model, batches(), written=coder.subword)
+    return of_encoder_decoder(generator.model, batches(), decode=coder.subword)

@@ -1,17 +1,16 @@
-"""How good written answers are: exact match, the measures of GLUE and SuperGLUE, and corpus BLEU and chrF.
+"""Metrics of generated text: exact match, the metrics of GLUE and SuperGLUE, corpus BLEU and chrF.
 
-An answer and what is right are compared without outer white space and otherwise sign for sign. The measures are those
-of Wang et al. (GLUE, 2019; SuperGLUE, 2019); how an answer that is none of the labels counts, they need not say, and it
-is decided here, mostly as T5 does:
+Texts are compared exactly, except for outer white space. The metrics are those of Wang et al. (GLUE, 2019; SuperGLUE,
+2019). They do not define how generations that are not labels count; here it is mostly as in T5:
 
-- In an accuracy and in MultiRC's exact match it is wrong.
-- In F1 and F1a, and in Matthews' correlation, it counts as the label that is not right. (T5 lets it be a third label
-  in the latter, which makes it another measure.)
-- In a macro F1 it is a miss of the right label and of no other; the mean goes over the labels that are right or given
-  somewhere (T5's over all that the task has).
-- STS-B's answers that are no number from 0 to 5 count as 0. T5 counts what is no number as -1 and takes any number.
+- In accuracy and in MultiRC's exact match they are wrong.
+- In F1, F1a and Matthews' correlation they count as the incorrect label. (In T5 they are a third label in the latter,
+  which makes it a different metric.)
+- In macro F1 they are a false negative of the correct label and no false positive; the mean is over labels that occur
+  as target or prediction (T5: over all labels of the task).
+- In STS-B generations other than a number from 0 to 5 count as 0. (T5 counts non-numbers as -1 and accepts any number.)
 
-A correlation that does not exist, as all answers are the same, is 0.
+A correlation that is undefined, because all predictions are the same, is 0.
 """
 
 from __future__ import annotations
@@ -43,16 +42,15 @@ class GroupScore:
 
 @dataclass(frozen=True, kw_only=True)
 class TextMetrics(Metrics):
-    """Scores of answers to `n` pairs, from 0 to 1; correlations from -1; `bleu` and `chrf` from 0 to 100.
+    """Metrics of the generations for `n` pairs, from 0 to 1; correlations from -1; `bleu` and `chrf` from 0 to 100.
 
     Attributes:
-        exact_match: the part of the answers that are a right one.
-        metrics: the numbers that the form's benchmark takes; none without a form.
-        score: their mean, which is what the task adds to the benchmark's average; None without a form.
-        no_label: the part of the answers that are none of the form's labels, or no number that it allows; None where
-            an answer is free.
-        groups: the exact match of each group of pairs, sorted.
-        bleu, chrf: of sacreBLEU, with its own tokens and settings; None where they were not asked for.
+        exact_match: fraction of generations that equal a target.
+        metrics: the metrics of the template's benchmark; empty without a template.
+        score: their mean, which enters the average of the benchmark; None without a template.
+        no_label: fraction of generations that are not labels, or numbers, of the template; None if any text is allowed.
+        groups: exact match of each group of pairs, sorted.
+        bleu, chrf: as of sacreBLEU with its defaults; None if not requested.
     """
 
     exact_match: float
@@ -73,35 +71,38 @@ class TextMetrics(Metrics):
         parts = [f"exact match {self.exact_match:.4f}"]
         parts += [f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.metrics.items()]
         if len(self.metrics) > 1:
-            parts.append(f"their mean {self.score:.4f}")
+            parts.append(f"mean {self.score:.4f}")
         if self.bleu is not None:
             parts.append(f"BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}")
         if self.no_label:
-            parts.append(f"{self.no_label:.2%} none of the labels")
+            parts.append(f"{self.no_label:.2%} not a label")
         return ", ".join([*parts, f"{self.n} pairs"])
 
 
 def text_report(
-    answers: Sequence[str], pairs: Sequence[Pair], *, template: str | None = None, bleu: bool = False
+    texts: Sequence[str], pairs: Sequence[Pair], *, template: str | None = None, bleu: bool = False
 ) -> TextMetrics:
-    """Score answers to pairs whose targets are known; those of a form are to be read with `training=False`.
+    """Return the metrics of generated texts for pairs with targets.
+
+    Args:
+        pairs: those of a template must have been read with `training=False`.
+        template: the name of a template, whose metrics are computed as well.
+        bleu: also compute sacreBLEU and chrF.
 
     Raises:
-        ConfigError: a form that does not exist.
-        DataError: there is no pair; a pair has no target, or one that the form does not allow.
+        ConfigError: the template does not exist.
+        DataError: there is no pair, or a pair has no target, or one that the template does not allow.
         UserError: scikit-learn, scipy or sacrebleu is needed and not installed.
     """
     task = None if template is None else find_template(template)
-    if not answers:
-        raise DataError("there is nothing to evaluate: got no rows; give at least one pair with its target")
-    given = [answer.strip() for answer in answers]
-    right = [_right(pair, task) for pair in pairs]
-    hits = np.array([answer in texts for answer, texts in zip(given, right, strict=True)])
-    metrics: dict[str, float] = {}
-    if task is not None:
-        case = _Case(given, right, [pair.question for pair in pairs], task.labels)
-        metrics = {name: float(_METRICS[name](case)) for name in task.metrics}
-    bleu_score, chrf_score = _sacrebleu(given, right) if bleu else (None, None)
+    if not texts:
+        raise DataError("there is nothing to evaluate: got no rows; give at least one pair with a target")
+    given = [text.strip() for text in texts]
+    case = _Case(given, [_targets(pair, task) for pair in pairs], [pair.question for pair in pairs],
+                 () if task is None else task.labels)  # fmt: skip
+    hits = case.hits
+    metrics: dict[str, float] = {} if task is None else {name: _METRICS[name](case) for name in task.metrics}
+    bleu_score, chrf_score = _sacrebleu(given, case.right) if bleu else (None, None)
     return TextMetrics(
         n=len(given),
         per_class=(),
@@ -117,7 +118,7 @@ def text_report(
 
 @dataclass(frozen=True)
 class _Case:
-    """Answers, what is right for each, the questions that they belong to, and the form's labels."""
+    """Generation, the correct texts for each, their questions, and the template's labels."""
 
     given: list[str]
     right: list[tuple[str, ...]]
@@ -126,17 +127,17 @@ class _Case:
 
     @property
     def hits(self) -> np.ndarray:
-        return np.array([answer in texts for answer, texts in zip(self.given, self.right, strict=True)])
+        return np.array([text in right for text, right in zip(self.given, self.right, strict=True)])
 
     @property
     def positive(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of two labels: where the second is right, and where it is given, or the first is right and no label given."""
+        """For two labels: where the second is the target, and where it is predicted, as which non-labels may count."""
         right = np.array([texts[0] == self.labels[1] for texts in self.right])
         return right, right == self.hits
 
     @property
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """What is right, and what is given, as numbers."""
+        """Targets and predictions as numbers."""
         right = [float(texts[0]) for texts in self.right]
         given = [_number(answer) for answer in self.given]
         return np.array(right), np.array([0.0 if number is None else number for number in given])
@@ -158,11 +159,11 @@ def _matthews(case: _Case) -> float:
 
 
 def _question_exact_match(case: _Case) -> float:
-    """The part of the questions of which all answers are right."""
-    whole: dict[str | None, bool] = defaultdict(lambda: True)
+    """Return the fraction of questions all of whose answers are predicted correctly."""
+    correct: dict[str | None, bool] = defaultdict(lambda: True)
     for question, hit in zip(case.questions, case.hits.tolist(), strict=True):
-        whole[question] &= hit
-    return float(np.mean(list(whole.values())))
+        correct[question] &= hit
+    return float(np.mean(list(correct.values())))
 
 
 def _correlation(case: _Case, name: str) -> float:
@@ -173,7 +174,7 @@ def _correlation(case: _Case, name: str) -> float:
 
 
 def _squad(case: _Case) -> tuple[float, float]:
-    """Exact match and F1, normalized, each the greatest over the right answers."""
+    """Return normalized exact match and F1, each the maximum over the correct texts."""
     pairs = zip(case.given, case.right, strict=True)
     scores = [score_answer(answer, Answers(texts, (0,) * len(texts))) for answer, texts in pairs]
     exact, f1 = np.mean(scores, 0).tolist()
@@ -194,21 +195,21 @@ _METRICS: Mapping[Metric, Callable[[_Case], float]] = {
 }
 
 
-def _right(pair: Pair, template: Template | None) -> tuple[str, ...]:
+def _targets(pair: Pair, template: Template | None) -> tuple[str, ...]:
     right = tuple(text.strip() for text in pair.right)
     if not right:
-        raise DataError("there is no right answer; give the row a target", path=pair.path, line=pair.line)
+        raise DataError("there is no target; give the row one", path=pair.path, line=pair.line)
     if template is None:
         return right
-    what = f"the form {template.name}"
+    what = f"the template {template.name}"
     if template.labels and right[0] not in template.labels:
         allowed = ", ".join(template.labels)
         raise DataError(f"{what} has no label {right[0]!r}; allowed: {allowed}", path=pair.path, line=pair.line)
     if {"pearson", "spearman"} & {*template.metrics} and _number(right[0]) is None:
-        message = f"{what} has numbers from 0 to {HIGHEST:g}; got {right[0][:40]!r}"
+        message = f"{what} allows numbers from 0 to {HIGHEST:g}; got {right[0][:40]!r}"
         raise DataError(message, path=pair.path, line=pair.line)
     if "question_exact_match" in template.metrics and pair.question is None:
-        message = f"{what} measures the answers of a question together; the pair has none, read it by its form"
+        message = f"{what} groups answers by question, but the pair has none; read it with the template"
         raise DataError(message, path=pair.path, line=pair.line)
     return right
 
@@ -230,11 +231,11 @@ def _no_label(given: list[str], template: Template) -> float | None:
 
 
 def _groups(hits: np.ndarray, pairs: Sequence[Pair]) -> tuple[GroupScore, ...]:
-    found: dict[str, list[bool]] = defaultdict(list)
+    groups: dict[str, list[bool]] = defaultdict(list)
     for hit, pair in zip(hits.tolist(), pairs, strict=True):
         if pair.group is not None:
-            found[pair.group].append(hit)
-    return tuple(GroupScore(group, len(part), float(np.mean(part))) for group, part in sorted(found.items()))
+            groups[pair.group].append(hit)
+    return tuple(GroupScore(group, len(part), float(np.mean(part))) for group, part in sorted(groups.items()))
 
 
 def _sacrebleu(given: list[str], right: list[tuple[str, ...]]) -> tuple[float, float]:

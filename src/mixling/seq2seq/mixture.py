@@ -1,9 +1,9 @@
-"""How often each task of a mixture is drawn, and which of its examples.
+"""Sampling the examples of a mixture of tasks.
 
 Source: T5 (Raffel et al. 2020), section 3.5.2: examples-proportional mixing with an artificial limit, and
-temperature-scaled mixing, which with a high temperature is equal mixing. T5 draws each example by chance; here the
-numbers of an epoch are fixed and each task goes through its examples in random orders, so that all of them are seen
-equally often.
+temperature-scaled mixing, which approaches equal mixing for high temperatures. T5 samples each example independently;
+here the number of examples of each task in an epoch is fixed, and each task iterates over its examples in random
+orders, so that all of them are seen equally often.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from mixling.errors import ConfigError, near_miss
 
 
 class MixingConfig(Config):
-    """The rates of tasks: min(size, limit)^(1 / temperature), or given ones."""
+    """The rates of tasks: min(size, limit)^(1 / temperature), or explicit weights."""
 
-    limit: int | None = Field(None, ge=1, description="no task counts as more examples than these; None: no limit")
+    limit: int | None = Field(None, ge=1, description="upper bound of the size of a task in its rate; none: no bound")
     temperature: float = Field(
-        1.0, ge=1, allow_inf_nan=False, description="1: rates are as sizes; the higher, the more alike they are"
+        1.0, ge=1, allow_inf_nan=False, description="1: rates are proportional to sizes; higher: more equal"
     )
     weights: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
-        {}, description="rates of all tasks by their names, in place of limit and temperature; only ratios count"
+        {}, description="relative rates of all tasks by name, instead of limit and temperature"
     )
 
     @model_validator(mode="after")
     def _one_rule(self) -> MixingConfig:
         if self.weights and (self.limit is not None or self.temperature != 1):
-            raise ValueError("weights decide the rates alone; leave out limit and temperature, or the weights")
+            raise ValueError("weights exclude limit and temperature; leave out either")
         return self
 
 
 def draws(config: MixingConfig, sizes: Mapping[str, int]) -> list[int]:
-    """How many examples of each task an epoch has; together they are as many as all tasks have.
+    """Return how many examples of each task are in an epoch; their sum is the number of all examples.
 
-    Whole numbers by the largest remainders; of equal ones the first task has more.
+    Rounding is by the largest remainders, with ties to the first task.
 
     Args:
-        sizes: how many examples each task has, one at least.
+        sizes: the number of examples of each task, at least 1.
 
     Raises:
-        ConfigError: the weights are not those of the tasks, or so small that a task would never be drawn.
+        ConfigError: the weights do not match the tasks, or are so small that a task would never be drawn.
     """
     assert sizes
     assert min(sizes.values()) > 0
@@ -58,23 +58,23 @@ def draws(config: MixingConfig, sizes: Mapping[str, int]) -> list[int]:
     missing = total - int(counts.sum())
     counts[np.argsort(counts - fractions, kind="stable")[:missing]] += 1
     for name, count in zip(sizes, counts, strict=True):
-        if count == 0:  # by weights only: a limit and a temperature never give the smallest task less than it has
+        if count == 0:  # due to weights: limit and temperature never give the smallest task less than its size
             raise ConfigError(
-                f"mixing.weights: {name!r} has {config.weights[name]:g} of {sum(config.weights.values()):g}, which is "
-                f"none of the {total:,} examples of an epoch; give it more, or leave the task out"
+                f"mixing.weights: {name!r} has {config.weights[name]:g} of {sum(config.weights.values()):g}, which "
+                f"rounds to none of the {total:,} examples of an epoch; raise the weight, or leave the task out"
             )
     return counts.tolist()
 
 
 def draw(size: int, count: int, *, epoch: int, seed: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The examples of a task in one epoch: `count` numbers below `size`.
+    """Return the examples of a task in one epoch: `count` indices below `size`.
 
-    The epochs divide an endless row of random orders of the task among them, so no example is drawn once more before
-    all others are, even from one epoch to the next, and nothing has to be kept to go on with a later epoch.
+    The epochs are slices of an endless sequence of random permutations. Hence no example is repeated before all others
+    were drawn, even across epochs, and any epoch can be computed without state.
     """
     first, last = epoch * count, (epoch + 1) * count
     turns = range(first // size, -(-last // size))
-    # With the 1 at its end the seed of turn 0 is not `seed` itself: for NumPy [5] and [5, 0] are the same.
+    # The trailing 1 makes the seed of turn 0 differ from `seed`: NumPy treats [5] and [5, 0] alike.
     orders = [np.random.default_rng([*seed, turn, 1]).permutation(size) for turn in turns]
     start = first - turns.start * size
     return np.concatenate([np.zeros(0, np.int64), *orders])[start : start + count]
@@ -89,5 +89,5 @@ def _rates(config: MixingConfig, sizes: Mapping[str, int]) -> npt.NDArray[np.flo
             raise ConfigError(f"mixing.weights: there is no task {name!r}; {near_miss(name, sizes)}")
     for name in sizes:
         if name not in config.weights:
-            raise ConfigError(f"mixing.weights: no weight for the task {name!r}; each of the tasks needs one, above 0")
+            raise ConfigError(f"mixing.weights: no weight for the task {name!r}; every task needs one, above 0")
     return np.array([config.weights[name] for name in sizes], np.float64)

@@ -1,4 +1,4 @@
-"""Text to text: an encoder of the source, and a causal decoder that reads it, over one table of subwords."""
+"""The encoder-decoder for text to text."""
 
 from __future__ import annotations
 
@@ -16,47 +16,49 @@ from mixling.layers.positions import PositionKind, Positions
 from mixling.models.block import Block, BlockState
 from mixling.models.encoder import Encoder, StackConfig, StackState
 
-# On a CPU O x is faster than x^T O^T for few rows of a table that no cache holds: at 32,128 subwords of width 512, 2
-# rows take 5 ms against 16, 4 take 6 against 13, 8 take 8 against 14; from 10 rows on, and for small tables, it is
-# slower.
+# On a CPU O x is faster than x^T O^T for few rows x, if the table O exceeds the cache: with 32,128 subwords of width
+# 512, 2 rows take 5 ms instead of 16, 4 rows 6 instead of 13, 8 rows 8 instead of 14. From 10 rows on, and for small
+# tables, it is slower.
 _FEW_ROWS = 8
 _LARGE_TABLE = 2**22
 
 
 class EncoderDecoderConfig(Config):
-    """A model from the subwords of one text to those of another.
+    """The configuration of an encoder-decoder.
 
-    What is longer than in training is read and written too, unless a mixer's parameters fix the longest input: the
-    model's own `max_source_len` and `max_target_len` say that, and are None where nothing does.
+    The maximum lengths hold for training. After it, longer texts can be read and generated unless the parameters of a
+    mixer limit the length; `max_source_len` and `max_target_len` of the model are that limit, or None.
     """
 
     dim: int = Field(64, ge=1, description="width of the token vectors")
-    max_source_len: int = Field(128, ge=1, description="subwords of the longest source that is trained on")
-    max_target_len: int = Field(128, ge=1, description="as max_source_len; the first token is counted, the last not")
+    max_source_len: int = Field(128, ge=1, description="maximum number of subwords of a source in training")
+    max_target_len: int = Field(
+        128, ge=1, description="maximum number of subwords of a target, with the start token but not the end token"
+    )
     encoder: StackConfig = StackConfig()
     decoder: StackConfig = StackConfig()
-    source_positions: PositionKind = Field("none", description="vectors added to the source's tokens by place")
-    tied: bool = Field(False, description="the input table is the output table too; T5.1.1 has one of its own")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the table's vectors, and on what the output table reads")
+    source_positions: PositionKind = Field("none", description="position embeddings of the source")
+    tied: bool = Field(False, description="share input and output embeddings; T5.1.1 does not")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on embeddings and on the input of the output table")
 
     @model_validator(mode="after")
     def _decoder_reads_the_source(self) -> EncoderDecoderConfig:
         if all(block.cross is None for block in self.decoder.blocks):
-            raise ValueError("decoder: none of its layers has `cross`, so that it would never read the source")
+            raise ValueError("decoder: none of its layers has `cross`, so it would never read the source")
         return self
 
 
 class EncoderDecoder(nn.Module):
-    """logits_t = O dec(E y_1 .. E y_t, enc(E x + p)): the scores of the subword after y_t.
+    """An encoder-decoder: logits_t = O dec(E y_1 .. E y_t, enc(E x + p)) are the scores of the subword after y_t.
 
-    E (V, D) is the table of both texts, O (V, D) that of the answers; tied, logits = D^-1/2 E dec(...), as T5 1.0.
-    p are `Positions`, T5 has none: where a token stands in the source, which biases by distance say only by its ends.
-    Source: T5, section 2.1 (the model and its blocks); T5.1.1 (gated feed-forward, O of its own and no scale).
-    Decided beyond it: E starts at N(0, 1), as T5's; O at N(0, 1/D), so that the first answers are near uniform.
-    Targets need no mask: their padding stands after them, where causal mixing does not look.
+    E (V, D) is the embedding table of both texts, O (V, D) the output table; tied, logits = D^-1/2 E dec(...), as in T5
+    1.0. p are `Positions`; T5 has none, so that only its relative biases, near the ends, show absolute positions.
+    Source: T5, section 2.1 (the model and its blocks); T5.1.1 (gated feed-forward, separate O without scale).
+    Initialization: E from N(0, 1), as in T5; O from N(0, 1/D), so that the initial predictions are nearly uniform.
+    Targets need no mask: their padding comes last, which causal mixing does not see.
     """
 
-    embedding_tables = ("table.weight",)  # parameters with a learning rate of their own
+    embedding_tables = ("table.weight",)  # parameters that `embedding_lr` applies to
 
     def __init__(self, config: EncoderDecoderConfig, *, vocab_size: int) -> None:
         super().__init__()
@@ -93,11 +95,11 @@ class EncoderDecoder(nn.Module):
     def forward(
         self, source: Int[Tensor, "B N"], source_mask: Shaped[Tensor, "B N"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """The scores of the subwords after each of `target`, whose first is the start and not of the answer."""
+        """Return the scores of the subword after each one of `target`, which begins with the start token."""
         return self.decode(self.encode(source, source_mask), source_mask, target)
 
     def encode(self, source: Int[Tensor, "B N"], source_mask: Shaped[Tensor, "B N"] | None) -> Float[Tensor, "B N D"]:
-        """The vectors that the decoder reads.
+        """Return the vectors that the decoder reads.
 
         Raises:
             ConfigError: the source is longer than the mixers' parameters allow.
@@ -109,7 +111,7 @@ class EncoderDecoder(nn.Module):
     def decode(
         self, encoded: Float[Tensor, "B N D"], source_mask: Shaped[Tensor, "B N"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """As `forward`, from what `encode` gave.
+        """Return the scores as `forward` does, given the result of `encode`.
 
         Raises:
             ConfigError: the target is longer than the mixers' parameters allow.
@@ -118,19 +120,19 @@ class EncoderDecoder(nn.Module):
         return self._logits(self.decoder(self._vectors(target), None, encoded, source_mask))
 
     def start(self, source: Int[Tensor, "B N"], source_mask: Shaped[Tensor, "B N"] | None) -> StackState:
-        """The state before the first unit of the target; what is the same for all steps is done here."""
+        """Return the state before the first subword of the target, with everything that all steps share."""
         encoded = self.encode(source, source_mask)
         return self.decoder.start(encoded.new_zeros(encoded.shape[0], encoded.shape[2]), encoded, source_mask)
 
     def step(self, subwords: Int[Tensor, " B"], state: StackState) -> tuple[Float[Tensor, "B V"], StackState]:
-        """The scores of the subwords after `subwords`, and the state after these."""
+        """Return the scores of the next subwords, and the state after `subwords`."""
         x, state = self.decoder.step(self._vectors(subwords), state)
         return self._logits(x), state
 
     def flops(self, batch: int, length: int, target_length: int) -> int:
-        """Of `forward`, as `Mixer.flops`."""
-        answers = 2 * batch * target_length * self.table.embedding_dim * self.table.num_embeddings
-        return self.encoder.flops(batch, length) + self.decoder.flops(batch, target_length, length) + answers
+        """Return the number of floating-point operations of `forward`, counted as in `Mixer.flops`."""
+        output = 2 * batch * target_length * self.table.embedding_dim * self.table.num_embeddings
+        return self.encoder.flops(batch, length) + self.decoder.flops(batch, target_length, length) + output
 
     def _vectors(self, subwords: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
         return self._dropped(self.table(subwords))
@@ -148,13 +150,14 @@ class EncoderDecoder(nn.Module):
 
 
 def build_encoder_decoder(config: EncoderDecoderConfig, *, vocab_size: int, seed: int | None = None) -> EncoderDecoder:
-    """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
+    """Build the model.
 
     Args:
-        vocab_size: V, rows of the table.
+        vocab_size: V, the number of rows of the embedding table.
+        seed: makes the initial weights independent of the state of torch's generator; None: use that.
 
     Raises:
-        ConfigError: a mixer cannot be built as the encoder or the decoder needs it; it says which.
+        ConfigError: a mixer cannot be used in the encoder or the decoder.
     """
     if seed is None:
         return EncoderDecoder(config, vocab_size=vocab_size)
@@ -164,10 +167,11 @@ def build_encoder_decoder(config: EncoderDecoderConfig, *, vocab_size: int, seed
 
 
 def pick(state: StackState, rows: Int[Tensor, " R"], *, same_sources: bool = False) -> StackState:
-    """The state of these rows of the batch, in this order; a row may come more than once, or not at all.
+    """Return the state of some rows of the batch, which may be repeated.
 
     Args:
-        same_sources: each row's source is that of the row which stood there before: what was read of it need not move.
+        same_sources: each new row has the same source as the old row with its index, so that the state of the source
+            need not be copied.
     """
     return tuple(
         BlockState(
@@ -183,15 +187,15 @@ def _rows(state: State, rows: Int[Tensor, " R"]) -> State:
 
 
 def _longest(part: nn.Module) -> int | None:
-    """The longest input that the parameters of all mixers in it allow; None: any."""
+    """Return the maximum length that the parameters of all mixers in a module allow; None: any length."""
     mixers = (module for module in part.modules() if isinstance(module, Mixer))
     return min((mixer.max_len for mixer in mixers if mixer.max_len is not None), default=None)
 
 
 def _check_length(name: str, length: int, longest: int | None) -> None:
     if torch.compiler.is_compiling() or longest is None or length <= longest:
-        return  # a look at the length would fix it in an exported graph
+        return  # while compiling, a comparison would fix the length in the exported graph
     raise ConfigError(
-        f"{name}: got {length} tokens, the model is built for at most {longest}; cut the text, or build it with "
-        f"max_{name}_len = {length}"
+        f"{name}: got {length} tokens, but the model is built for at most {longest}; truncate the text, or build the "
+        f"model with max_{name}_len = {length}"
     )

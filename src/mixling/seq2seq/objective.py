@@ -1,4 +1,4 @@
-"""Text to text: each subword of the target is told from the source and the subwords before it."""
+"""The objective of text to text: predicting each subword of the target from the source and the previous subwords."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mixling.tasks.base import UNSMOOTHED, LossConfig, TokenObjective
 
 
 class TextToText(TokenObjective):
-    """Cross-entropy of the target's subwords, the mean over those of the batch (T5, section 2).
+    """Cross-entropy of the targets' subwords, averaged over the batch (T5, section 2).
 
     Args:
-        metric: what the best evaluation is chosen by.
+        metric: the metric that decides which evaluation is the best.
     """
 
     def __init__(

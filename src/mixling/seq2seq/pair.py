@@ -1,4 +1,4 @@
-"""The record that text-to-text models learn from and are measured by."""
+"""The examples of text to text."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A source and what a model is to write for it, and where it stands: file and 1-based line (or row).
+    """A source and its target.
 
     Attributes:
-        target: None where it is not known.
-        group: a group that has metrics of its own, too; None: of no group.
-        question: what several pairs belong to where a measure is of them together (MultiRC, ReCoRD).
-        references: all right answers where more than the target are right; empty: the target alone.
+        target: None if unknown.
+        path, line: file and 1-based line (or row).
+        group: a group for which metrics are reported separately; None: no group.
+        question: identifies pairs that a metric considers together (MultiRC, ReCoRD).
+        references: all correct targets, if there are several; empty: the target only.
     """
 
     source: str
@@ -26,5 +27,5 @@ class Pair:
 
     @property
     def right(self) -> tuple[str, ...]:
-        """All right answers."""
+        """All correct targets."""
         return self.references or (() if self.target is None else (self.target,))

@@ -1,4 +1,4 @@
-"""Rows to pairs of a source and a target, the texts that a model reads and writes."""
+"""Reading rows as pairs of source and target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SKIP = "or pass --on-bad-row skip"
 
 
 class PairColumns(Config):
-    """The names of the columns; None means that there is no such column."""
+    """The names of the columns; None: there is no such column."""
 
     source: str = "source"
     target: str = "target"
@@ -38,25 +38,30 @@ def read_pairs(
     training: bool = True,
     prefix: str = "",
 ) -> Iterator[Pair]:
-    """Stream the pairs of files and hub data sets, in their order; texts are kept as they stand.
+    """Stream the pairs of files and hub data sets, in order; texts are not changed.
 
     Args:
-        labeled: False reads rows to answer: a target is read where its column stands, and may be empty.
-        template: the task whose rows these are (`mixling.seq2seq.templates`); `columns` is not read then.
-        training: of a form: whether a row with several right answers is a pair for each, or one to measure with all.
-        prefix: laid before each source, as it stands; a form has its own.
+        sources: paths, or names on the hub.
+        columns: the columns of source, target and group, if there is no template.
+        on_bad_row: what to do with bad rows.
+        labeled: whether a target is required; False: it is read if present, and may be empty.
+        file_format: the format of the files; by default from their names.
+        template: the name of a task (`mixling.seq2seq.templates`), whose columns are read instead of `columns`.
+        training: with a template, whether a row with several correct targets is a pair for each of them, or one pair
+            with all as references.
+        prefix: prepended to each source without a template.
 
     Raises:
-        ConfigError: a form that does not exist, or one with a prefix.
-        DataError: a column that the file lacks, always; a bad row, unless `on_bad_row` skips it (in JSONL, where each
-            row has columns of its own, that is also one that lacks a column); no row left that can be used.
+        ConfigError: the template does not exist, or there is a prefix as well.
+        DataError: a file has no such column; a row is bad (in JSONL also by a missing column), unless `on_bad_row`
+            skips it; no row is left.
     """
     if not sources:
         raise ConfigError("no input; name at least one file")
     reader: _Plain | Template = _Plain(columns, prefix) if template is None else find_template(template)
     if template is not None and prefix:
         raise ConfigError(
-            f"got the prefix {prefix!r} and the form {template!r}, which has its own; leave out one of them"
+            f"got the prefix {prefix!r} and the template {template!r}, which has its own; leave out one of them"
         )
     empty = True
     for source in sources:
@@ -120,17 +125,17 @@ def _text(row: Row, column: str) -> str:
 
 
 def split_pairs(pairs: Sequence[Pair], *, fraction: float, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """Set about `fraction` of the pairs aside: (train, validation), both in their order.
+    """Split about `fraction` of the pairs off, and return (train, validation), both in order.
 
-    Equal sources, and pairs of one question, stay on one side.
+    Pairs with equal sources, or of the same question, stay on one side.
 
     Raises:
-        DataError: there are too few different sources to set one aside.
+        DataError: there are too few different sources.
     """
     groups = list(dict.fromkeys(pair.question or pair.source for pair in pairs))
     if len(groups) < 2:
         remedy = "give more rows, or a file of your own with --validation"
-        raise DataError(f"{len(groups)} different sources are too few to set some aside; {remedy}", path=pairs[0].path)
+        raise DataError(f"{len(groups)} different sources are too few to split; {remedy}", path=pairs[0].path)
     count = min(max(round(fraction * len(groups)), 1), len(groups) - 1)
     chosen = {groups[i] for i in np.random.default_rng(seed).permutation(len(groups))[:count]}
     sides: tuple[list[Pair], list[Pair]] = [], []

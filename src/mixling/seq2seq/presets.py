@@ -1,8 +1,8 @@
-"""Models from text to text by name: T5.1.1, Remixer and its rivals, and our HyperMixer.
+"""Text-to-text models by name: T5.1.1, Remixer and its baselines, and a HyperMixer encoder-decoder.
 
-All have T5.1.1's layout: RMSNorm before each sublayer and after each stack, gated feed-forward, no biases of layers, a
-table for both texts and one for the answers. They differ in what mixes tokens. Names that end in "10m" and "2m" have
-our sizes, for one GPU and for a CPU; counts are with the vocabulary that the preset names.
+All have T5.1.1's layout: RMSNorm before each sublayer and after each stack, gated feed-forward, layers without bias,
+one embedding table for both texts and a separate output table. They differ in their mixers. Names ending in "10m" and
+"2m" have mixling's own sizes, for one GPU and for a CPU, counted with the vocabulary size of the preset.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from mixling.seq2seq.model import EncoderDecoderConfig
 
 
 class Shape(Config):
-    """What a family of models is scaled by.
+    """The sizes and options of a family of models.
 
-    dropout: T5's, on the table's vectors, the output of every sublayer and stack, the feed-forward's hidden layer and
-        the mixers' weights between positions.
-    biases: what attention's biases by distance begin with; T5's begin at (about) zero, where training from scratch
-        takes thousands of steps to look at neighbors.
-    source_positions: T5's are none, and then its encoder knows distances only.
+    Attributes:
+        dropout: as in T5, on embeddings, on the output of every sublayer and stack, on the feed-forward's hidden layer
+            and on mixing weights.
+        biases: initialization of attention's relative biases. T5's are (about) zero, and training from scratch then
+            needs thousands of steps to learn to attend to neighbors.
+        source_positions: position embeddings of the source; T5 has none, so that its encoder knows distances only.
     """
 
     dim: int = Field(ge=1)
@@ -51,10 +52,10 @@ class Shape(Config):
     source_positions: PositionKind = "none"
 
     def scaled(self) -> Shape:
-        """Remixer's exchange of decoder layers for encoder layers: l_E + l_D / 2 and l_D / 4 of them.
+        """Return the shape with Remixer's deeper encoder and shallower decoder: l_E + l_D / 2 and l_D / 4 layers.
 
         Raises:
-            ConfigError: the decoder's layers are no multiple of 4.
+            ConfigError: the number of decoder layers is not a multiple of 4.
         """
         if self.num_decoder_layers % 4:
             raise ConfigError(f"num_decoder_layers: got {self.num_decoder_layers}; it must be a multiple of 4")
@@ -66,17 +67,17 @@ Family = Callable[[Shape], EncoderDecoderConfig]
 
 
 def t5(shape: Shape) -> EncoderDecoderConfig:
-    """T5.1.1: unscaled attention, 32 biases by distance that the layers of a stack share."""
+    """Return T5.1.1: unscaled attention, 32 relative biases shared by the layers of a stack."""
     own = _attention(shape, relative=True)
     return _model(shape, (own,), (own,), _attention(shape))
 
 
 def remixer(shape: Shape, *, matched: bool = True) -> EncoderDecoderConfig:
-    """T5.1.1 with a Remixer block in place of every feed-forward (Remixer).
+    """Return T5.1.1 with a Remixer block instead of every feed-forward (Remixer).
 
     Args:
-        matched: the block is as wide as the feed-forward, and has L^2 + 1 more parameters, L its longest input;
-            else it is the paper's equation as it stands, as wide as the tokens and with the inner residual.
+        matched: the block is as wide as the feed-forward, with L^2 + 1 additional parameters for a maximum length L;
+            else it is literally the paper's equation, as wide as the tokens and with the inner residual.
     """
     own = _attention(shape, relative=True)
     block = RemixingConfig(inner_dim=shape.ffn_dim if matched else None, dropout=shape.dropout)
@@ -84,35 +85,35 @@ def remixer(shape: Shape, *, matched: bool = True) -> EncoderDecoderConfig:
 
 
 def scaled_remixer(shape: Shape) -> EncoderDecoderConfig:
-    """The Remixer with a deeper encoder and a shallower decoder (`Shape.scaled`): 12 and 12 layers become 18 and 3."""
+    """Return the Remixer with a deeper encoder and a shallower decoder: 12 and 12 layers become 18 and 3."""
     return remixer(shape.scaled())
 
 
 def mixer_transformer(shape: Shape) -> EncoderDecoderConfig:
-    """A Mixer as the encoder, T5.1.1's decoder (Remixer, its baselines)."""
+    """Return an MLP-Mixer encoder with T5.1.1's decoder (a baseline of Remixer)."""
     return _model(shape, (_token_mlp(shape.max_source_len),), (_attention(shape, relative=True),), _attention(shape))
 
 
 def mixer(shape: Shape, *, window: int | None = 32) -> EncoderDecoderConfig:
-    """A Mixer as encoder and decoder (Remixer, its baselines).
+    """Return an MLP-Mixer as encoder and decoder (a baseline of Remixer).
 
-    The paper does not define the decoder's window nor its way to the source: `TokenMLP` defines the window, attention
-    reads the source.
+    The paper defines neither the decoder's window nor how it reads the source; here see `TokenMLP` for the window, and
+    attention reads the source.
 
     Args:
-        window: how far back each layer of the decoder looks; None: all the way.
+        window: number of previous tokens that a layer of the decoder sees; None: all.
     """
     decoder = _token_mlp(shape.max_target_len, window)
     return _model(shape, (_token_mlp(shape.max_source_len),), (decoder,), _attention(shape))
 
 
 def hypermixer(shape: Shape) -> EncoderDecoderConfig:
-    """HyperMixing in all three places, linear in both lengths: ours, where the paper leaves decoders to future work.
+    """Return HyperMixing as encoder, decoder and cross mixer, linear in both lengths; the paper has no decoder.
 
-    The encoder's and the one that reads the source are HyperMixer's, tied, with 3 D hidden units: as many parameters
-    as attention of D / 64 heads has. The causal one has heads (HyperConformer's), which have weights of their own, and,
-    untied, D hidden units: as its state of H D / K numbers is made anew at each position, that takes a third of the
-    time. With few heads it has fewer parameters than attention: models of one name and size are of like size only.
+    Encoder and cross mixer are HyperMixer's, tied, with 3 D hidden units: as many parameters as attention with D / 64
+    heads. The causal mixer has heads (as HyperConformer) with separate weights and, untied, D hidden units, which takes
+    a third of the time, because its state of H D / K numbers is recomputed at each position. With few heads it has
+    fewer parameters than attention, so that models of the same size label are only of similar size.
     """
     own = HyperMixingConfig(hidden_dim=3 * shape.dim)
     causal = HyperMixingConfig(hidden_dim=shape.dim, tied=False, num_heads=math.gcd(shape.dim, shape.num_heads))
@@ -131,7 +132,7 @@ def _attention(shape: Shape, *, relative: bool = False) -> AttentionConfig:
 
 
 def _token_mlp(max_len: int, window: int | None = None) -> TokenMLPConfig:
-    """With a hidden unit for each position: the paper gives no width, and the causal form needs as many."""
+    """Return a token MLP with a hidden unit per position: the paper gives no width, and causal mixing needs as many."""
     return TokenMLPConfig(hidden_dim=max_len, window=window)
 
 
@@ -163,7 +164,7 @@ def _model(
 
 @dataclass(frozen=True)
 class Seq2SeqPreset:
-    """A model by name; `vocabulary` is the number of subwords that its parameters are counted with."""
+    """A named model; `vocabulary` is the number of subwords with which its parameters are counted."""
 
     family: Family
     shape: Shape
@@ -172,7 +173,7 @@ class Seq2SeqPreset:
 
     @property
     def config(self) -> EncoderDecoderConfig:
-        """The model as it is named."""
+        """The configuration of the model."""
         return self.family(self.shape)
 
 
@@ -213,14 +214,14 @@ SEQ2SEQ_PRESETS: dict[str, Seq2SeqPreset] = {
 
 
 def seq2seq_config(name: str, changes: dict | None = None, **sizes: Any) -> EncoderDecoderConfig:
-    """The configuration of a preset.
+    """Return the configuration of a preset.
 
     Args:
-        changes: nested values laid over it, such as `{"tied": True}`.
-        sizes: other values of its `Shape`, such as `dropout=0.1` or `max_source_len=64`: they reach every layer.
+        changes: nested values that override it, such as `{"tied": True}`.
+        sizes: values of its `Shape`, such as `dropout=0.1` or `max_source_len=64`, which apply to every layer.
 
     Raises:
-        ConfigError: unknown preset, size or key.
+        ConfigError: a preset, size or key is unknown.
     """
     if name not in SEQ2SEQ_PRESETS:
         raise ConfigError(f"unknown preset {name!r}; {near_miss(name, SEQ2SEQ_PRESETS)}")
@@ -230,12 +231,12 @@ def seq2seq_config(name: str, changes: dict | None = None, **sizes: Any) -> Enco
 
 
 def seq2seq_with_changes(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> EncoderDecoderConfig:
-    """A model by name, TOML file or table (either may name a preset), with changes laid over it.
+    """Return the configuration of a model given by name, TOML file or table, with changes applied.
 
-    Keys of `Shape` reach every layer of a preset; others are laid over what comes of it.
+    Files and tables may name a preset. Keys of `Shape` apply to every layer of it; others override its configuration.
 
     Raises:
-        ConfigError: unknown preset, file, size or key.
+        ConfigError: a preset, file, size or key is unknown.
     """
     where = "model"
     if isinstance(given, str):
@@ -249,7 +250,7 @@ def seq2seq_with_changes(given: str | Mapping[str, Any], changes: Mapping[str, A
 
 
 def with_dropout(model: Mapping[str, Any], fraction: float) -> dict[str, Any]:
-    """A model's configuration as a dictionary, with this dropout in all the places that `Shape.dropout` reaches."""
+    """Return a model's configuration with this dropout wherever `Shape.dropout` applies."""
 
     def changed(value: Any, key: str = "") -> Any:
         if isinstance(value, Mapping):
@@ -258,5 +259,5 @@ def with_dropout(model: Mapping[str, Any], fraction: float) -> dict[str, Any]:
             return [changed(item) for item in value]
         return fraction if key == "dropout" else value
 
-    whole: dict[str, Any] = changed(model)
-    return whole
+    out: dict[str, Any] = changed(model)
+    return out

@@ -1,10 +1,10 @@
-"""Words and what answers say for them, given each other's places: new combinations to train on.
+"""Augmentation by a lexicon: words, and their translations in the targets, are replaced by others.
 
-Source: LexSym (Akyurek and Andreas 2023): a lexicon is found in the training pairs, and its entries are exchanged in
-source and target alike; data recombination (Jia and Liang 2016) did so with a grammar. Decided beyond it: an entry is
-one subword and one subword, found by counting; those that answers repeat, as names, take the places of such only, and
-those that they translate, as `shipped` by `ship`, of such only. No finer kinds are told apart, so what stands around a
-word says what it is there, and a word that was seen in one place only is seen in all.
+Source: LexSym (Akyurek and Andreas 2023), where a lexicon is learned from the training pairs and its entries are
+exchanged in source and target; data recombination (Jia and Liang 2016) did so with a grammar. Differences: an entry is
+a pair of subwords, found by counting. Entries that targets repeat, such as names, are only exchanged among each other,
+and so are entries that are translated, such as `shipped` to `ship`. There are no finer types, so that a word seen in
+one context only is seen in all contexts.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy.typing as npt
 
 from mixling.seq2seq.batches import SubwordIds
 
-_SAID = 0.9  # of the pairs with an entry's subword in the source, at least so many have its other one in the answer
-_MEANT = 0.1  # and of those that say this, at least so many have that in the source
-_COMMON = 0.1  # what more of all answers have is grammar, which words stand beside by chance, as COGS' "."
+_RECALL = 0.9  # least fraction of the pairs with an entry's source subword that have its target subword
+_PRECISION = 0.1  # least fraction of the pairs with the target subword that have the source subword
+_COMMON = 0.1  # subwords in more than this fraction of all targets are syntax that co-occurs by chance, as COGS' "."
 
 
 class Lexicon(NamedTuple):
-    """Entries in rising order of their subwords in sources; of each, that subword and the one in answers."""
+    """Entries sorted by source subword: the subwords in sources, and those in targets, (entries,) each."""
 
     source: npt.NDArray[np.int32]
     target: npt.NDArray[np.int32]
 
 
 def learn_lexicon(pairs: Sequence[tuple[SubwordIds, SubwordIds]]) -> Lexicon:
-    """The entries that the pairs show. A subword that answers repeat is its own entry; else the most alike counts.
+    """Learn a lexicon. A source subword is paired with itself if targets repeat it, else with the most similar subword.
 
     Args:
         pairs: sources and targets, each with its end token.
@@ -42,41 +42,41 @@ def learn_lexicon(pairs: Sequence[tuple[SubwordIds, SubwordIds]]) -> Lexicon:
     together = Counter(
         (subword, other) for source, target in rows for subword in source for other in target if targets[other] <= most
     )
-    found: dict[int, tuple[float, int]] = {}
+    best: dict[int, tuple[float, int]] = {}
     for (subword, other), count in together.items():
-        if count < _SAID * sources[subword] or (subword != other and count < _MEANT * targets[other]):
+        if count < _RECALL * sources[subword] or (subword != other and count < _PRECISION * targets[other]):
             continue
-        alike = 2.0 if subword == other else 2 * count / (sources[subword] + targets[other])
-        found[subword] = max(found.get(subword, (0.0, 0)), (alike, -other))
-    entries = sorted((subword, -other) for subword, (_, other) in found.items())
+        similarity = 2.0 if subword == other else 2 * count / (sources[subword] + targets[other])
+        best[subword] = max(best.get(subword, (0.0, 0)), (similarity, -other))
+    entries = sorted((subword, -other) for subword, (_, other) in best.items())
     return Lexicon(*np.array(entries, np.int32).reshape(-1, 2).T)
 
 
 def recombine(
     source: SubwordIds, target: SubwordIds, lexicon: Lexicon, fraction: float, rng: np.random.Generator
 ) -> tuple[SubwordIds, SubwordIds]:
-    """The pair with a random `fraction` of its entries exchanged, in both texts, for others of the same kind.
+    """Return the pair with a random `fraction` of its entries replaced, in both texts, by others of the same kind.
 
-    Entries whose subwords stand in either text are not drawn, so that different words stay different; entries that
-    share what the answer says of them stay.
+    Replacements do not occur in either text, so that different words stay different. Entries with the same target
+    subword are not replaced.
     """
     in_source, in_target = np.isin(lexicon.source, source), np.isin(lexicon.target, target)
     present = np.flatnonzero(in_source & in_target)
     outputs, counts = np.unique(lexicon.target[present], return_counts=True)
     free, repeated = ~in_source & ~in_target, lexicon.source == lexicon.target
-    changes: dict[int, int] = {}
-    answers: dict[int, int] = {}
+    in_source_changes: dict[int, int] = {}
+    in_target_changes: dict[int, int] = {}
     for entry in present[rng.random(len(present)) < fraction]:
         others = np.flatnonzero(free & (repeated == repeated[entry]))
         if not len(others) or counts[outputs == lexicon.target[entry]] > 1:
             continue
         new = rng.choice(others)
         free &= (lexicon.source != lexicon.source[new]) & (lexicon.target != lexicon.target[new])
-        changes[int(lexicon.source[entry])] = int(lexicon.source[new])
-        answers[int(lexicon.target[entry])] = int(lexicon.target[new])
-    if not changes:
+        in_source_changes[int(lexicon.source[entry])] = int(lexicon.source[new])
+        in_target_changes[int(lexicon.target[entry])] = int(lexicon.target[new])
+    if not in_source_changes:
         return source, target
-    return _replaced(source, changes), _replaced(target, answers)
+    return _replaced(source, in_source_changes), _replaced(target, in_target_changes)
 
 
 def _replaced(text: SubwordIds, changes: dict[int, int]) -> SubwordIds:

@@ -1,4 +1,4 @@
-"""Training from text to text: pairs of tasks, span corruption, or both, to a folder that `mixling generate` reads."""
+"""Training text-to-text models on pairs of texts, span corruption, or both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from mixling.data.documents import SubwordReader
 from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
-from mixling.runs.artifact import (
-    TEXT_TO_TEXT,
-    Artifact,
-    read_artifact,
-)
+from mixling.runs.artifact import TEXT_TO_TEXT, Artifact, read_artifact
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.runs.weights import load_weights, read_weights
@@ -37,7 +33,7 @@ from mixling.text.subwords import SubwordTokenizer
 from mixling.training.callbacks import Callback
 from mixling.training.distributed import DistributedContext
 
-_REMEDY = "; leave out what changes model.* or subwords.*"
+_REMEDY = "; leave out changes to model.* and tokenizer.*"
 _ASCII = tuple(map(chr, range(33, 127)))
 
 
@@ -51,22 +47,22 @@ def fit_pairs(
     callback: Callback | None = None,
     log: Callable[[str], None] = lambda message: None,
 ) -> Run[dict[str, TextMetrics]] | None:
-    """Train an encoder-decoder and write its folder; a model in it stays until the new one is finished.
+    """Train an encoder-decoder and write its folder; a model in it is kept until the new one is finished.
 
     Args:
-        config: resolved (`mixling.runs.spec`); of a resumed run that of its record.
-        resume: resume the run in the folder; rows are read again, unlabeled text is not.
-        command: the subcommand that resumes an interrupted run with --resume.
+        config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
+        resume: resume the run in the folder; pairs are read again, unlabeled text is not.
+        command: the subcommand that resumes the run.
 
     Returns:
-        the run, with the metrics of each task on its validation pairs, as the saved model answers them; None in
-        processes other than the main one.
+        The run, with the validation metrics of each task, computed with the saved model; None in processes other than
+        the main one.
 
     Raises:
-        UserError: of the kind that fits; see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
+        UserError: see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
     if config.pretrained is not None and not resume and Path(config.pretrained).resolve() == folder.resolve():
-        raise ConfigError(f"{config.pretrained}: a run cannot replace the one that it begins with; give another folder")
+        raise ConfigError(f"{config.pretrained}: a run cannot replace its pretrained model; give another folder")
     return execute(
         TEXT_TO_TEXT, config, lambda stage: _Pairs(config, stage),
         elsewhere=frozenset({"tasks", "corpus", "pretrained"}), folder=folder, resume=resume, command=command,
@@ -75,7 +71,7 @@ def fit_pairs(
 
 
 class _Pairs(Parts[dict[str, TextMetrics]]):
-    """A model that writes text, and the tasks that it learns: pairs of texts, span corruption, or both."""
+    """An encoder-decoder and its training tasks: pairs of texts, span corruption, or both."""
 
     model: EncoderDecoder
     data: PairData
@@ -86,8 +82,8 @@ class _Pairs(Parts[dict[str, TextMetrics]]):
         self.prepared: Prepared | None = None
 
         def read() -> tuple[SubwordTokenizer, list[Part], list[TaskRows]]:
-            kept = stage.first if stage.resume or not stage.distributed.is_main else None
-            coder = _coder(config, tasks, kept)
+            stored = stage.first if stage.resume or not stage.distributed.is_main else None
+            coder = _coder(config, tasks, stored)
             parts, rows = _pair_parts(config, tasks, coder, stage.log)
             if stage.distributed.is_main:
                 write_atomic(stage.first / TOKENIZER_FILE, coder.serialize()[1])
@@ -157,17 +153,15 @@ def _weights(artifact: Artifact) -> dict[str, Tensor]:
     return read_weights(artifact.folder, artifact.saved)
 
 
-def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -> SubwordTokenizer:
-    """The vocabulary: kept in the folder of a resumed run, given, of the run that it begins with, or trained."""
-    if kept is not None and (kept / TOKENIZER_FILE).is_file():
-        return SubwordTokenizer.load(str(kept / TOKENIZER_FILE))
+def _coder(config: PairRunConfig, rows: Sequence[TaskRows], stored: Path | None) -> SubwordTokenizer:
+    """Return the tokenizer: stored by a resumed run, named, of the pretrained model, or trained."""
+    if stored is not None and (stored / TOKENIZER_FILE).is_file():
+        return SubwordTokenizer.load(str(stored / TOKENIZER_FILE))
     sentinels = config.tokenizer.sentinels if config.corpus is not None else 0
     source = config.tokenizer.vocabulary
     if config.pretrained is not None:
         if source is not None:
-            raise ConfigError(
-                f"{config.pretrained} has the subwords that it was trained with; leave out tokenizer.vocabulary"
-            )
+            raise ConfigError(f"{config.pretrained} includes its vocabulary; leave out tokenizer.vocabulary")
         return read_artifact(config.pretrained, read_coder, hint=HINT, kinds=(TEXT_TO_TEXT,))
     if config.corpus is not None and config.corpus.prepared is not None:
         source = str(Path(config.corpus.prepared) / TOKENIZER_FILE)
@@ -180,7 +174,7 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
                 yield from (pair.source, *pair.right)
         if config.corpus is not None:
             yield from sample_documents(config.corpus)
-            yield from _ASCII  # what labels and parses of later tasks are written with
+            yield from _ASCII  # may be needed for labels and parses of later tasks
 
     size = None if config.tokenizer.size is None else config.tokenizer.size + sentinels
     return SubwordTokenizer.train(
@@ -195,21 +189,21 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], kept: Path | None) -
 def _pair_parts(
     config: PairRunConfig, rows: Sequence[TaskRows], coder: SubwordTokenizer, log: Callable[[str], None]
 ) -> tuple[list[Part], list[TaskRows]]:
-    """The tasks as subwords, and the rows that they are of."""
+    """Return the tasks as subwords, and the pairs of each that the model can read and generate."""
     parts: list[Part] = []
-    left: list[TaskRows] = []
+    usable: list[TaskRows] = []
     for number, task in enumerate(rows):
-        train, kept = encode_pairs(task.train, coder, config.model, task.config, log, number=number)
+        train, pairs = encode_pairs(task.train, coder, config.model, task.config, log, number=number)
         validation, evaluated = encode_pairs(task.validation, coder, config.model, task.config, log, number=number)
-        left.append(TaskRows(config=task.config, train=kept, validation=evaluated))
+        usable.append(TaskRows(config=task.config, train=pairs, validation=evaluated))
         part = PairPart(
             name=task.config.name,
             train=train,
             validation=validation,
-            locations=kept,
+            pairs=pairs,
             recombination=task.config.recombination,
         )
         if part.lexicon is not None:
-            log(f"{part.name}: {len(part.lexicon.source):,} words have a part of the answer, and are recombined")
+            log(f"{part.name}: {len(part.lexicon.source):,} words are aligned with the targets, and are recombined")
         parts.append(part)
-    return parts, left
+    return parts, usable

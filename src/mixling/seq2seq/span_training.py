@@ -1,4 +1,4 @@
-"""Prepared text as a task of a mixture: span corruption, T5's and Remixer's pretraining."""
+"""Span corruption of prepared text as a task of a mixture: the pretraining of T5 and Remixer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from mixling.text.subwords import SubwordTokenizer
 
 @dataclass
 class SpanPart(Part):
-    """Texts of `length` subwords, the longest whose sources and targets fit; documents follow each other in them.
+    """Blocks of `length` subwords from consecutive documents; `length` is the maximum whose sources and targets fit.
 
-    What is taken out of a text is drawn anew each time, but on validation, where it is always the same. The end token
-    of a
-    document is a subword like others: it may be taken out, and stands in the midst of a target then.
+    Spans are drawn anew each time, but are always the same for validation. The end token of a document is treated like
+    any subword, and may be part of a span.
 
     Args:
-        prepared: documents as a `SubwordReader` of the coder reads them.
+        prepared: documents as read by a `SubwordReader` of the coder.
 
     Raises:
-        ConfigError: no text fits, the documents are shorter than one, or the coder has too few sentinels.
+        ConfigError: no text fits, there is too little text, or the coder has too few sentinels.
     """
 
     prepared: Prepared
@@ -46,15 +45,15 @@ class SpanPart(Part):
         self.length = raw_length(self.config, self.max_source_len, self.max_target_len)
         check_sentinels(self.length, self.config, len(self.coder.sentinel_ids))
         train, validation = self.prepared.train, self.prepared.validation
-        # As in masked text a held-out text may be a short one, where it is the only one.
+        # As with masked text, validation may consist of a single short block.
         for tokens, needed, what in ((train, self.length, "to train on"), (validation, 2, "held out")):
             if len(tokens.rows) < needed:
                 raise ConfigError(
-                    f"the text has {len(tokens.rows)} subwords {what}, span corruption takes {needed} at a time; give "
-                    "more text, or --set model.max_source_len=N, model.max_target_len=N"
+                    f"the text has {len(tokens.rows)} subwords {what}, but span corruption needs at least {needed}; "
+                    "give more text, or --set model.max_source_len=N, model.max_target_len=N"
                 )
-        together = sum(corrupted_lengths(self.length, self.config))
-        self.lengths = np.full(train.blocks(self.length), together, np.int32)
+        total = sum(corrupted_lengths(self.length, self.config))
+        self.lengths = np.full(train.blocks(self.length), total, np.int32)
         blocks = range(validation.blocks(self.length))
         self.validation = [self._pair(validation, index, np.random.default_rng([0, 3, index])) for index in blocks]
 

@@ -1,4 +1,4 @@
-"""Rows of tasks from text to text, read, split and encoded."""
+"""Reading, splitting and encoding the pairs of text-to-text tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixling.seq2seq.pairs import Pair, read_pairs, split_pairs
 from mixling.text.subwords import SubwordTokenizer
 
 _CHUNK = 4096
-_NAMED = 3  # of many bad rows
+_SHOWN = 3  # bad rows, or characters, that a message names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +29,13 @@ class TaskRows:
 
 
 def read_task(config: PairTaskConfig, *, seed: int, log: Callable[[str], None]) -> TaskRows:
-    """Read and split the rows of a task; what a user should know is said.
+    """Read and split the pairs of a task.
+
+    Args:
+        log: receives counts and warnings, such as skipped rows and duplicates.
 
     Raises:
-        DataError: rows or files that cannot be used, or too few rows.
+        DataError: a file or row cannot be used, or there are too few pairs.
     """
     bad = OnBadRow(config.on_bad_row)
 
@@ -53,20 +56,19 @@ def read_task(config: PairTaskConfig, *, seed: int, log: Callable[[str], None]) 
     if config.validation:
         validation = load(config.validation, training=False)
         known = {pair.source for pair in train}
-        repeated = sum(pair.source in known for pair in validation)
-        if repeated:
-            log(f"{config.name}: {repeated} of {len(validation)} validation sources stand in the training rows too")
+        if repeated := sum(pair.source in known for pair in validation):
+            log(f"{config.name}: {repeated} of {len(validation)} validation sources are also in the training data")
     else:
         train, validation = split_pairs(train, fraction=config.validation_fraction, seed=seed)
         validation = _once(validation)
     if bad.skipped:
-        log(f"{config.name}: {bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:_NAMED]))
+        log(f"{config.name}: {bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:_SHOWN]))
     log(f"{config.name}: {len(train):,} training and {len(validation):,} validation pairs")
     return TaskRows(config=config, train=train, validation=validation)
 
 
 def _once(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs to measure on: of those that are of one source with several right answers the first, which has them all."""
+    """Return one pair for each source with several correct targets, which are all among its references."""
     seen: set[tuple[str | None, str]] = set()
     kept: list[Pair] = []
     for pair in pairs:
@@ -86,13 +88,13 @@ def encode_pairs(
     *,
     number: int,
 ) -> tuple[list[tuple[SubwordIds, SubwordIds]], list[Pair]]:
-    """Sources and targets as subwords, each with its end token, and the pairs that they are of.
+    """Return sources and targets as subwords with an end token, and the pairs that they belong to.
 
     Args:
-        number: the task's among those of the run.
+        number: the index of the task in the run's configuration.
 
     Raises:
-        DataError: a text is longer than the model allows, unless such rows are skipped; it says which is the longest.
+        DataError: a text is longer than the model allows, unless such rows are skipped, or no pair is left.
     """
     out: list[tuple[SubwordIds, SubwordIds]] = []
     kept: list[Pair] = []
@@ -120,37 +122,37 @@ def encode_pairs(
                 out.append((np.array(source + ends, np.int32), np.array(target + ends, np.int32)))
                 kept.append(pair)
     if cut:
-        log(f"{task.name}: {cut:,} of {len(pairs):,} sources are cut at {limits['source']} subwords")
-    for name, hidden in unknown.items():
-        if hidden:
-            log(f"{task.name}: {_without_subwords(name, hidden, coder, len(pairs))}")
-    for name, found in long.items():
-        if not found:
+        log(f"{task.name}: {cut:,} of {len(pairs):,} sources are truncated at {limits['source']} subwords")
+    for name, unreadable in unknown.items():
+        if unreadable:
+            log(f"{task.name}: {_without_subwords(name, unreadable, coder, len(pairs))}")
+    for name, items in long.items():
+        if not items:
             continue
-        size, longest = max(found, key=lambda item: item[0])
-        got = f"{len(found):,} {name}s of the task {task.name!r} are longer than the model's {limits[name]} subwords"
+        size, longest = max(items, key=lambda item: item[0])
+        got = f"{len(items):,} {name}s of the task {task.name!r} are longer than the model's {limits[name]} subwords"
         if task.on_bad_row == "skip":
             log(f"{got}; their rows are skipped")
             continue
         remedy = f"--set model.max_{name}_len={size} makes room for all"
         if name == "source":
-            remedy += f", --set tasks.{number}.cut=true cuts them"
+            remedy += f", --set tasks.{number}.cut=true truncates them"
         message = f"{got}; the longest, here, has {size}; {remedy}; --on-bad-row skip leaves such rows out"
         raise DataError(message, path=longest.path, line=longest.line)
     if not out:
-        raise DataError("no row is left that the model can read and write whole", path=pairs[0].path)
+        raise DataError("no row is left whose texts are within the model's lengths", path=pairs[0].path)
     return out, kept
 
 
-def _without_subwords(name: str, found: Sequence[Pair], coder: SubwordTokenizer, count: int) -> str:
-    """What a user should know of sources or targets with characters that the vocabulary lacks."""
-    first = found[0]
+def _without_subwords(name: str, pairs: Sequence[Pair], coder: SubwordTokenizer, count: int) -> str:
+    """Return a warning about sources or targets with characters that are not in the vocabulary."""
+    first = pairs[0]
     text = first.source if name == "source" else first.right[0]
-    lacking = [character for character in dict.fromkeys(text) if coder.unk_id in coder.encode(character)]
-    effect = "the model cannot tell apart" if name == "source" else "the model cannot write"
-    shown = " ".join(map(repr, lacking[:_NAMED])) or "some"
+    missing = [character for character in dict.fromkeys(text) if coder.unk_id in coder.encode(character)]
+    effect = "distinguish" if name == "source" else "generate"
+    shown = " ".join(map(repr, missing[:_SHOWN])) or "some"
     return (
-        f"{len(found):,} of {count:,} {name}s have characters that no subword has, which {effect}: {shown}, the "
-        f"first at "
-        f"{first.path}:{first.line}; train subwords on the rows (without --from and --vocabulary), or give others"
+        f"{len(pairs):,} of {count:,} {name}s have characters that are not in the vocabulary, which the model cannot "
+        f"{effect}: {shown}, first at {first.path}:{first.line}; train a vocabulary on the data (without --from and "
+        "--vocabulary), or give another"
     )

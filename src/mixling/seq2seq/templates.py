@@ -1,19 +1,19 @@
-"""The rows of GLUE's and SuperGLUE's tasks as pairs of texts, as T5 puts them.
+"""Templates that turn rows of GLUE and SuperGLUE into pairs of texts, as in T5.
 
 Source: Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer (2020),
-section 2.4 and appendix D: the task's name, then each field with its name before it; the target is the label's name.
-Fields stand in the order of that appendix. Decided beyond it:
+section 2.4 and appendix D: the task's name, then each field, preceded by its name; the target is the label's name. The
+order of fields is the appendix's. Differences and additions:
 
-- BoolQ, which the appendix lacks, has the question first (T5's code has the passage first): a source that is cut keeps
-  it.
-- WSC. T5 learns to write the noun, from the rows that are true only, and to measure compares what was written with the
-  candidate, by rules. Here the candidate is told (`noun:`) and the target is True or False, so that rows that are false
-  are learned from, too, and exact match is the task's accuracy. The pronoun stands between asterisks, as in T5.
-- A field may be an empty string where another is not: the official files of QQP and MultiRC have such rows.
-- COPA's targets are choice1 and choice2, ReCoRD's entities are told once each, outer spaces of a field are cut.
-- WiC has no part of speech: SuperGLUE's rows lack it.
-- STS-B's numbers are rounded to .2, halves to even; measures, too, compare with the rounded number.
-- SNLI and ConjNLI, which T5 does not have, look like MNLI under their own names.
+- BoolQ, which is not in the appendix, has the question first (T5's code has the passage first), so that truncation
+  keeps it.
+- WSC: T5 generates the noun, is trained on the true rows only, and compares generations with the candidate by rules.
+  Here the candidate is given (`noun:`) and the target is True or False, so that false rows are used as well and exact
+  match is the task's accuracy. The pronoun is between asterisks, as in T5.
+- A field may be empty if another is not: the official files of QQP and MultiRC have such rows.
+- COPA's targets are choice1 and choice2, ReCoRD's entities are listed once each, fields are stripped.
+- WiC has no part of speech, which SuperGLUE's rows do not have.
+- STS-B's numbers are rounded to .2, halves to even; metrics compare with the rounded number as well.
+- SNLI and ConjNLI, which T5 does not have, are as MNLI under their own names.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from typing import Any, Literal
 
 from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError, near_miss
-from mixling.seq2seq import flatten as unfolding
-from mixling.seq2seq.flatten import FlatPart, problem
+from mixling.seq2seq.flatten import FlatPart, identity, multirc, problem, record, wsc
 from mixling.seq2seq.pair import Pair
 
 Metric = Literal[
@@ -42,29 +41,29 @@ Metric = Literal[
 ]
 
 TemplateColumns = tuple[str, ...]
-"""The names that a column may have: the first is the task's own, and the first that stands in a row is read."""
+"""The names that a column may have: the first is the task's own; the first one in a row is read."""
 
 HIGHEST = 5.0
-"""Of STS-B's numbers, which begin at 0."""
+"""The maximum of STS-B's numbers; the minimum is 0."""
 
-_NO_LABEL: tuple[Any, ...] = (None, "", -1, "-1", "-", [])  # of JSON, CSV, hubs; SNLI where judges disagreed; ReCoRD
+_NO_LABEL: tuple[Any, ...] = (None, "", -1, "-1", "-", [])  # in JSON, CSV, hubs, SNLI (annotators disagree), ReCoRD
 _BOTH = ("False", "True")
 _NLI = ("entailment", "neutral", "contradiction")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """How a row of a task becomes pairs.
+    """The rules by which rows of a task become pairs.
 
     Attributes:
-        name: the task's; a source begins with it.
-        fields: of the source, in its order, with their columns.
+        name: the name of the task, with which sources begin.
+        fields: the fields of the source, in order, with their columns.
         label: the columns of the label.
-        labels: in the order of the task's integers; empty where a target is no label.
-        metrics: that the benchmark takes the task's score from (see `mixling.seq2seq.metrics`).
-        flatten: the flat examples of a row.
-        columns: that a row must have where they are not those of the fields and the label.
-        right: of a label, the right answers, or what is wrong with it.
+        labels: the names of labels, in the order of their ids; empty if targets are not labels.
+        metrics: the metrics of the benchmark for this task (see `mixling.seq2seq.metrics`).
+        flatten: yields the flat examples of a row.
+        columns: the columns that a row must have, if they are not those of the fields and the label.
+        parse_label: returns the correct targets for a label, or an error message.
     """
 
     name: str
@@ -72,12 +71,12 @@ class Template:
     label: TemplateColumns = ("label",)
     labels: tuple[str, ...] = ()
     metrics: tuple[Metric, ...] = ("accuracy",)
-    flatten: Callable[[Row], Iterator[FlatPart]] = unfolding.identity
+    flatten: Callable[[Row], Iterator[FlatPart]] = identity
     columns: tuple[TemplateColumns, ...] | None = None
-    right: Callable[[Template, Any], tuple[str, ...] | str] | None = None
+    parse_label: Callable[[Template, Any], tuple[str, ...] | str] | None = None
 
     def check_columns(self, row: Row, *, labeled: bool) -> None:
-        """Whether the row has the columns; of what is nested in them this says nothing.
+        """Check that the row has the columns, but not values that are nested in them.
 
         Raises:
             DataError: one is missing.
@@ -87,30 +86,30 @@ class Template:
                 names = " or ".join(map(repr, columns))
                 known = near_miss(columns[0], row.values) if row.values else "there are none"
                 line = row.line if row.own_columns else None
-                message = f"no column {names}, which the form {self.name} reads; of the row's columns, {known}"
+                message = f"no column {names}, which the template {self.name} needs; among the columns, {known}"
                 raise DataError(message, path=row.path, line=line)
 
     def pairs(self, row: Row, *, labeled: bool, training: bool = True) -> list[Pair]:
-        """The row's pairs: one, but for MultiRC (one for each answer) and ReCoRD.
+        """Return the pairs of a row: one, except for MultiRC (one for each answer) and ReCoRD (one for each query).
 
         Args:
-            labeled: False reads rows to answer: a label is read where it stands, and may be missing.
-            training: True gives a pair for each right answer; False one for all, with the first as its target.
+            labeled: whether a label is required; False: it is read if present.
+            training: True: a pair for each correct target; False: one pair with all of them, the first as its target.
 
         Raises:
             DataError: the row cannot be used.
         """
-        found = [pair for part in self.flatten(row) for pair in self._pairs(row, part, labeled, training)]
-        if not found:
-            raise problem(row, f"has nothing to answer, which the form {self.name} needs")
-        return found
+        pairs = [pair for part in self.flatten(row) for pair in self._pairs(row, part, labeled, training)]
+        if not pairs:
+            raise problem(row, f"has no questions, which the template {self.name} needs")
+        return pairs
 
     def _pairs(self, row: Row, part: FlatPart, labeled: bool, training: bool) -> Iterator[Pair]:
         texts = {name: _text(row, part, columns) for name, columns in self.fields.items()}
         if not any(texts.values()):
             raise problem(row, f"{part.where}{' and '.join(map(repr, texts))}: empty, and a text is needed")
         source = " ".join([self.name, *(f"{name}: {text}" for name, text in texts.items())])
-        right = self._right(row, part, labeled)
+        right = self._right(row, part, labeled=labeled)
         targets: tuple[str | None, ...] = (right if training else right[:1]) or (None,)
         for target in targets:
             yield Pair(
@@ -122,7 +121,7 @@ class Template:
                 references=right if len(right) > 1 else (),
             )
 
-    def _right(self, row: Row, part: FlatPart, labeled: bool) -> tuple[str, ...]:
+    def _right(self, row: Row, part: FlatPart, *, labeled: bool) -> tuple[str, ...]:
         name = _present(part, self.label)
         value = part.values.get(name)
         value = value.strip() if isinstance(value, str) else value
@@ -131,7 +130,7 @@ class Template:
                 allowed = f"; allowed: {', '.join(self.labels)}" if self.labels else ""
                 raise problem(row, f"{part.where}there is no label ({name!r} is {value!r}){allowed}")
             return ()
-        right = (self.right or _label)(self, value)
+        right = (self.parse_label or _label)(self, value)
         if isinstance(right, str):
             raise problem(row, f"{part.where}column {name!r} holds {str(value)[:40]!r}; {right}")
         return right
@@ -153,16 +152,16 @@ def _present(part: FlatPart, columns: TemplateColumns) -> str:
 
 
 def _label(template: Template, value: Any) -> tuple[str, ...] | str:
-    """A label by its name, in any case, or by its number; a boolean is one where the labels are False and True."""
-    if isinstance(value, float) and value.is_integer():  # as a column of Parquet with empty cells holds integers
+    """Return the label with a name (in any case) or number; booleans are names of the labels False and True."""
+    if isinstance(value, float) and value.is_integer():  # Parquet columns with empty cells hold integers as floats
         value = int(value)
     known = {label.lower(): label for label in template.labels} | {
         str(i): label for i, label in enumerate(template.labels)
     }
-    found = known.get(str(value).lower())
-    if found is None:
+    label = known.get(str(value).lower())
+    if label is None:
         return f"{near_miss(str(value), template.labels)}, or their numbers, 0 to {len(template.labels) - 1}"
-    return (found,)
+    return (label,)
 
 
 def _rounded(template: Template, value: Any) -> tuple[str, ...] | str:
@@ -177,7 +176,7 @@ def _rounded(template: Template, value: Any) -> tuple[str, ...] | str:
 
 def _entities(template: Template, value: Any) -> tuple[str, ...] | str:
     if not isinstance(value, list) or not all(isinstance(entity, str) and entity.strip() for entity in value):
-        return "a list of right entities is allowed, none of them empty"
+        return "a list of non-empty entities is allowed"
     return tuple(dict.fromkeys(entity.strip() for entity in value))
 
 
@@ -211,16 +210,16 @@ _ALL = (
         fields={name: (name,) for name in ("question", "answer", "paragraph")},
         labels=_BOTH,
         metrics=("f1a", "question_exact_match"),
-        flatten=unfolding.multirc,
+        flatten=multirc,
         columns=(("passage", "paragraph"),),
     ),
     Template(
         name="record",
         fields={name: (name,) for name in ("query", "entities", "passage")},
         metrics=("squad_f1", "squad_exact_match"),
-        flatten=unfolding.record,
+        flatten=record,
         columns=(("passage",),),
-        right=_entities,
+        parse_label=_entities,
     ),
     Template(name="rte", fields=_SENTENCES, labels=("entailment", "not_entailment")),
     Template(name="wic", fields={name: (name,) for name in ("sentence1", "sentence2", "word")}, labels=_BOTH),
@@ -228,7 +227,7 @@ _ALL = (
         name="wsc",
         fields={"noun": ("noun",), "text": ("text",)},
         labels=_BOTH,
-        flatten=unfolding.wsc,
+        flatten=wsc,
         columns=(("text",), ("target", "text_pair", "span2_text"), ("label",)),
     ),
     # GLUE
@@ -248,7 +247,9 @@ _ALL = (
         labels=("not_duplicate", "duplicate"),
         metrics=("f1", "accuracy"),
     ),
-    Template(name="stsb", fields=_SENTENCES, label=("label", "score"), metrics=("pearson", "spearman"), right=_rounded),
+    Template(
+        name="stsb", fields=_SENTENCES, label=("label", "score"), metrics=("pearson", "spearman"), parse_label=_rounded
+    ),
     _nli("mnli"),
     Template(
         name="qnli",
@@ -256,7 +257,7 @@ _ALL = (
         labels=("entailment", "not_entailment"),
     ),
     Template(name="wnli", fields=_SENTENCES, labels=("not_entailment", "entailment")),
-    # Entailment that belongs to neither
+    # Natural language inference outside of both
     _nli("snli"),
     _nli("conjnli"),
 )
@@ -265,11 +266,11 @@ TEMPLATES: Mapping[str, Template] = {template.name: template for template in _AL
 
 
 def find_template(name: str) -> Template:
-    """The form of a task.
+    """Return the template of a task.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: there is no such template.
     """
     if name not in TEMPLATES:
-        raise ConfigError(f"unknown form {name!r}; {near_miss(name, TEMPLATES)}")
+        raise ConfigError(f"unknown template {name!r}; {near_miss(name, TEMPLATES)}")
     return TEMPLATES[name]

@@ -1,4 +1,4 @@
-"""Pairs of texts as training data: one task, or a mixture of several and of span corruption."""
+"""Training data of text to text: one task, or a mixture of several and of span corruption."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from mixling.tasks.base import NO_TARGET
 from mixling.training.dataset_adapter import Forward, TrainingData
 
 _VALIDATION_BATCH = 128
-_VALIDATION_LOGITS = 1 << 26  # numbers
+_VALIDATION_LOGITS = 1 << 26  # maximum number of logits in memory
 
 
 class Part(ABC):
-    """One task of a mixture.
+    """A task of a mixture.
 
     Attributes:
-        lengths: (len,) subwords of source and target together, roughly; batches are of examples of like length.
-        validation: sources and targets of the examples that measures are made on.
+        lengths: (examples,), approximate number of subwords of source and target; batches have similar lengths.
+        validation: sources and targets of the validation examples.
     """
 
     name: str
@@ -43,28 +43,29 @@ class Part(ABC):
 
     @abstractmethod
     def pair(self, index: int, rng: np.random.Generator) -> tuple[SubwordIds, SubwordIds]:
-        """Source and target of a training example, each with its end token."""
+        """Return source and target of a training example, each with its end token."""
 
     def where(self, index: int) -> tuple[str, int] | None:
-        """File and line of a training example, if they are known."""
+        """Return file and line of a training example, if they are known."""
         return None
 
 
 @dataclass(kw_only=True)
 class PairPart(Part):
-    """Pairs that are known beforehand.
+    """The pairs of a task.
 
     Args:
-        recombination: share of the lexicon's words in an example that others take the place of.
+        pairs: the training pairs, for their files and lines.
+        recombination: fraction of the lexicon's words in an example that are replaced by others.
 
     Attributes:
-        lexicon: found in the training pairs; None without recombination.
+        lexicon: learned from the training pairs; None without recombination.
     """
 
     name: str
     train: Sequence[tuple[SubwordIds, SubwordIds]]
     validation: Sequence[tuple[SubwordIds, SubwordIds]]
-    locations: Sequence[Pair]
+    pairs: Sequence[Pair]
     recombination: float = 0.0
     lengths: npt.NDArray[np.int32] = field(init=False)
     lexicon: Lexicon | None = field(init=False)
@@ -79,16 +80,16 @@ class PairPart(Part):
         return recombine(*self.train[index], self.lexicon, self.recombination, rng)
 
     def where(self, index: int) -> tuple[str, int]:
-        return self.locations[index].path, self.locations[index].line
+        return self.pairs[index].path, self.pairs[index].line
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairData(TrainingData):
-    """A mixture of tasks; an epoch has as many examples as all of them together, drawn by their rates.
+    """A mixture of tasks; an epoch has as many examples as all tasks together, drawn by their rates.
 
-    Measures are made with the right subwords before each one. What greedy search would write is right exactly where
-    each next subword is then the likeliest, so `exact_match` needs no search; only an answer that is right in other
-    subwords, which a text's own are, is missed. Of several tasks `exact_match` is the mean of those of pairs.
+    Metrics are teacher-forced. Greedy search generates the target exactly if each of its subwords is then the most
+    likely one, so that `exact_match` needs no search; it only misses targets that are generated with another
+    segmentation. With several tasks `exact_match` is the mean over those with pairs.
     """
 
     objective: TextToText
@@ -97,7 +98,7 @@ class PairData(TrainingData):
     pad: int
 
     def __post_init__(self) -> None:
-        assert len({part.name for part in self.parts}) == len(self.parts), "two tasks of one name"
+        assert len({part.name for part in self.parts}) == len(self.parts), "names of tasks are unique"
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -108,8 +109,8 @@ class PairData(TrainingData):
         counts = draws(self.mixing, sizes)
         chosen = np.concatenate(
             [
-                first + draw(size, count, epoch=number, seed=[seed, 4, location])
-                for location, (first, size, count) in enumerate(zip(firsts, sizes.values(), counts, strict=True))
+                first + draw(size, count, epoch=number, seed=[seed, 4, task])
+                for task, (first, size, count) in enumerate(zip(firsts, sizes.values(), counts, strict=True))
             ]
         )
         lengths = np.concatenate([part.lengths for part in self.parts])[chosen]
@@ -119,9 +120,9 @@ class PairData(TrainingData):
         self, indices: Indices, chosen: Indices, *, seed: int, step: int
     ) -> tuple[PairBatch, Tensor, Tensor | None]:
         pairs = []
-        for location in chosen:
-            part, index = self._find(int(indices[location]))
-            pairs.append(part.pair(index, np.random.default_rng([seed, 2, step, int(location)])))
+        for number in chosen:
+            part, index = self._find(int(indices[number]))
+            pairs.append(part.pair(index, np.random.default_rng([seed, 2, step, int(number)])))
         sources, targets = zip(*pairs, strict=True)
         return *collate_pairs(sources, targets, pad=self.pad), None
 
@@ -129,11 +130,11 @@ class PairData(TrainingData):
         scores = {part.name: evaluate_pairs(part.validation, forward, pad=self.pad) for part in self.parts}
         total = sum(scores.values(), Scores())
         if not math.isfinite(total.loss):
-            raise TrainingError("an answer on validation is not finite")
+            raise TrainingError("an output on validation data is not finite")
         values = total.numbers()
-        known = [scores[part.name].exact_match for part in self.parts if isinstance(part, PairPart)]
-        if known:
-            values["exact_match"] = float(np.mean(known))
+        matches = [scores[part.name].exact_match for part in self.parts if isinstance(part, PairPart)]
+        if matches:
+            values["exact_match"] = float(np.mean(matches))
         if len(self.parts) > 1:
             values |= {f"{name}_{key}": value for name, item in scores.items() for key, value in item.numbers().items()}
         return values, total.loss / max(total.subwords, 1)
@@ -143,17 +144,17 @@ class PairData(TrainingData):
         return part.where(own)
 
     def _find(self, index: int) -> tuple[Part, int]:
-        """The part that an example is of, and its number there."""
+        """Return the part that an example belongs to, and its index there."""
         for part in self.parts:
             if index < len(part):
                 return part, index
             index -= len(part)
-        raise IndexError(f"example {index} beyond the last")
+        raise IndexError("there is no such example")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Sums over pairs, whose right subwords stood before each that was told; `exact` numbers those told whole."""
+    """Teacher-forced metrics summed over pairs; `exact` lists the indices of pairs predicted exactly."""
 
     pairs: int = 0
     subwords: int = 0
@@ -166,11 +167,11 @@ class Scores:
 
     @property
     def exact_match(self) -> float:
-        """The part of the pairs of which every subword was told."""
+        """The fraction of pairs all of whose subwords are predicted correctly."""
         return len(self.exact) / max(self.pairs, 1)
 
     def numbers(self) -> dict[str, float]:
-        """Perplexity and accuracy of subwords, and exact match."""
+        """Return exact match, and perplexity and accuracy of subwords."""
         subwords = max(self.subwords, 1)
         return {
             "exact_match": self.exact_match,
@@ -181,7 +182,7 @@ class Scores:
 
 @torch.inference_mode()
 def evaluate_pairs(pairs: Sequence[tuple[SubwordIds, SubwordIds]], forward: Forward, *, pad: int) -> Scores:
-    """How well a model tells each subword of the targets from those before it."""
+    """Evaluate how well a model predicts each subword of the targets, given the previous ones."""
     objective = TextToText()
     lengths = np.array([len(source) + len(target) for source, target in pairs], np.int32)
     total, most, subwords = Scores(), _VALIDATION_BATCH, 0
@@ -189,17 +190,17 @@ def evaluate_pairs(pairs: Sequence[tuple[SubwordIds, SubwordIds]], forward: Forw
         wanted = math.ceil(len(indices) * int(lengths[indices].max()) * subwords / _VALIDATION_LOGITS)
         for part in np.array_split(indices, min(max(1, wanted), len(indices))):
             sources, targets = zip(*(pairs[i] for i in part), strict=True)
-            batch, right = collate_pairs(sources, targets, pad=pad)
+            batch, expected = collate_pairs(sources, targets, pad=pad)
             logits = forward(batch).float()
-            subwords, right = logits.shape[-1], right.to(logits.device)
-            loss, count = objective.loss(logits, right, None)
-            hit = logits.argmax(-1) == right
-            whole = (hit | (right == NO_TARGET)).all(1).cpu().numpy()
+            subwords, expected = logits.shape[-1], expected.to(logits.device)
+            loss, count = objective.loss(logits, expected, None)
+            hit = logits.argmax(-1) == expected
+            exact = (hit | (expected == NO_TARGET)).all(1).cpu().numpy()
             total += Scores(
                 pairs=len(part),
                 subwords=int(count),
                 loss=float(loss),
                 hits=int(hit.sum()),
-                exact=tuple(part[whole].tolist()),
+                exact=tuple(part[exact].tolist()),
             )
     return total

@@ -1,4 +1,4 @@
-"""Image classifiers of gMLP and MLP-Mixer: patches in place of words, then the blocks of the text models."""
+"""Image classifiers of gMLP and MLP-Mixer, whose tokens are patches."""
 
 from mixling.vision.model import (
     IMAGE_PRESETS,

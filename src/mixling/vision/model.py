@@ -1,4 +1,4 @@
-"""Image classifiers: patches in place of words, then the same blocks; gMLP's and MLP-Mixer's sizes by name."""
+"""Image classifiers from patches and the blocks of the text models, with the presets of gMLP and MLP-Mixer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mixling.models.encoder import Encoder, EncoderConfig
 
 
 class ImageModelConfig(EncoderConfig):
-    """A whole model, from square images to logits."""
+    """The configuration of an image classifier for square images."""
 
     image_size: int = Field(224, ge=1, description="height and width, in pixels")
     patch_size: int = Field(16, ge=1, description="height and width of a patch; must divide image_size")
     channels: int = Field(3, ge=1)
     final_norm: bool = Field(True, description="layer norm after the last block")
-    class_token: bool = Field(False, description="answer from a token of its own; otherwise from the patches' mean")
+    class_token: bool = Field(False, description="classify by an additional token; else by the mean of the patches")
     pre_logits: bool = Field(False, description="a dense layer with tanh before the output layer")
 
     @model_validator(mode="after")
@@ -36,12 +36,12 @@ class ImageModelConfig(EncoderConfig):
 
     @property
     def num_tokens(self) -> int:
-        """N, the patches and the class token."""
+        """N, the number of patches, plus the class token."""
         return (self.image_size // self.patch_size) ** 2 + self.class_token
 
 
 class PatchEmbedding(nn.Module):
-    """x_i = W p_i + b; p_i are the c P^2 numbers of patch i, and the patches are read row by row from the top left."""
+    """x_i = W p_i + b, where p_i are the c P^2 numbers of patch i; patches are in row-major order from the top left."""
 
     def __init__(self, *, image_size: int, patch_size: int, channels: int, dim: int) -> None:
         super().__init__()
@@ -49,21 +49,21 @@ class PatchEmbedding(nn.Module):
         self.projection = nn.Conv2d(channels, dim, patch_size, stride=patch_size)
 
     def forward(self, images: Float[Tensor, "B channels height width"]) -> Float[Tensor, "B N D"]:
-        # A convolution would drop pixels at the edges of a size that does not fit, and the mixers fail far from here.
+        # A convolution would ignore pixels at the edges of other sizes, and mixers would raise obscure errors.
         if not torch.compiler.is_compiling() and tuple(images.shape[1:]) != self.shape:
             raise ConfigError(
-                f"images: got (channels, height, width) = {tuple(images.shape[1:])}, the model is built for "
-                f"{self.shape}; resize them, or build it with another image_size"
+                f"images: got (channels, height, width) = {tuple(images.shape[1:])}, but the model is built for "
+                f"{self.shape}; resize them, or build the model with another image_size"
             )
         return self.projection(images).flatten(2).mT
 
 
 class ImageModel(nn.Module):
-    """logits = W z + b; z is the class token, or the patches' mean, after the blocks; or tanh of a dense layer of it.
+    """logits = W z + b, where z is the class token, or the mean of the patches, after the blocks, or tanh(V z + c).
 
-    Source: gMLP, section 3 (ViT's patches and head, no positions); MLP-Mixer, section 2.
-    The counts of both require the norm after the last block, and those of gMLP the class token and the dense layer.
-    Decided beyond the papers: the class token stands first and starts at N(0, 0.02^2).
+    Source: gMLP, section 3 (ViT's patches and head, no positions); MLP-Mixer, section 2. The papers' parameter counts
+    imply the norm after the last block and, for gMLP, the class token and the dense layer. Beyond the papers: the class
+    token comes first and is initialized from N(0, 0.02^2).
     """
 
     def __init__(self, config: ImageModelConfig, *, num_outputs: int) -> None:
@@ -84,17 +84,18 @@ class ImageModel(nn.Module):
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(x.shape[0], 1, -1), x], dim=1)
         x = self.encoder(x)  # images have no padding
-        answer = x.mean(1) if self.class_token is None else x[:, 0]
+        pooled = x.mean(1) if self.class_token is None else x[:, 0]
         if self.pre_logits is not None:
-            answer = self.pre_logits(answer).tanh()
-        return self.output(answer)
+            pooled = self.pre_logits(pooled).tanh()
+        return self.output(pooled)
 
 
 def build_image_model(config: ImageModelConfig, *, num_outputs: int, seed: int | None = None) -> ImageModel:
-    """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
+    """Build the model.
 
     Args:
-        num_outputs: C, number of labels.
+        num_outputs: C, the number of labels.
+        seed: makes the initial weights independent of the state of torch's generator; None: use that.
     """
     if seed is None:
         return ImageModel(config, num_outputs=num_outputs)
@@ -105,21 +106,21 @@ def build_image_model(config: ImageModelConfig, *, num_outputs: int, seed: int |
 
 @dataclass(frozen=True)
 class ImagePreset:
-    """A model of a paper."""
+    """A named model, and its source."""
 
     config: ImageModelConfig
     source: str
 
 
 def gmlp_image(*, dim: int, drop_path: float) -> ImageModelConfig:
-    """A gMLP for images (Table 1): 30 layers, U to 6 times the width, a dense W over 196 patches and a class token."""
+    """Return a gMLP for images (Table 1): 30 layers, U to 6 times the width, dense W over patches and class token."""
     mixer = SpatialGatingConfig(ffn_dim=6 * dim, weights="dense", mask_padding=False)
     layer = BlockConfig(mixers=(mixer,), drop_path=drop_path)
     return ImageModelConfig(dim=dim, layers=(layer,), num_layers=30, class_token=True, pre_logits=True)
 
 
 def mixer_image(*, dim: int, num_layers: int, hidden_dim: int, ffn_dim: int) -> ImageModelConfig:
-    """An MLP-Mixer (its Table 1): the token MLP's hidden layer is the narrow one, the channel MLP's the wide one."""
+    """Return an MLP-Mixer (its Table 1) with `hidden_dim` units in token MLPs and `ffn_dim` in channel MLPs."""
     layer = BlockConfig(
         mixers=(TokenMLPConfig(hidden_dim=hidden_dim),), feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)
     )
