@@ -210,7 +210,7 @@ def test_bad_rows_are_skipped_and_counted(call: Call, asked: Path, tmp_path: Pat
     (tmp_path / "bad.json").write_text(json.dumps(values))
     done = call("evaluate", asked / "one", tmp_path / "bad.json")
     assert (done.code, done.out) == (2, "")
-    assert "bad.json:2: question 'q1': answer 1, '3 cats', does not stand at character 0" in done.err
+    assert "bad.json:2: question 'q1': answer 1, '3 cats', is not at character 0" in done.err
     done = call("evaluate", asked / "one", tmp_path / "bad.json", "--on-bad-row", "skip")
     assert "7 questions" in done.out
     assert "1 bad rows were skipped" in done.err

@@ -53,7 +53,11 @@ def test_documents_come_back_from_subwords(tmp_path: Path) -> None:
     assert train == [text for text in normal if text in train], "in their order"
     assert 30 < len(validation) < 90
     assert made.train.starts is None
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["corpus.json", "dev.rows", "train.rows"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "corpus.json",
+        "train.rows",
+        "validation.rows",
+    ]
 
     again = open_prepared(tmp_path / "out", SubwordReader(SubwordTokenizer.parse(*CODER.serialize())))
     assert np.array_equal(again.train.rows, made.train.rows)
@@ -131,21 +135,23 @@ def test_what_was_cut_is_reported(tmp_path: Path) -> None:
     outputs: list[str] = []
     config = CorpusConfig(files=(str(path),), validation_fraction=0.2)
     prepare(config, WordReader(word_encoder(max_len=10)), tmp_path / "out", outputs.append)
-    assert outputs[0].endswith(" documents are cut at 10 words")
+    assert outputs[0].endswith(" documents are truncated to 10 words")
     reader, outputs = SubwordReader(CODER), []
     prepare(config, reader, tmp_path / "out", outputs.append)
     assert len(outputs) == 1
-    assert f" tokens, of {len(CODER)} kinds; " in outputs[0]
+    assert f"tokens, {len(CODER)} distinct ones; " in outputs[0]
 
 
 def test_text_of_other_subwords_or_words_is_refused(tmp_path: Path) -> None:
     prepared(tmp_path, SubwordReader(CODER))
     other = SubwordTokenizer.train(DOCUMENTS, size=90, sentinels=4)
-    with pytest.raises(ConfigError, match=rf"the text was read as .*'subwords': {len(CODER)}.* this model needs .*90"):
+    with pytest.raises(
+        ConfigError, match=rf"the text was encoded with .*'tokenizer': {len(CODER)}.* this model needs .*90"
+    ):
         open_prepared(tmp_path / "out", SubwordReader(other))
     with pytest.raises(
         ConfigError,
-        match=r"the text was read as .*'subwords'.* this model needs .*'tokens': "
+        match=r"the text was encoded with .*'tokenizer'.* this model needs .*'tokens': "
         r"'subwords'",
     ):
         open_prepared(tmp_path / "out", word_reader())

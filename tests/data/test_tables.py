@@ -276,9 +276,9 @@ def test_damaged_gzip_ends_in_rows_or_a_data_error(tmp_path: Path, cut: int, fli
     [
         ("snips", "train", 13_084),
         ("snips", "test", 700),
-        ("mtop_en", "validation", 2_235),
+        ("mtop_en", "dev", 2_235),
         ("mtop_en", "test", 4_386),
-        ("sst2_glue", "validation", 872),
+        ("sst2_glue", "dev", 872),
         ("sst2_glue", "train", 67_349),
     ],
 )

@@ -23,9 +23,8 @@ def store(texts: Iterable[Text]) -> Dataset:
 
 
 def choose(texts: Iterable[Text], **options: Any) -> tuple[list[Text], int]:
-    given: dict[str, Any] = {"tokenizer": "documents", "limit": 1000, "seed": 0, "measured": ()}
-    given |= options
-    return choose_texts(texts, store(["one of the rows", "another row"]), given.pop("measured"), **given)
+    arguments: dict[str, Any] = {"split": "documents", "limit": 1000, "seed": 0, "evaluated": (), **options}
+    return choose_texts(texts, store(["one of the rows", "another row"]), **arguments)
 
 
 def test_no_row_of_train_validation_or_test_is_taken() -> None:
@@ -48,11 +47,11 @@ def test_the_draw_depends_on_the_texts_and_the_seed_alone() -> None:
 def test_long_texts_are_cut_to_sentences() -> None:
     document = "It was a good film. I saw it twice! Why?<br /><br />The end is bad, though. " * 3
     outputs: list[str] = []
-    sentences, _ = choose([document], subwords="auto", log=outputs.append)
+    sentences, _ = choose([document], split="auto", log=outputs.append)
     assert sorted(map(str, sentences)) == ["I saw it twice!", "It was a good film.", "The end is bad, though."]
-    assert outputs[0] == "unlabeled texts have 48 words, labeled ones 3: their sentences are taken"
-    assert choose(["four words are here"], subwords="auto")[0] == ["four words are here"]
-    assert choose([document], subwords="documents")[0] == [document]
+    assert outputs[0] == "unlabeled texts have 48 words, labeled ones 3: using their sentences"
+    assert choose(["four words are here"], split="auto")[0] == ["four words are here"]
+    assert choose([document], split="documents")[0] == [document]
     assert list(split_sentences('He said "no." Then he left for good.')) == ['He said "no."', "Then he left for good."]
 
 
@@ -60,9 +59,9 @@ def test_sentences_of_evaluated_documents_are_left_out() -> None:
     document = "It was a good film. I saw it twice! And nobody knows why."
     free = "Other words are here now. " * 9
     for evaluated in ([document], ["I SAW it twice!", "It was a good film.", "And nobody knows why."]):
-        assert choose([document, free], subwords="sentences", evaluated=evaluated) == (["Other words are here now."], 3)
-    with pytest.raises(ConfigError, match="pairs and lists of words have none"):
-        choose([("a", "b")], subwords="sentences")
+        assert choose([document, free], split="sentences", evaluated=evaluated) == (["Other words are here now."], 3)
+    with pytest.raises(ConfigError, match="pairs and lists of words have no sentences"):
+        choose([("a", "b")], split="sentences")
 
 
 def test_files_of_every_kind(tmp_path: Path) -> None:

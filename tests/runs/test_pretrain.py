@@ -109,7 +109,7 @@ def test_text_that_was_kept_serves_other_models(text: Path, tmp_path: Path) -> N
     assert from_kept is not None
     assert from_kept.metrics == anew.metrics
     words = config("hashes", text)
-    with pytest.raises(ConfigError, match="was read as"):
+    with pytest.raises(ConfigError, match="was encoded with"):
         pretrain(words.model_copy(update={"corpus": corpus}), folder=tmp_path / "four")
 
 

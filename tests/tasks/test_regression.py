@@ -216,7 +216,7 @@ def test_the_estimator_is_one_of_scikit_learns(files: Path) -> None:
 
 def test_wrong_numbers_are_named() -> None:
     for wrong in (math.nan, "x", True, None):
-        with pytest.raises(DataError, match=r"<fit>:1: got .* where a finite number is needed"):
+        with pytest.raises(DataError, match=r"<fit>:1: got .* a finite number is required"):
             TextRegressor().fit(["a", "b"], [1.0, wrong])  # type: ignore[list-item]
     with pytest.raises(DataError, match=r"0\.5 is of type float; .*TextRegressor"):
         TextClassifier().fit(["a", "b"], [0.5, 1.5])
