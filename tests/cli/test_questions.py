@@ -183,7 +183,7 @@ def test_show_card_and_export(call: Call, asked: Path, tmp_path: Path) -> None:
         (["--question", " ", "--context", "He."], "--question: is empty"),
         (["--question", "Who?", "--context", "He.", "a text"], "--question: got 'a text' too"),
         ([], "no input"),
-        (["a text"], "item 0 is one text; this model answers questions: give (question, context)"),
+        (["a text"], "item 0 is one text; this model answers questions: pass (question, context)"),
         (["-"], "item 0 is one text"),
     ],
 )

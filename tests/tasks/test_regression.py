@@ -208,7 +208,7 @@ def test_the_estimator_is_one_of_scikit_learns(files: Path) -> None:
     assert made.score(texts, np.float32(numbers)) == pytest.approx(r2_score(np.float32(numbers), found))
     assert made.predictor_.predict_one(texts[0]).value == pytest.approx(found[0])
     assert clone(TextRegressor(epochs=3)).epochs == 3
-    with pytest.raises(DataError, match="and texts have no probabilities"):
+    with pytest.raises(DataError, match="without probabilities for texts"):
         made.predictor_.predict_proba(texts)
     with pytest.raises(ModelFileError, match=r"its model gives a number a text; read it with TextRegressor\.load"):
         TextClassifier.load(files / "model")

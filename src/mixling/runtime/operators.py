@@ -1,6 +1,6 @@
-"""The operators that graphs of models are made of: the shapes of their results, their attributes and their work.
+"""The operators of model graphs: the shapes of their results, their attributes and their work.
 
-Integers are divided only by what is known to be positive: the least integer divided by -1 ends the process.
+Integers may be divided only by values known to be positive: the least integer divided by -1 crashes the process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INTEGERS = (2, 3, INT32, INT64)
 
 
 def _same(_: Attributes, inputs: Inputs) -> list[Known]:
-    """One input, or further ones of no concern to the shape, gives a result like itself."""
+    """The result has the shape and type of the first input."""
     return [Known(broadcast(inputs[0].shape), inputs[0].kind)]
 
 
@@ -53,7 +53,7 @@ def _division(function: Callable[..., Any]) -> Handler:
         divisor = inputs[1]
         positive = divisor.positive or (divisor.value is not None and bool((divisor.value > 0).all()))
         if divisor.kind in _INTEGERS and not positive:
-            raise ValueError("integers are divided by what may not be positive")
+            raise ValueError("integers are divided by values that may not be positive")
         return plain(attributes, inputs)
 
     return handler
@@ -85,10 +85,10 @@ def _cast(attributes: Attributes, inputs: Inputs) -> list[Known]:
 def _reduce(attributes: Attributes, inputs: Inputs) -> list[Known]:
     item = inputs[0]
     rank = len(item.shape)
-    given = values_of(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else []
-    if not given and attributes.get("noop_with_empty_axes", 0):
+    axes = {axis_of(axis, rank) for axis in values_of(inputs[1])} if len(inputs) > 1 and inputs[1] is not None else ()
+    if not axes and attributes.get("noop_with_empty_axes", 0):
         return [item]
-    axes = {axis_of(axis, rank) for axis in given} or set(range(rank))
+    axes = axes or set(range(rank))
     keep = attributes.get("keepdims", 1)
     shape = [1 if axis in axes else size for axis, size in enumerate(item.shape) if keep or axis not in axes]
     return [Known(broadcast(tuple(shape)), item.kind)]
@@ -132,32 +132,15 @@ _COMPARISONS = {
     "Not": np.logical_not,
 }
 _ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative}
+_REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
 
 OPERATORS: dict[str, Handler] = {
     **MOVING,
     **{name: _elementwise(function, BOOL) for name, function in _COMPARISONS.items()},
     **{name: _elementwise(function) for name, function in _ARITHMETIC.items()},
-    **dict.fromkeys(
-        (
-            "Abs",
-            "Cos",
-            "Elu",
-            "Erf",
-            "Exp",
-            "Gelu",
-            "Log",
-            "Reciprocal",
-            "Relu",
-            "Round",
-            "Sigmoid",
-            "Sin",
-            "Sqrt",
-            "Tanh",
-        ),
-        _same,
-    ),
-    **dict.fromkeys(("CumSum", "LayerNormalization", "Softmax"), _same),
-    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), _reduce),
+    **dict.fromkeys(("Abs", "Cos", "Elu", "Erf", "Exp", "Gelu", "Log", "Reciprocal", "Relu", "Round"), _same),
+    **dict.fromkeys(("Sigmoid", "Sin", "Sqrt", "Tanh", "CumSum", "LayerNormalization", "Softmax"), _same),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
     "Cast": _cast,
     "Clip": _clip,
     "Div": _division(_truncated),
@@ -174,7 +157,7 @@ OPERATORS: dict[str, Handler] = {
 
 
 def multiplications(operator: str, inputs: Inputs, outputs: Sequence[Known]) -> int:
-    """How many a node is, of the operators that multiply matrices."""
+    """Return the number of multiplications of a node, for operators with matrix products."""
     match operator:
         case "MatMul":
             return outputs[0].elements * (inputs[0].shape[-1] or 0)
@@ -186,7 +169,7 @@ def multiplications(operator: str, inputs: Inputs, outputs: Sequence[Known]) -> 
     return 0
 
 
-# The attributes that a node may have: others might change the shapes.
+# The attributes that a node may have; others might change the shapes.
 ATTRIBUTES: dict[str, frozenset[str]] = {
     operator: frozenset(names)
     for operator, names in {
@@ -205,7 +188,7 @@ ATTRIBUTES: dict[str, frozenset[str]] = {
         "LayerNormalization": ("axis", "epsilon", "stash_type"),
         "Mod": ("fmod",),
         "Pad": ("mode",),
-        **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), ("keepdims", "noop_with_empty_axes")),
+        **dict.fromkeys(_REDUCTIONS, ("keepdims", "noop_with_empty_axes")),
         "Reshape": ("allowzero",),
         "Shape": ("end", "start"),
         "Softmax": ("axis",),
