@@ -116,7 +116,7 @@ def test_no_near_miss_is_invented() -> None:
     [
         ({"layers": [{"width": "wide"}]}, ["layers.0.width: got 'wide'", "valid integer"]),
         ({"layers": [{"norm": "mid"}]}, ["layers.0.norm: got 'mid'", "'pre' or 'post'"]),
-        ({"layers": {"width": 1}}, ["layers: got", "a list is allowed"]),
+        ({"layers": {"width": 1}}, ["layers: got", "allowed: a list"]),
         ({"title": 5}, ["title: got 5", "string"]),
         ({"shape": {"radius": -1.0, "type": "circle"}}, ["shape.radius: got -1.0", "greater than 0"]),
         ({"shape": {"radius": float("nan"), "type": "circle"}}, ["shape.radius: got nan"]),
@@ -212,10 +212,10 @@ def test_a_table_of_another_type_replaces_the_old_one_and_one_of_the_same_type_d
 @pytest.mark.parametrize(
     ("override", "name"),
     [
-        ("train.gradient_accumulation_steps=4", "train.gradient_accumulation_steps"),
+        ("train.accumulate=4", "train.gradient_accumulation_steps"),
         ("train.keep=last", "train.load_best_at_end"),
-        ("train.token_dropout=0", "train.token_dropout"),
-        ("train.optim.embedding_lr=1", "train.optim.embedding_lr"),
+        ("train.word_dropout=0", "train.token_dropout"),
+        ("train.optim.table_lr=1", "train.optim.embedding_lr"),
     ],
 )
 def test_a_key_that_was_renamed_is_refused_with_its_new_name(override: str, name: str) -> None:

@@ -71,7 +71,7 @@ def test_maps_and_filters_of_a_pretrained_model(call: Call, pretrained: Path, tm
         (["a text", "-o", "{out}"], "give one of --maps TEXT... and --filters"),
         (["--maps", "--filters", "-o", "{out}"], "give one of --maps TEXT... and --filters"),
         (["--filters", "a text", "-o", "{out}"], "--filters: got the text 'a text'; no text changes them"),
-        (["--maps", "a text", "-o", "maps.jpg"], "maps.jpg: the name of a picture ends in one of .png, .svg, .pdf"),
+        (["--maps", "a text", "-o", "maps.jpg"], "maps.jpg: the name of a plot ends in one of .png, .svg, .pdf"),
         (["--maps", "{rows}", "-o", "{out}"], "is a file; give its texts, one on a line: cat FILE | mixling inspect"),
         (["--maps", "gone.txt", "-o", "{out}"], "gone.txt: no such file"),
         (["--maps", "a text"], "'--out'"),

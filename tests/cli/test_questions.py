@@ -130,7 +130,7 @@ def test_answers_do_not_depend_on_their_neighbours(asked: Path) -> None:
     assert predictor.predict(("What?", " ")).answer.is_none
     assert predictor.predict(("What " * 99, "a house")).truncated
     for call_it in (predictor.predict_proba, predictor.predict):
-        with pytest.raises(DataError, match=r"use predict|give \(question, context\)"):
+        with pytest.raises(DataError, match=r"use predict|pass \(question, context\)"):
             call_it(["one text"])
 
 

@@ -177,9 +177,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(text: Path, tmp_path: Path, monk
     def full(path: Path, content: bytes) -> None:
         count.append(path)
         if len(count) == 4:
-            raise StorageError(
-                f"{path}: could not be written: No space left on device; what was there before is unchanged"
-            )
+            raise StorageError(f"{path}: could not be written: No space left on device; an existing file is unchanged")
         write(path, content)
 
     monkeypatch.setattr(checkpoint, "write_atomic", full)
