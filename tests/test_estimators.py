@@ -165,7 +165,9 @@ def test_pairs_and_wrong_texts() -> None:
     for wrong, message in (([1] * 24, "a text is needed"), (texts[:5], "5 texts but 24"), ([("a",)] * 24, "pair")):
         with pytest.raises(DataError, match=message):
             classifier().fit(wrong, labels)
-    with pytest.raises(DataError, match="<fit>:3: got one text, but the first example is a pair; give either pairs or single texts"):
+    with pytest.raises(
+        DataError, match="<fit>:3: got one text, but the first example is a pair; give either pairs or single texts"
+    ):
         classifier().fit([*pairs[:3], "a", *pairs[4:]], labels)
     with pytest.raises(DataError, match="<validation>:0: got a pair of texts, but the first example is one text"):
         classifier().fit(texts, labels, validation=(pairs, labels))
