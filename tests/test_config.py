@@ -116,7 +116,7 @@ def test_no_near_miss_is_invented() -> None:
     [
         ({"layers": [{"width": "wide"}]}, ["layers.0.width: got 'wide'", "valid integer"]),
         ({"layers": [{"norm": "mid"}]}, ["layers.0.norm: got 'mid'", "'pre' or 'post'"]),
-        ({"layers": {"width": 1}}, ["layers: got", "a list is allowed"]),
+        ({"layers": {"width": 1}}, ["layers: got", "allowed: a list"]),
         ({"title": 5}, ["title: got 5", "string"]),
         ({"shape": {"radius": -1.0, "type": "circle"}}, ["shape.radius: got -1.0", "greater than 0"]),
         ({"shape": {"radius": float("nan"), "type": "circle"}}, ["shape.radius: got nan"]),

@@ -165,9 +165,11 @@ def test_pairs_and_wrong_texts() -> None:
     for wrong, message in (([1] * 24, "a text is needed"), (texts[:5], "5 texts but 24"), ([("a",)] * 24, "pair")):
         with pytest.raises(DataError, match=message):
             classifier().fit(wrong, labels)
-    with pytest.raises(DataError, match="<fit>:3: got one text, but the first is a pair; give pairs only or none"):
+    with pytest.raises(
+        DataError, match="<fit>:3: got one text, but the first example is a pair; give either pairs or single texts"
+    ):
         classifier().fit([*pairs[:3], "a", *pairs[4:]], labels)
-    with pytest.raises(DataError, match="<validation>:0: got a pair of texts, but the first is one text"):
+    with pytest.raises(DataError, match="<validation>:0: got a pair of texts, but the first example is one text"):
         classifier().fit(texts, labels, validation=(pairs, labels))
     with pytest.raises(DataError, match="float"):
         classifier().fit(texts, [0.5] * 24)
@@ -215,7 +217,7 @@ WORDS, TAGS = ["to", "Rome"], ["O", "B-city"]
     [
         (WORDS, ["O"], "its tags: 2 tokens but 1 slots; give each token one"),
         (WORDS, ["O", "I-city"], r"bad IOB at token 2 \('Rome'\): 'I-city' follows 'O'; a span begins with B-city"),
-        (WORDS, ["O", "X"], "bad IOB at token 2 .*got 'X'; O, B-name and I-name are allowed"),
+        (WORDS, ["O", "X"], "bad IOB at token 2 .*got 'X'; allowed: O, B-name and I-name"),
         (WORDS, ["O", None], "its tags: slot 2 is empty"),
         (WORDS, "O B-city", r"its tags is a string \(O B-city\); a list of strings"),
         ("to Rome", TAGS, r"the sentence is a string \(to Rome\); a list of strings is allowed"),
@@ -294,10 +296,10 @@ def test_a_teacher_is_an_estimator_a_function_or_a_folder(tmp_path: Path) -> Non
         (None, ["a text"], "unlabeled texts are for a teacher to label"),
         (5, [], "teacher: got int; a model's folder, an estimator or a function is allowed"),
         (TextClassifier(), [], "this TextClassifier has no classes_: fit it first"),
-        (lambda texts: None, [], "the teacher returned None"),
-        (lambda texts: ["x"] * len(texts), [], "prediction for text 0 is 'x'"),
-        (lambda texts: [], ["a", None], "<unlabeled>:1: got None where a text is needed"),
-        (lambda texts: [], [("a", "b")], "<unlabeled>:0: got a pair of texts; the rows are single texts"),
+        (lambda texts: None, [], "the teacher gave None"),
+        (lambda texts: ["x"] * len(texts), [], "answer to text 0 is 'x'"),
+        (lambda texts: [], ["a", None], "<unlabeled>:1: got None, which is not a text"),
+        (lambda texts: [], [("a", "b")], "<unlabeled>:0: got a pair of texts; allowed: a single text"),
         (lambda texts: [], "abc", "got one str, not a list of texts"),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_full_disk_is_reported_and_the_old_file_still_stands(
     path = tmp_path / "model.bin"
     write_atomic(path, b"old")
     spoil(monkeypatch)
-    with pytest.raises(StorageError, match="No space left on device; what was there before is unchanged") as caught:
+    with pytest.raises(StorageError, match="No space left on device; an existing file is unchanged") as caught:
         write_atomic(path, b"new" * 1000)
     assert str(caught.value).startswith(f"{path}: ")
     monkeypatch.undo()
@@ -221,8 +221,8 @@ def test_text_is_added_and_files_are_removed_with_problems_reported(tmp_path: Pa
     ("content", "reason"),
     [
         (b"[" * 50_000, "nested too deeply"),
-        (b"[]", "no JSON object"),
-        (b"null", "no JSON object"),
+        (b"[]", "not a JSON object"),
+        (b"null", "not a JSON object"),
         (b'{"a": ' + b"9" * 5000 + b"}", "is damaged"),
         (b'{"a": "\xff"}', "is damaged"),
         (b'{"a": 1', "is damaged"),
@@ -273,13 +273,13 @@ def test_an_edited_file_is_refused_and_one_of_format_1_has_no_checksum(tmp_path:
     path = tmp_path / "run.json"
     write_sealed(path, {"finished": False})
     path.write_text(path.read_text().replace("false", "true"))
-    with pytest.raises(ModelFileError, match="is damaged, or was edited"):
+    with pytest.raises(ModelFileError, match="is damaged or was edited"):
         read_json(path)
     for old in ({"format_version": 1, "a": 2}, {"a": 2}):
         write_json(path, old)
         assert read_json(path) == old
     write_json(path, {"format_version": 3})
-    with pytest.raises(ModelFileError, match="format '3'; this version reads 2"):
+    with pytest.raises(ModelFileError, match="format '3'; this version of mixling reads 2"):
         read_json(path)
 
 

@@ -1,4 +1,4 @@
-"""Strict, frozen configurations from TOML and `key=value`; unknown keys are refused and the near miss named."""
+"""Strict, frozen configurations from TOML and `key=value`; unknown keys are rejected with a suggestion."""
 
 from __future__ import annotations
 
@@ -18,23 +18,21 @@ _LIMIT = 1 << 40
 
 
 class Config(BaseModel):
-    """The base of every configuration: keyword-only, frozen, unknown keys refused."""
+    """The base class of configurations: keyword-only, frozen, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        """Refuse integers of no meaning, such as a width of 1e30, before something is computed with them."""
+        """Reject absurd integers, such as a width of 1e30, before anything is computed with them."""
         for name in type(self).model_fields:
             value = getattr(self, name)
             if isinstance(value, int) and abs(value) >= _LIMIT:
-                raise ValueError(
-                    f"{name}: got {shown(value)}; an integer below 2**{_LIMIT.bit_length() - 1} is allowed"
-                )
+                raise ValueError(f"{name}: got {shown(value)}; allowed: integers below 2**{_LIMIT.bit_length() - 1}")
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """A dictionary of JSON values, complete: defaults included."""
+        """Return a complete dictionary of JSON values, including defaults."""
         return self.model_dump(mode="json")
 
 
@@ -42,7 +40,7 @@ def parse(kind: type[_C], values: Mapping[str, Any], *, where: str) -> _C:
     """Validate `values` as a configuration of type `kind`.
 
     Raises:
-        ConfigError: with `where`, the dotted key, what was got and what is allowed.
+        ConfigError: they are invalid; states `where`, the dotted key, what was got and what is allowed.
     """
     try:
         return kind.model_validate(values)
@@ -54,7 +52,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
-        ConfigError: the file is missing or is not TOML; the parser's line and column are in the message.
+        ConfigError: the file is missing or not TOML; with the parser's line and column.
     """
     try:
         return tomllib.loads(Path(path).read_text("utf-8"))
@@ -65,12 +63,12 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `changes` laid over it, tables merged key by key; a table of another `type` replaces the old one.
+    """Merge `changes` into `base`, recursively; a table of another `type` replaces the old one.
 
-    A table of numbers, from 0, changes these items of a list: `{"layers": {"0": {"dropout": 0.1}}}`.
+    Keys that are numbers, from 0, change items of a list: `{"layers": {"0": {"dropout": 0.1}}}`.
 
     Raises:
-        ConfigError: a list has no item of this number.
+        ConfigError: a list has no item with this number.
     """
     if "type" in changes and changes["type"] != base.get("type"):
         return dict(changes)
@@ -91,7 +89,7 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def present(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested values without those that were not given: None, or empty."""
+    """Return nested values without those that are None or empty."""
     out = {key: _present(value) for key, value in values.items()}
     return {key: value for key, value in out.items() if value is not None and value not in ({}, [], ())}
 
@@ -114,7 +112,7 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
     for item in overrides:
         key, sign, text = item.partition("=")
         if not sign or not key.strip():
-            raise ConfigError(f"--set {item}: got no `key=value`; write for example --set train.optim.lr=0.001")
+            raise ConfigError(f"--set {item}: is not `key=value`; write for example --set train.optim.lr=0.001")
         try:
             value = tomllib.loads(f"v = {text.strip()}")["v"]
         except tomllib.TOMLDecodeError:
@@ -124,9 +122,9 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
         for parent in parents:
             table = table.setdefault(parent, {})
             if not isinstance(table, dict):
-                raise ConfigError(f"--set {item}: {parent!r} is set as a value already")
+                raise ConfigError(f"--set {item}: {parent!r} is already set to a value")
         if isinstance(table.get(leaf), dict) and not isinstance(value, dict):
-            raise ConfigError(f"--set {item}: keys of {leaf!r} are set already")
+            raise ConfigError(f"--set {item}: keys of {leaf!r} are already set")
         table[leaf] = value
     return out
 
@@ -150,13 +148,8 @@ _RENAMED = {
     "word_dropout": ("token_dropout",),
 }
 
-# What pydantic reports in the names of Python's types.
-_PYTHON_WORDS = {
-    "tuple_type": "a list is allowed",
-    "list_type": "a list is allowed",
-    "model_type": "a table is allowed",
-    "dict_type": "a table is allowed",
-}
+# Replacements of pydantic's messages about Python types.
+_TOML_TYPES = {"tuple_type": "list", "list_type": "list", "model_type": "table", "dict_type": "table"}
 
 
 def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
@@ -167,13 +160,11 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
             keys, models = _follow(kind, path)
             allowed = sorted(models[0].model_fields) if models else []
             hint = near_miss(str(key), allowed, prefix="".join(f"{part}." for part in keys))
-            deeper = [location for model in models[:1] for location in _deeper_locations(model)]
-            close = get_close_matches(str(key), [*allowed, *(location[-1] for location in deeper)], n=1, cutoff=0.8)
+            nested = [path for model in models[:1] for path in _nested_keys(model)]
+            close = get_close_matches(str(key), [*allowed, *(path[-1] for path in nested)], n=1, cutoff=0.8)
             if close and close[0] not in allowed:
-                locations = dict.fromkeys(
-                    repr(".".join([*keys, *location])) for location in deeper if location[-1] == close[0]
-                )
-                hint = f"did you mean {' or '.join(locations)}?"
+                paths = dict.fromkeys(repr(".".join([*keys, *path])) for path in nested if path[-1] == close[0])
+                hint = f"did you mean {' or '.join(paths)}?"
             for name in _RENAMED.get(str(key), ()):
                 if name in allowed:
                     hint = f"its name is {'.'.join([*keys, name])!r} now"
@@ -187,20 +178,21 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
         elif item["type"] == "value_error":
             lines.append(f"{dotted + ': ' if dotted else ''}{item['ctx']['error']}")
         else:
-            message = _PYTHON_WORDS.get(item["type"], item["msg"][:1].lower() + item["msg"][1:])
+            toml_type = _TOML_TYPES.get(item["type"])
+            message = f"allowed: a {toml_type}" if toml_type else item["msg"][:1].lower() + item["msg"][1:]
             lines.append(f"{dotted}: got {shown(item['input'])}; {message}")
     return lines
 
 
 def _follow(kind: type[BaseModel], path: Sequence[int | str]) -> tuple[list[str], list[type[BaseModel]]]:
-    """A place as the user writes it, without the tags of unions, and the configuration classes that may stand there."""
+    """Return the keys of a path, without the tags of unions, and the configuration classes allowed there."""
     keys: list[str] = []
     models: list[type[BaseModel]] = [kind]
     for part in path:
         fields = [model.model_fields[part].annotation for model in models if part in model.model_fields]
         tagged = [model for model in models if part in get_args(_annotation(model, "type"))]
         if fields:
-            models = [found for field in fields for found in _models_in(field)]
+            models = [model for field in fields for model in _models_in(field)]
         elif tagged:
             models = tagged
             continue
@@ -208,14 +200,14 @@ def _follow(kind: type[BaseModel], path: Sequence[int | str]) -> tuple[list[str]
     return keys, models
 
 
-def _deeper_locations(model: type[BaseModel]) -> list[list[str]]:
-    """The keys of a configuration's tables and of theirs; tables in a list have numbers and are left out."""
+def _nested_keys(model: type[BaseModel]) -> list[list[str]]:
+    """Return the paths of keys in nested tables, except for tables in lists."""
     return [
         [name, *rest]
         for name, field in model.model_fields.items()
         if get_origin(field.annotation) is not tuple
         for inner in _models_in(field.annotation)
-        for rest in ([[key] for key in inner.model_fields] + _deeper_locations(inner))
+        for rest in ([[key] for key in inner.model_fields] + _nested_keys(inner))
     ]
 
 

@@ -1,7 +1,7 @@
-"""What can go wrong by a user's hand, and how it is said.
+"""Errors for mistakes of the user, and helpers for their messages.
 
-Every message tells where, what was got and what is allowed. The command line prints a `UserError` without a traceback
-and leaves with exit code 2; anything else that escapes is a bug and keeps its traceback.
+Every message states where the problem is, what was got and what is allowed. The command line prints a `UserError`
+without a traceback and exits with code 2; any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """A mistake that the user can mend: the message says how."""
+    """A mistake that the user can correct; the message states how."""
 
 
 class ConfigError(UserError):
-    """A configuration, option or preset that does not exist or does not fit."""
+    """An invalid or unknown configuration, option or preset."""
 
 
 class DataError(UserError):
-    """A row, column or file of the user's data that cannot be used.
+    """An invalid row, column or file of the user's data.
 
     Args:
-        message: what was got, and what is allowed.
+        message: what was got and what is allowed.
         path: the file, `<stdin>` or the name of a hub data set.
         line: 1-based line of a text file, or row of a table without lines.
     """
@@ -42,19 +42,19 @@ class ModelFileError(UserError):
 
 
 class StorageError(UserError):
-    """A file that could not be written; what stood there before still stands."""
+    """A file that could not be written; an existing file is unchanged."""
 
 
 class MissingPackage(UserError):
-    """A package of an extra that is not installed."""
+    """A package of an optional extra that is not installed."""
 
 
 class TrainingError(UserError):
-    """A training that cannot go on, such as a loss that is not finite."""
+    """A training that cannot continue, for example because the loss is not finite."""
 
 
 class Interrupted(Exception):
-    """SIGINT or SIGTERM came and the work was saved; `exit_code` is what a shell expects of the signal."""
+    """SIGINT or SIGTERM was received and the work was saved; `exit_code` follows the convention of shells."""
 
     def __init__(self, message: str, *, signum: int) -> None:
         super().__init__(message)
@@ -62,24 +62,24 @@ class Interrupted(Exception):
 
 
 class NotFittedError(UserError, ValueError, AttributeError):
-    """An estimator that was asked before it was fitted (the bases are those of scikit-learn's error)."""
+    """An estimator that is used before it is fitted (with the base classes of scikit-learn's error)."""
 
 
 def command_line(*words: str | Path) -> str:
-    """Return a command as a message prints it, quoted so that it can be pasted into a shell."""
+    """Return a command for a message, quoted so that it can be pasted into a shell."""
     parts = [str(word) for word in words]
     return subprocess.list2cmdline(parts) if os.name == "nt" else shlex.join(parts)
 
 
-_SHOWN = 20  # choices that a message lists
-_CHARACTERS = 80  # of a value that a message quotes
+_SHOWN = 20  # choices listed in a message
+_CHARACTERS = 80  # of a value quoted in a message
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Return a text without what could steer a terminal, such as escape sequences.
+    """Replace characters that could control a terminal, such as those of escape sequences.
 
     Args:
-        keep: control characters that stay.
+        keep: control characters that are not replaced.
     """
     if text.isprintable():
         return text
@@ -87,23 +87,23 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message quotes it: in Python's form, and cut where it is long."""
+    """Return the `repr` of a value for a message, truncated if it is long."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no integer of more than 4,300 digits
+    except ValueError:  # Python does not print integers of more than 4,300 digits
         return "an integer of thousands of digits"
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}... ({len(text):,} characters)"
 
 
-_FEW = 5  # choices that are listed beside any near miss
-_NEAR, _VERY_NEAR = 0.5, 0.75  # likeness of a spelling that is suggested, and of one that is most likely meant
+_FEW = 5  # up to this many choices are always listed
+_NEAR, _VERY_NEAR = 0.5, 0.75  # similarity of a suggested spelling, and of one that is most likely meant
 
 
 def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "") -> str:
-    """Return the nearest spelling that is allowed; beside it the choices where they are few, or none is very near.
+    """Suggest the most similar allowed word, and list the choices if they are few or none is very similar.
 
     Args:
-        prefix: what stands before the choices where one is to be written in full.
+        prefix: written before the suggested word, such as the keys of parent tables.
     """
     choices = [str(choice) for choice in allowed]
     close = difflib.get_close_matches(word, choices, n=1, cutoff=_NEAR)
@@ -111,6 +111,6 @@ def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "") -> str:
     if len(choices) > _FEW and difflib.get_close_matches(word, choices, n=1, cutoff=_VERY_NEAR):
         return f"{hint}({len(choices)} are allowed)"
     if len(choices) > _SHOWN:
-        shown = difflib.get_close_matches(word, choices, n=_SHOWN, cutoff=0)
-        return f"{hint}allowed: {', '.join(shown)} and {len(choices) - len(shown)} more"
+        listed = difflib.get_close_matches(word, choices, n=_SHOWN, cutoff=0)
+        return f"{hint}allowed: {', '.join(listed)} and {len(choices) - len(listed)} more"
     return f"{hint}allowed: {', '.join(choices)}" if choices else "nothing is allowed here"

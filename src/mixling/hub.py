@@ -15,41 +15,41 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def split_revision(name: str) -> tuple[str, str | None]:
-    """Return a name and its revision, if it has one; a local folder, whatever its name, has none.
+    """Return a name and its revision or None; a local folder has no revision, whatever its name.
 
     Raises:
-        ConfigError: nothing stands before or after the @.
+        ConfigError: there is nothing before or after the @.
     """
     base, sign, revision = name.partition("@")
     if not sign or Path(name).exists():
         return name, None
     if not base or not revision:
-        raise ConfigError(f"{name}: got no NAME@REVISION; a branch, tag or commit is allowed after the @")
+        raise ConfigError(f"{name}: is not NAME@REVISION; allowed: a branch, tag or commit after the @")
     return base, revision
 
 
 @functools.cache
 def pinned(name: str, kind: RepositoryKind) -> str:
-    """Return the name with the commit that it means now, as NAME@COMMIT: of one process always the same.
+    """Return NAME@COMMIT with the current commit of a name, which is fixed for the process.
 
-    A local folder, and a name whose commit is not known without a network, are returned as they are.
+    Local folders, and names whose commit is unknown without a network, are returned unchanged.
 
     Raises:
-        ConfigError: as `split_revision`.
+        ConfigError: as for `split_revision`.
     """
     base, revision = split_revision(name)
     if Path(base).exists() or _COMMIT.fullmatch(revision or ""):
         return name
     try:
         import huggingface_hub
-    except ImportError:  # what reads the name reports that
+    except ImportError:  # reported when the name is read
         return name
     try:
         commit = huggingface_hub.HfApi().repo_info(base, revision=revision, repo_type=kind).sha
-    except Exception:  # no network, no such repository, or no access have no common type: reading reports them
+    except Exception:  # no network, repository or access: no common base class, and reported when the name is read
         try:
-            found = huggingface_hub.snapshot_download(base, revision=revision, repo_type=kind, local_files_only=True)
-        except Exception:  # nothing is cached either
+            folder = huggingface_hub.snapshot_download(base, revision=revision, repo_type=kind, local_files_only=True)
+        except Exception:  # it is not cached, either
             return name
-        commit = Path(found).name
+        commit = Path(folder).name
     return f"{base}@{commit}" if commit else name

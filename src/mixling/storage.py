@@ -1,4 +1,4 @@
-"""Writing files so that a reader finds the old content or the new one, never a part."""
+"""Write files atomically: a reader finds the complete old or new content, never a part."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from typing import Any, BinaryIO, cast
 
 from mixling.errors import ModelFileError, StorageError
 
-MAX_JSON = 64 << 20  # bytes; labels are the most of it
-JSON_FORMAT = 2  # of sealed JSON files; those of format 1 have no checksum
-LOCK_FILE, OWNER_FILE = ".lock", ".lock.json"  # of a folder that a process writes to, and who that is
+MAX_JSON = 64 << 20  # bytes, mostly labels
+JSON_FORMAT = 2  # of JSON files with a checksum; format 1 has none
+LOCK_FILE, OWNER_FILE = ".lock", ".lock.json"  # of a folder that a process writes to, and that process
 _SEAL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n}\n\Z')
-_SUFFIX = ".part"  # what `remove_leftovers` may take for its own
+_SUFFIX = ".part"  # of temporary files that `remove_leftovers` may remove
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to write to that appears under its name, complete, when the block ends without an error, or never.
+    """Open a file for writing that appears under its name when the block ends without an error, or never.
 
-    A temporary file beside it, fsync, rename, fsync of the folder. Of a symbolic link the file that it names is
-    replaced. A pipe or a device such as /dev/stdout is written straight into.
+    Writes a temporary file in the same folder, calls fsync, renames it, and calls fsync on the folder. The target of a
+    symbolic link is replaced. Pipes and devices such as /dev/stdout are written directly.
 
     Raises:
-        StorageError: with the path and the reason (disk full, no permission, ...); what stood there still stands.
+        StorageError: the file cannot be written (disk full, no permission, ...); an existing file is unchanged.
     """
     if _is_stream(path):
         with _stream(path) as file:
             yield file
         return
-    given, path = path, Path(os.path.realpath(path))
+    name, path = path, Path(os.path.realpath(path))
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         sync_folder(path.parent)
     except OSError as error:
         raise StorageError(
-            f"{given}: could not be written: {error.strerror or error}; what was there before is unchanged"
+            f"{name}: could not be written: {error.strerror or error}; an existing file is unchanged"
         ) from error
     finally:
         if temporary is not None:
@@ -66,12 +66,12 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _is_stream(path: str | Path) -> bool:
-    """Whether there is a pipe, a device or the like, which a file must not replace."""
+    """Whether the path is a pipe, a device or the like, which a file must not replace."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
         return False
-    # What /dev/stdout and the like name is open already, and may well be a file.
+    # The target of /dev/stdout and the like is already open, and may be a regular file.
     is_open = os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
     return is_open or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
@@ -80,7 +80,7 @@ def _is_stream(path: str | Path) -> bool:
 def _stream(path: str | Path) -> Iterator[BinaryIO]:
     try:
         if stat.S_ISBLK(os.stat(path).st_mode):
-            raise StorageError(f"{path}: is a disk; a file, a pipe or a device of characters is allowed")
+            raise StorageError(f"{path}: is a disk; allowed: a file, a pipe or a character device")
         with open(path, "ab") as file:
             yield file
     except OSError as error:
@@ -88,22 +88,22 @@ def _stream(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
-    """Write a file as `atomic_file` does, and raise as it does."""
+    """Write a file atomically; raise a StorageError as `atomic_file` does."""
     content = data.encode() if isinstance(data, str) else data
     with atomic_file(path) as file:
         file.write(content)
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write JSON for others to read, indented, in UTF-8, atomically."""
+    """Write indented JSON in UTF-8, atomically."""
     write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_sealed(path: str | Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object for `read_json`: its format first, and last the SHA-256 of all that comes before."""
-    rest = json.dumps({"format_version": JSON_FORMAT, **value}, indent=2, ensure_ascii=False, allow_nan=False)
-    rest = rest.removesuffix("\n}")
-    write_atomic(path, f'{rest},\n  "sha256": "{hashlib.sha256(rest.encode()).hexdigest()}"\n}}\n')
+    """Write a JSON object for `read_json`, with its format version first and the SHA-256 of the rest last."""
+    content = json.dumps({"format_version": JSON_FORMAT, **value}, indent=2, ensure_ascii=False, allow_nan=False)
+    content = content.removesuffix("\n}")
+    write_atomic(path, f'{content},\n  "sha256": "{hashlib.sha256(content.encode()).hexdigest()}"\n}}\n')
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ModelFileError: it is no regular file, too large, not UTF-8, not JSON, nested too deeply, or not an object; or
-            it is of another format, or its content does not match its checksum.
+        ModelFileError: it is not a regular file, too large, not UTF-8, not JSON, nested too deeply, or not an object;
+            or it has another format version, or does not match its checksum.
     """
     path = Path(path)
     try:
@@ -128,17 +128,17 @@ def read_json(path: str | Path) -> dict[str, Any]:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
     except RecursionError:
         raise ModelFileError(f"{path}: is damaged: its values are nested too deeply") from None
-    except ValueError as error:  # also of bytes that are not UTF-8, and of integers with thousands of digits
+    except ValueError as error:  # also for bytes that are not UTF-8, and integers with thousands of digits
         raise ModelFileError(f"{path}: is damaged: {error}") from None
     if not isinstance(value, dict):
-        raise ModelFileError(f"{path}: is damaged: it holds no JSON object")
+        raise ModelFileError(f"{path}: is damaged: it is not a JSON object")
     version = value.get("format_version", 1)
     if version not in (1, JSON_FORMAT):
-        raise ModelFileError(f"{path}: format {str(version)[:40]!r}; this version reads {JSON_FORMAT}")
+        raise ModelFileError(f"{path}: has format {str(version)[:40]!r}; this version of mixling reads {JSON_FORMAT}")
     if version == JSON_FORMAT or "sha256" in value:
         seal = _SEAL.search(content, max(0, len(content) - 100))
         if seal is None or hashlib.sha256(content[: seal.start()]).hexdigest() != seal[1].decode():
-            raise ModelFileError(f"{path}: does not match its checksum: it is damaged, or was edited; restore it")
+            raise ModelFileError(f"{path}: does not match its checksum: it is damaged or was edited; restore it")
         del value["sha256"]
     return value
 
@@ -150,13 +150,13 @@ def sha256_of(path: str | Path) -> str:
 
 
 def check_sha256(path: str | Path, wanted: object) -> None:
-    """Refuse a file whose content is not what was recorded of it.
+    """Check the content of a file against a recorded checksum.
 
     Args:
-        wanted: the recorded SHA-256; None where format 1 recorded none.
+        wanted: the recorded SHA-256; None if there is none, as in format 1.
 
     Raises:
-        ModelFileError: the content is another, or the file is missing or no regular one.
+        ModelFileError: the content differs, or the file is missing or not a regular file.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -165,14 +165,14 @@ def check_sha256(path: str | Path, wanted: object) -> None:
             return
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
-    raise ModelFileError(f"{path}: does not match its checksum: it is damaged, or of another model; restore it")
+    raise ModelFileError(f"{path}: does not match its checksum: it is damaged or of another model; restore it")
 
 
 def append(path: str | Path, text: str) -> None:
-    """Write text at the end of a file; a kill may leave a part of it.
+    """Append text to a file; if the process is killed, only a part may be written.
 
     Raises:
-        StorageError: with the path and the reason.
+        StorageError: the file cannot be written; with the reason.
     """
     try:
         with open(path, "a", encoding="utf-8") as file:
@@ -182,10 +182,10 @@ def append(path: str | Path, text: str) -> None:
 
 
 def remove(path: str | Path) -> None:
-    """Remove a file, if it is there.
+    """Remove a file, if it exists.
 
     Raises:
-        StorageError: with the path and the reason.
+        StorageError: the file cannot be removed; with the reason.
     """
     try:
         Path(path).unlink(missing_ok=True)
@@ -195,15 +195,15 @@ def remove(path: str | Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this thread alone, and make it if it is missing; a thread may hold it more than once.
+    """Lock a folder for this thread, and create it if it is missing; the lock is reentrant.
 
-    The kernel releases the lock when the process ends, however it ends. A folder that is made here and is still empty
-    at the end is removed.
+    The kernel releases the lock when the process ends, in whatever way. A folder that is created here and is still
+    empty at the end is removed.
 
     Raises:
-        StorageError: another process or thread holds it, or it cannot be written to.
+        StorageError: another process or thread holds the lock, or the folder cannot be written.
     """
-    from filelock import FileLock, Timeout  # of the extra [train]; who only reads needs no lock
+    from filelock import FileLock, Timeout  # of the extra [train]; reading needs no lock
 
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -212,44 +212,44 @@ def locked(folder: Path) -> Iterator[None]:
         outermost = not lock.is_locked
         lock.acquire(blocking=False)
     except Timeout:
-        raise StorageError(f"{folder}: {_owner(folder)}; wait for it, stop it, or give another folder") from None
+        raise StorageError(f"{folder}: {_owner(folder)}; wait for it, stop it, or choose another folder") from None
     except OSError as error:
         raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
     try:
         if outermost:
             owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
-            with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
+            with contextlib.suppress(OSError):  # on a full disk, the lock works nevertheless
                 (folder / OWNER_FILE).write_text(json.dumps(owner), "utf-8")
         yield
     finally:
-        if outermost:  # before the release: afterwards they may be another's
+        if outermost:  # before the release; afterwards the files may belong to another process
             for name in (OWNER_FILE, LOCK_FILE):
                 with contextlib.suppress(OSError):
                     (folder / name).unlink()
         lock.release()
-        with contextlib.suppress(OSError):  # one that is not empty stays
+        with contextlib.suppress(OSError):  # a folder that is not empty is kept
             for path in missing:
                 path.rmdir()
 
 
 def _owner(folder: Path) -> str:
-    """Return who holds a folder, as a message states it."""
+    """Describe the process that holds a folder's lock, for a message."""
     try:
         owner = json.loads((folder / OWNER_FILE).read_bytes())
         return f"process {owner['pid']} on {owner['host']} has been writing to this folder since {owner['since']}"
-    except (OSError, ValueError, KeyError, TypeError):  # it has just begun, or ends just now
+    except (OSError, ValueError, KeyError, TypeError):  # it is just starting or ending
         return "another process is writing to this folder"
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files that a killed process left behind; only under the folder's lock, as others have theirs."""
+    """Remove temporary files of killed processes; call it only with the folder locked, to spare others."""
     for path in folder.glob(f".*.????????{_SUFFIX}"):
         if path.is_file():
             remove(path)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk."""
+    """Flush the names in a folder to disk."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -53,7 +53,7 @@ def test_a_student_of_a_saved_model(call: Any, tmp_path: Path) -> None:
     ]
     done = call(*command, "-o", tmp_path / "student", "--set", "model.text.vocabulary_size=200", *small)
     assert done.code == 0, done.err
-    assert "1 unlabeled texts stand in the validation or test rows and are left out" in done.err
+    assert "1 unlabeled texts are also validation or test rows and are left out" in done.err
     assert "teacher: validation accuracy" in done.err
     student = json.loads((tmp_path / "student" / "metrics.json").read_text())
     assert student["validation"]["accuracy"] > 0.9, student

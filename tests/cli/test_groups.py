@@ -57,8 +57,8 @@ def test_a_majority_class_stands_beside_the_result(call: Call, films: Path, tmp_
     ("args", "words"),
     [
         (["--group", "flim"], ["no column 'flim'; did you mean 'film'?", "--group"]),
-        (["--group", "film", "--validation", "films.csv"], ["--group", "--validation", "leave one of them out"]),
-        (["--group", "film", "--task", "text2text"], ["--group: does not apply to --task text2text"]),
+        (["--group", "film", "--validation", "films.csv"], ["--group", "--validation", "give only one of the two"]),
+        (["--group", "film", "--task", "text2text"], ["--group: is not of --task text2text"]),
     ],
     ids=["column", "validation", "text2text"],
 )
@@ -76,7 +76,7 @@ def test_a_row_without_a_group_is_a_bad_row(call: Call, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"text": "a", "label": "x", "g": 1}\n{"text": "b", "label": "y", "g": " "}\n')
     done = call("train", tmp_path / "rows.jsonl", "--group", "g", "-o", tmp_path / "out")
     assert done.code == 2
-    assert "rows.jsonl:2: column 'g' is empty; give the row the name of its group" in done.err
+    assert "rows.jsonl:2: column 'g' is empty; enter the name of the row's group" in done.err
     (tmp_path / "rows.jsonl").write_text('{"text": "a", "label": "x"}\n')
     done = call("train", tmp_path / "rows.jsonl", "--group", "g", "-o", tmp_path / "out")
     assert "rows.jsonl:1: column 'g' is empty" in done.err

@@ -129,7 +129,7 @@ def test_answers_do_not_depend_on_their_neighbours(asked: Path) -> None:
     assert predictor.predict(("What?", " ")).answer.is_none
     assert predictor.predict(("What " * 99, "a house")).truncated
     for call_it in (predictor.predict_proba, predictor.predict):
-        with pytest.raises(DataError, match=r"use predict|give \(question, context\)"):
+        with pytest.raises(DataError, match=r"use predict|pass \(question, context\)"):
             call_it(["one text"])
 
 
@@ -182,7 +182,7 @@ def test_show_card_and_export(call: Call, asked: Path, tmp_path: Path) -> None:
         (["--question", " ", "--context", "He."], "--question: is empty"),
         (["--question", "Who?", "--context", "He.", "a text"], "--question: got 'a text' as well"),
         ([], "no input"),
-        (["a text"], "item 0 is one text; this model answers questions: give (question, context)"),
+        (["a text"], "item 0 is one text; this model answers questions: pass (question, context)"),
         (["-"], "item 0 is one text"),
     ],
 )
@@ -209,7 +209,7 @@ def test_bad_rows_are_skipped_and_counted(call: Call, asked: Path, tmp_path: Pat
     (tmp_path / "bad.json").write_text(json.dumps(values))
     done = call("evaluate", asked / "one", tmp_path / "bad.json")
     assert (done.code, done.out) == (2, "")
-    assert "bad.json:2: question 'q1': answer 1, '3 cats', does not stand at character 0" in done.err
+    assert "bad.json:2: question 'q1': answer 1, '3 cats', is not at character 0" in done.err
     done = call("evaluate", asked / "one", tmp_path / "bad.json", "--on-bad-row", "skip")
     assert "7 questions" in done.out
     assert "1 bad rows were skipped" in done.err

@@ -30,11 +30,11 @@ def test_lines_and_cells_are_documents(tmp_path: Path) -> None:
     ("name", "content", "reported"),
     [
         ("a.txt", b"fine\nbad \xff\n", "a.txt:2: byte 0xff"),
-        ("a.txt", b"fine\nnul \0\n", "a.txt:2: holds a NUL byte"),
-        ("a.txt", b"\n \n", "a.txt: holds no text; leave it out"),
-        ("a.txt.gz", gzip.compress(b"much text\n" * 99, mtime=0)[:-10], "cut short"),
+        ("a.txt", b"fine\nnul \0\n", "a.txt:2: contains a NUL byte"),
+        ("a.txt", b"\n \n", "a.txt: contains no text; remove it"),
+        ("a.txt.gz", gzip.compress(b"much text\n" * 99, mtime=0)[:-10], "truncated"),
         ("a.csv", b"body,n\nx,1\n", "a.csv: no column 'text'; allowed: body, n; choose a column with --text"),
-        ("a.jsonl", b'{"text": "x"}\n{"text": 7}\n', "a.jsonl:2: column 'text' holds int '7'; a text is allowed"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": 7}\n', "a.jsonl:2: column 'text' is of type int: '7'; allowed: a string"),
         ("a.doc", b"text", "unknown extension '.doc'"),
     ],
 )

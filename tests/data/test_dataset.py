@@ -140,10 +140,13 @@ def test_texts_in_memory_are_the_objects_that_were_given() -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        (Example(PAIR, "x", "f", 2), "f:2: got a pair of texts, but the first is one text; give pairs only or none"),
+        (
+            Example(PAIR, "x", "f", 2),
+            "f:2: got a pair of texts, but the first example is one text; give either pairs or single texts",
+        ),
         (
             Example("b", ("x",), "f", 2),
-            "f:2: got a tuple of labels, but .* a label; give all of them one kind of target",
+            "f:2: got a tuple of labels, but .* a label; use one kind of target",
         ),
         (Example("b", 0.5, "f", 2), "f:2: got a number, but"),
         (Example("b", None, "f", 2, answers=Answers((), ())), "f:2: got answers to a question, but"),
@@ -154,7 +157,7 @@ def test_another_schema_is_refused(second: Example, message: str) -> None:
     for unlabeled in ([], [Example("c", None, "f", 3)]):
         with pytest.raises(DataError, match=message):
             Dataset.from_examples([Example("a", "x", "f", 1), *unlabeled, second])
-    with pytest.raises(DataError, match="f:1: got one text, but the first is a pair"):
+    with pytest.raises(DataError, match="f:1: got one text, but the first example is a pair"):
         Dataset.from_examples([Example("a", "x", "f", 1)], pairs=True)
 
 

@@ -134,21 +134,23 @@ def test_what_was_cut_is_reported(tmp_path: Path) -> None:
     outputs: list[str] = []
     config = CorpusConfig(files=(str(path),), validation_fraction=0.2)
     prepare(config, WordReader(word_encoder(max_len=10)), tmp_path / "out", outputs.append)
-    assert outputs[0].endswith(" documents are cut at 10 words")
+    assert outputs[0].endswith(" documents are truncated to 10 words")
     reader, outputs = SubwordReader(CODER), []
     prepare(config, reader, tmp_path / "out", outputs.append)
     assert len(outputs) == 1
-    assert f" tokens, of {len(CODER)} kinds; " in outputs[0]
+    assert f"tokens, {len(CODER)} distinct ones; " in outputs[0]
 
 
 def test_text_of_other_subwords_or_words_is_refused(tmp_path: Path) -> None:
     prepared(tmp_path, SubwordReader(CODER))
     other = SubwordTokenizer.train(DOCUMENTS, size=90, sentinels=4)
-    with pytest.raises(ConfigError, match=rf"the text was read as .*'subwords': {len(CODER)}.* this model needs .*90"):
+    with pytest.raises(
+        ConfigError, match=rf"the text was encoded with .*'tokenizer': {len(CODER)}.* this model needs .*90"
+    ):
         open_prepared(tmp_path / "out", SubwordReader(other))
     with pytest.raises(
         ConfigError,
-        match=r"the text was read as .*'subwords'.* this model needs .*'tokens': "
+        match=r"the text was encoded with .*'tokenizer'.* this model needs .*'tokens': "
         r"'subwords'",
     ):
         open_prepared(tmp_path / "out", word_reader())

@@ -129,7 +129,7 @@ def test_what_cannot_be_used_is_reported(corpus: Path, tmp_path: Path) -> None:
         prepare(CorpusConfig(files=(str(tmp_path / "one.txt"),)), reader(True), tmp_path / "out", print)
     assert not is_prepared(tmp_path / "out")
     (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(DataError, match=r"empty\.txt: holds no text"):
+    with pytest.raises(DataError, match=r"empty\.txt: contains no text"):
         prepare(CorpusConfig(files=(str(tmp_path / "empty.txt"),)), reader(True), tmp_path / "out", print)
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
     with pytest.raises(DataError, match=r"binary\.txt:\d+: "):

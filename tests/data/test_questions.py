@@ -118,20 +118,20 @@ def test_real_questions_have_their_answers_where_they_state(shared_data: Path) -
 # fmt: off
 BAD_ROWS = [
     (row({"text": ["a dog"], "start": [9]}, id="x"),
-     "question 'x': answer 1, 'a dog', does not stand at character 9 of .*, where 'a cat' is; it stands at 24"),
-    (row([{"text": "bird", "answer_start": 0}]), "answer 1, 'bird', does not stand at character 0 .*nowhere in it"),
-    (row([{"text": "Anna", "answer_start": -30}]), "does not stand at character -30"),
+     "question 'x': answer 1, 'a dog', is not at character 9 of .*, where 'a cat' is; it occurs at 24"),
+    (row([{"text": "bird", "answer_start": 0}]), "answer 1, 'bird', is not at character 0 .*does not occur in"),
+    (row([{"text": "Anna", "answer_start": -30}]), "is not at character -30"),
     (row({"text": ["a cat", "dog"], "start": [9]}), "2 texts but 1 starts"),
     (row({"text": ["a cat"]}), "the answers are .*allowed: "),
     (row({"text": [" "], "start": [4]}), "answer 1 is empty"),
-    (row({"text": ["a cat"], "start": ["9"]}), "starts at '9'; the number of a character is needed"),
+    (row({"text": ["a cat"], "start": ["9"]}), "starts at '9'; allowed: the index of a character"),
     (row({"text": ["a cat"], "start": [True]}), "starts at 'True'"),
     (row("a cat"), "the answers are 'a cat'; allowed: "),
     (row(None), "the answers are missing"),
     (row(["a cat"]), "allowed: "),
     ({"question": "q", "context": CONTEXT}, "no column 'answers'"),
     ({"question": "q", "answers": []}, "no column 'context'"),
-    (row([], context=" "), "column 'context' is empty; give a text"),
+    (row([], context=" "), "column 'context' is empty; enter a text"),
     (row([], question=7), "column 'question' is not text but a number"),
     (row([], id=[1]), "column 'id' is a list"),
     (row([], id="first"), "the id 'first' stands twice"),
@@ -157,7 +157,7 @@ def changed(base: dict[str, Any], /, **values: Any) -> dict[str, Any]:
 # fmt: off
 BAD_QUESTIONS = [
     (changed(DOG, id="absent"), r"data\[0\]\.paragraphs\[0\]\.qas\[1\]: 'id' is missing"),
-    (changed(DOG, id="1"), r"qas\[1\]: the id '1' stands twice"),
+    (changed(DOG, id="1"), r"qas\[1\]: the id '1' occurs twice"),
     (changed(DOG, question=" "), r"qas\[1\] \(id '2'\): 'question' is missing or empty"),
     ("a question", r"qas\[1\] is not an object"),
     (changed(DOG, answers=[{"text": "dog", "answer_start": 0}]), r"dev\.json:2: question '2': answer 1, 'dog'"),
@@ -194,13 +194,13 @@ def test_a_paragraph_without_context_is_reported_or_skipped(tmp_path: Path) -> N
 BAD_FILES = [
     (json.dumps(squad(CAT))[:-5], "bad JSON"),
     ('{"data": [7]}', r"data\[0\] is not an object"),
-    ('{"data": [{"title": "t"}]}', r"data\[0\] has no key 'paragraphs'; the form is"),
+    ('{"data": [{"title": "t"}]}', r"data\[0\] has no key 'paragraphs'; the format is"),
     ('{"data": [{"paragraphs": {}}]}', r"data\[0\]\.paragraphs is not a list"),
     ('{"data": [{"paragraphs": [{"context": "c"}]}]}', r"paragraphs\[0\] has no key 'qas'"),
     ('{"data": []}', "has no questions"),
     ('{"data": [' + '{"paragraphs": [' * 9999, "bad JSON|nested too deeply"),
     (b'{"data": [\xff]}', "is not UTF-8"),
-    (gzip.compress(json.dumps(squad(CAT)).encode())[:-9], "cut short"),
+    (gzip.compress(json.dumps(squad(CAT)).encode())[:-9], "truncated"),
 ]
 # fmt: on
 
@@ -249,7 +249,7 @@ def test_questions_on_one_context_stay_on_one_side() -> None:
     contexts = [{example.text[1] for example in part} for part in (train, validation)]
     assert not contexts[0] & contexts[1]
     assert len(validation) == 6
-    with pytest.raises(DataError, match="3 rows with 1 different contexts"):
+    with pytest.raises(DataError, match="3 rows with 1 distinct contexts"):
         split_validation(store(3), fraction=0.5, seed=1)
 
 

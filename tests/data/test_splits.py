@@ -112,9 +112,9 @@ def test_many_copies_do_not_fill_validation() -> None:
 
 
 def test_too_few_rows_and_bad_fractions() -> None:
-    with pytest.raises(DataError, match=r"train\.csv: 2 rows with 2 different texts are too few .*--validation"):
+    with pytest.raises(DataError, match=r"train\.csv: 2 rows with 2 distinct texts are too few .*--validation"):
         split_validation(store_of(("a", "x"), ("b", "y")), fraction=0.5, seed=1)
-    with pytest.raises(DataError, match="50 rows with 1 different texts are too few"):
+    with pytest.raises(DataError, match="50 rows with 1 distinct texts are too few"):
         split_validation(store_of(*[("same", "x"), ("same", "y")] * 25), fraction=0.1, seed=1)
     for target in ("x", ("O", "O")):  # other texts would not help
         with pytest.raises(DataError, match=r"train\.csv: only the label '[xO]' in 50 training rows"):
@@ -165,7 +165,7 @@ def test_of_few_large_groups_the_smallest_is_set_aside() -> None:
     rows = [("a", "x"), ("a", "y")] * 20 + [("b", "x"), ("b", "y")] * 15 + [("c", "x"), ("c", "y")] * 14
     train, validation = split_validation(grouped(*rows), fraction=0.05, seed=0)
     assert (len(train), len(validation)) == (70, 28)
-    with pytest.raises(DataError, match="100 rows with 1 different groups are too few to set some aside"):
+    with pytest.raises(DataError, match="100 rows with 1 distinct groups are too few to set some aside"):
         split_validation(grouped(*[("a", "x"), ("a", "y")] * 50), fraction=0.1, seed=0)
 
 
@@ -195,7 +195,7 @@ def test_a_numeric_target_is_named_as_such(labels: list[str]) -> None:
         split_validation(numbered(labels), fraction=0.1, seed=1)
     message = str(caught.value)
     different, rows = len(set(labels)), len(labels)
-    assert message.startswith(f"train.csv: {different:,} different labels in {rows:,} rows, all of them numbers")
+    assert message.startswith(f"train.csv: {different:,} distinct labels in {rows:,} rows, all of them numbers")
     assert "regression" in message
 
 
@@ -205,7 +205,7 @@ def test_a_numeric_target_is_named_beside_validation_rows_too() -> None:
 
 
 def test_too_many_labels_for_the_rows() -> None:
-    with pytest.raises(DataError, match=r"80 different labels in 100 rows are too many; .* --label"):
+    with pytest.raises(DataError, match=r"80 distinct labels in 100 rows are too many; .* --label"):
         split_validation(numbered([f"id{i % 80}" for i in range(100)]), fraction=0.1, seed=1)
     # One row of each is no error where there are others to measure on.
     check_labels(numbered([f"id{i}" for i in range(100)]), numbered(["id3"]))

@@ -22,9 +22,8 @@ def store(texts: Iterable[Text]) -> Dataset:
 
 
 def choose(texts: Iterable[Text], **options: Any) -> tuple[list[Text], int]:
-    given: dict[str, Any] = {"split": "documents", "limit": 1000, "seed": 0, "evaluated": ()}
-    given |= options
-    return choose_texts(texts, store(["one of the rows", "another row"]), given.pop("evaluated"), **given)
+    arguments: dict[str, Any] = {"split": "documents", "limit": 1000, "seed": 0, "evaluated": (), **options}
+    return choose_texts(texts, store(["one of the rows", "another row"]), **arguments)
 
 
 def test_no_row_of_train_validation_or_test_is_taken() -> None:
@@ -49,7 +48,7 @@ def test_long_texts_are_cut_to_sentences() -> None:
     outputs: list[str] = []
     sentences, _ = choose([document], split="auto", log=outputs.append)
     assert sorted(map(str, sentences)) == ["I saw it twice!", "It was a good film.", "The end is bad, though."]
-    assert outputs[0] == "unlabeled texts have 48 words, labeled ones 3: their sentences are taken"
+    assert outputs[0] == "unlabeled texts have 48 words, labeled ones 3: using their sentences"
     assert choose(["four words are here"], split="auto")[0] == ["four words are here"]
     assert choose([document], split="documents")[0] == [document]
     assert list(split_sentences('He said "no." Then he left for good.')) == ['He said "no."', "Then he left for good."]
@@ -60,7 +59,7 @@ def test_sentences_of_evaluated_documents_are_left_out() -> None:
     free = "Other words are here now. " * 9
     for evaluated in ([document], ["I SAW it twice!", "It was a good film.", "And nobody knows why."]):
         assert choose([document, free], split="sentences", evaluated=evaluated) == (["Other words are here now."], 3)
-    with pytest.raises(ConfigError, match="pairs and lists of words have none"):
+    with pytest.raises(ConfigError, match="pairs and lists of words have no sentences"):
         choose([("a", "b")], split="sentences")
 
 

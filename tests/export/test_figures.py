@@ -56,5 +56,5 @@ def test_a_name_without_a_format_is_png(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["maps.jpg", "maps", "png", "maps.png.txt"])
 def test_a_name_of_no_picture_is_refused(name: str) -> None:
     check_name("maps.PNG")
-    with pytest.raises(ConfigError, match=rf"{name}: the name of a picture ends in one of \.png, \.svg, \.pdf; got "):
+    with pytest.raises(ConfigError, match=rf"{name}: the name of a plot ends in one of \.png, \.svg, \.pdf; got "):
         check_name(name)

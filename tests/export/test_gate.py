@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from mixling.export.quantize import _at_least, quantization_problem
+from mixling.export.quantize import _tail_probability, quantization_problem
 from mixling.metrics.quantization import QuantizationCheck
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
@@ -100,7 +100,7 @@ def test_many_answers_show_a_small_loss() -> None:
     ("successes", "trials", "probability"), [(0, 9, 0.5), (3, 9, 0.5), (9, 9, 0.5), (6, 150, 0.01)]
 )
 def test_the_tests_are_exact(successes: int, trials: int, probability: float) -> None:
-    got = _at_least(successes, trials, probability)
+    got = _tail_probability(successes, trials, probability)
     tail = sum(
         comb(trials, k) * probability**k * (1 - probability) ** (trials - k) for k in range(successes, trials + 1)
     )

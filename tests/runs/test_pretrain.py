@@ -118,7 +118,7 @@ def test_text_that_was_kept_serves_other_models(text: Path, tmp_path: Path) -> N
     assert from_kept is not None
     assert from_kept.metrics == anew.metrics
     words = config("hashes", text)
-    with pytest.raises(ConfigError, match="was read as"):
+    with pytest.raises(ConfigError, match="was encoded with"):
         pretrain(words.model_copy(update={"corpus": corpus}), folder=tmp_path / "four")
 
 
@@ -186,9 +186,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(text: Path, tmp_path: Path, monk
     def full(path: Path, content: bytes) -> None:
         count.append(path)
         if len(count) == 4:
-            raise StorageError(
-                f"{path}: could not be written: No space left on device; what was there before is unchanged"
-            )
+            raise StorageError(f"{path}: could not be written: No space left on device; an existing file is unchanged")
         write(path, content)
 
     monkeypatch.setattr(checkpoint, "write_atomic", full)

@@ -124,7 +124,7 @@ def test_a_model_that_its_weights_do_not_fill_takes_up_no_memory(changes: dict, 
 
 def test_a_corpus_of_an_older_version_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "corpus.json").write_text('{"format_version": 1, "reading": {}, "digest": "", "words": []}')
-    with pytest.raises(DataError, match="remove it, and it is made again"):
+    with pytest.raises(DataError, match="delete it to prepare it again"):
         open_prepared(tmp_path, WordReader(TextEncoder(TEXT, vocabulary())))
 
 

@@ -77,7 +77,7 @@ def test_sound_file_is_read(content: bytes, tmp_path: Path) -> None:
 
 def test_what_is_no_model_file(content: bytes, tmp_path: Path) -> None:
     assert "no such file" in refusal(tmp_path / "missing.onnx")
-    assert "holds no model.onnx" in refusal(tmp_path)
+    assert "has no model.onnx" in refusal(tmp_path)
     assert "is empty" in refusal(tmp_path / "empty.onnx", b"")
     for name, other in {
         "text": b"hello world\n",
@@ -133,10 +133,10 @@ def test_onnx_files_of_others(content: bytes, tmp_path: Path) -> None:
     ("values", "reason"),
     [
         ({"format_version": 2}, "has format version 2; this version of mixling reads version 1"),
-        ({"format_version": 0}, "names no format version"),
-        ({"format_version": "1"}, "names no format version"),
-        ({"format_version": True}, "names no format version"),
-        ({"format_version": None}, "names no format version"),
+        ({"format_version": 0}, "has no format version"),
+        ({"format_version": "1"}, "has no format version"),
+        ({"format_version": True}, "has no format version"),
+        ({"format_version": None}, "has no format version"),
         ({"task": 3}, "task"),
         ({"parameters": -1}, "parameters"),
         ({"precision": "int4"}, "precision"),
@@ -158,12 +158,12 @@ def test_onnx_files_of_others(content: bytes, tmp_path: Path) -> None:
         ({"labels": {"kind": "iob", "names": ["O", "B-x"]}}, "'iob'"),
         (
             {"task": "question_answering", "labels": {"kind": "span", "names": ["start", "end"]}},
-            "answers to find but not how",
+            "a reading configuration but no questions",
         ),
         ({"task": "question_answering", "labels": {"kind": "span", "names": ["from", "to"]}}, "labels"),
         ({"task": "tagging"}, "labels: got kind 'single'"),
         ({"task": "taging"}, "did you mean 'tagging'"),
-        ({"reading": {}}, "answers to find but not how"),
+        ({"reading": {}}, "a reading configuration but no questions"),
         ({"reading": {"stride": 0}}, "stride"),
         (
             {"task": "question_answering", "labels": {"kind": "span", "names": ["start", "end"]}, "reading": {}},
@@ -299,8 +299,8 @@ def newer_opset(model: Any) -> None:
     [
         (loop, "a graph within a node"),
         (branch, "a graph within a node"),
-        (external, "keeps weights in another file"),
-        (external_constant, "keeps weights in another file"),
+        (external, "stores weights in another file"),
+        (external_constant, "stores weights in another file"),
         (function, "functions"),
         (foreign_operator, "'com.microsoft'"),
         (foreign_opset, "'ai.onnx.ml'"),
@@ -312,10 +312,10 @@ def newer_opset(model: Any) -> None:
         (swapped_outputs, "outputs"),
         (fewer_outputs, "outputs"),
         (unknown_operator, "the operator 'NoSuchOperator'"),
-        (no_nodes, "no node makes the graph's outputs"),
+        (no_nodes, "no node computes the graph's outputs"),
         (other_dims, "their shape needs"),
         (negative_dims, "have the shape [-1]"),
-        (newer_opset, "ONNX operators [10000]"),
+        (newer_opset, "ONNX operator sets [10000]"),
         (missing_input, "ONNX Runtime cannot read it"),
     ],
 )

@@ -245,11 +245,11 @@ MEMORY, WORK = "more memory than", "more multiplications than"
         (broadcast, MEMORY),
         (gather, MEMORY),
         (by_values, "not known beforehand"),
-        (divide, "divided by what may not be positive"),
+        (divide, "divided by values that may not be positive"),
         (too_many, "more than 10,000 nodes"),
-        (sizes_of_cache, "how many words are cached"),
-        (fixed_input, "those of a model are free"),
-        (fixed_output, "those of a model are free"),
+        (sizes_of_cache, "number of cached words"),
+        (fixed_input, "those of a model are variable"),
+        (fixed_output, "those of a model are variable"),
         (noted_shape, "the field 13"),
         (weights_in_text, "plain bytes"),
         (more_bytes, "their shape needs"),
@@ -258,9 +258,9 @@ MEMORY, WORK = "more memory than", "more multiplications than"
         (attribute_of_two_types, "of two types"),
         (many_parts, "1000000000000 parts"),
         (many_dimensions, "more than 8 dimensions"),
-        (older_operators, "ONNX operators [9]"),
-        (made_twice, "is there already"),
-        (from_later, "no node before it has made"),
+        (older_operators, "ONNX operator sets [9]"),
+        (made_twice, "exists already"),
+        (from_later, "no earlier node computes"),
     ],
 )
 def test_a_graph_made_to_exhaust_its_reader_is_refused(write: Callable[[Author], bytes], reason: str) -> None:
@@ -281,7 +281,7 @@ def test_a_graph_that_is_small_for_short_texts_only_is_refused_when_a_longer_one
         power = author.node("Mul", power, power)
     predictor = Predictor(author.add(author.node("Expand", author.weights(np.float32(1)), power)))
     assert predictor.predict("a film").label
-    with pytest.raises(ModelFileError, match="the graph cannot be run: the graph asks for more memory"):
+    with pytest.raises(ModelFileError, match="the graph cannot be run: the graph requires more memory"):
         predictor.predict("a film " * 8)
     assert predictor.predict("a film").label
 

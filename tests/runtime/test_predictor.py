@@ -155,7 +155,7 @@ def test_a_model_answers_for_what_it_was_trained_on(pairs: bool) -> None:
     assert predictor.metadata.pairs is pairs
     assert predictor.predict(right).label == predictor.predict([right])[0].label
     assert len(predictor.predict_proba([right])) == len(predictor.encode([right])) == 1
-    says = "is one text; .* trained on pairs: give" if pairs else "is a pair of texts; .* trained on single texts: give"
+    says = "is one text; .* trained on pairs: pass" if pairs else "is a pair of texts; .* trained on single texts: pass"
     for ask in (predictor.predict, predictor.predict_one):
         with pytest.raises(DataError, match=f"item 0 {says}"):
             ask(wrong)

@@ -217,7 +217,7 @@ def test_the_estimator_is_one_of_scikit_learns(files: Path) -> None:
     assert made.score(texts, np.float32(numbers)) == pytest.approx(r2_score(np.float32(numbers), found))
     assert made.predictor_.predict_one(texts[0]).value == pytest.approx(found[0])
     assert clone(TextRegressor(epochs=3)).epochs == 3
-    with pytest.raises(DataError, match="and texts have no probabilities"):
+    with pytest.raises(DataError, match="without probabilities for texts"):
         made.predictor_.predict_proba(texts)
     with pytest.raises(ModelFileError, match=r"its model gives a number a text; read it with TextRegressor\.load"):
         TextClassifier.load(files / "model")
@@ -231,7 +231,7 @@ def test_folds_are_scored_by_scikit_learn() -> None:
 
 def test_wrong_numbers_are_named() -> None:
     for wrong in (math.nan, "x", True, None):
-        with pytest.raises(DataError, match=r"<fit>:1: got .* where a finite number is needed"):
+        with pytest.raises(DataError, match=r"<fit>:1: got .* a finite number is required"):
             TextRegressor().fit(["a", "b"], [1.0, wrong])  # type: ignore[list-item]
     with pytest.raises(DataError, match=r"0\.5 is of type float; .*TextRegressor"):
         TextClassifier().fit(["a", "b"], [0.5, 1.5])

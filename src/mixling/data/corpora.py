@@ -1,4 +1,4 @@
-"""Unlabeled text: documents of files, one after another."""
+"""Stream the documents of files of unlabeled text."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from mixling.errors import ConfigError, DataError, near_miss
 def read_texts(sources: Sequence[str | Path], *, text: str = "text") -> Iterator[str]:
     """Stream the documents of files: each line of a `.txt`, or the column `text` of every row of another format.
 
-    A list of tokens is joined by spaces. Blank lines and empty cells are no documents.
+    A list of tokens is joined by spaces. Blank lines and empty cells are skipped.
 
     Args:
-        sources: files as `data.readers.read_rows` reads them, and text files; each also with `.gz`.
+        sources: text files and files that `data.readers.read_rows` reads, also with `.gz`.
+        text: the column of the text.
 
     Raises:
         ConfigError: there is no source.
-        DataError: a file that cannot be read, has no such column, or holds no text at all.
+        DataError: a file cannot be read, does not have the column, or has no text.
         UserError: a library that a format needs is not installed.
     """
     if not sources:
-        raise ConfigError("no text; name at least one file")
+        raise ConfigError("there is no text; name at least one file")
     for source in sources:
         empty = True
         for document in _lines(Path(source)) if is_plain(str(source)) else _cells(source, text):
@@ -33,11 +34,11 @@ def read_texts(sources: Sequence[str | Path], *, text: str = "text") -> Iterator
                 empty = False
                 yield document
         if empty:
-            raise DataError("holds no text; leave it out", path=source)
+            raise DataError("contains no text; remove it from the list of files", path=source)
 
 
 def is_plain(name: str) -> bool:
-    """Whether a file has a document on each line."""
+    """Whether a file is plain text, with a document on each line."""
     return format_of_name(name) == "text"
 
 
@@ -58,6 +59,6 @@ def _cells(source: str | Path, column: str) -> Iterator[str]:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             value = " ".join(value)
         if value is not None and not isinstance(value, str):
-            message = f"column {column!r} holds {type(value).__name__} {str(value)[:40]!r}; a text is allowed"
+            message = f"column {column!r} is of type {type(value).__name__}: {str(value)[:40]!r}; allowed: a string"
             raise DataError(message, path=row.path, line=row.line)
         yield value or ""

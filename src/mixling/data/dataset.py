@@ -1,4 +1,4 @@
-"""A data set: examples by index that know what they have in common, in memory or, where they are too many, on disk."""
+"""A data set: indexed examples with a common schema, in memory or, if there are too many, on disk."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _T = TypeVar("_T")
 
 
 class Dataset(Sequence[Example]):
-    """A sequence of examples that knows its schema; or a view of some of them, which shares their storage.
+    """A sequence of examples with a schema, or a view of some of them that shares their storage.
 
-    Iterate over it or index it for whole examples, or read one column: `texts`, `targets` or `answers`. A slice is a
-    view. Labels are kept as numbers and texts as they are, until they take up more than `memory_limit` bytes; then
-    they lie in an unnamed temporary file, which is gone with the last view or the process. The names of questions and
-    of groups are not kept.
+    Iterate over it or index it for complete examples, or read one column: `texts`, `targets` or `answers`. A slice is a
+    view. Labels are stored as ids. Texts are kept in memory up to `memory_limit` bytes, and beyond that in an unnamed
+    temporary file, which is deleted with the last view or at the end of the process. The ids of questions and the names
+    of groups are not stored.
 
     Example:
         >>> from mixling.data.examples import Example
@@ -47,13 +47,13 @@ class Dataset(Sequence[Example]):
         """Read all examples.
 
         Args:
-            examples: of one schema, such as `read_examples` streams.
-            pairs: whether the texts have to be pairs; by default whether the first one is.
+            examples: examples of one schema, such as `read_examples` streams.
+            pairs: whether the texts must be pairs; by default, whether the first one is.
             spool_dir: the folder of the temporary file; by default the system's.
-            memory_limit: bytes that the texts may take up before they go to the file.
+            memory_limit: bytes that the texts may occupy before they are moved to the file.
 
         Raises:
-            DataError: an example has another schema than those before it.
+            DataError: an example has another schema than earlier ones.
             StorageError: the temporary file cannot be written.
         """
         columns = ExampleColumns(pairs, spool_dir, memory_limit)
@@ -79,57 +79,55 @@ class Dataset(Sequence[Example]):
 
     @property
     def schema(self) -> Schema:
-        """What all examples have in common."""
+        """The properties that all examples share."""
         return self._columns.schema
 
     @property
     def spooled(self) -> bool:
-        """Whether the texts lie in a file."""
+        """Whether the texts are in a temporary file."""
         return self._columns.file is not None
 
     @property
     def texts(self) -> Column[Text]:
-        """The texts, as they were given."""
+        """The texts, unchanged."""
         return Column(self._columns.text, self._rows)
 
     @property
     def targets(self) -> Column[Target]:
-        """A label, a tuple of labels or slots, a number, or None, for each example."""
+        """The label, tuple of labels or slots, number, or None of each example."""
         return Column(self._columns.target, self._rows)
 
     @property
     def answers(self) -> Column[Answers]:
-        """The answers to the question, for each example of a data set of questions."""
+        """The answers of each example, in a data set of questions."""
         return Column(self._columns.answers, self._rows)
 
     def where(self, index: int) -> tuple[str, int]:
-        """File (or hub name) and 1-based line (or row) of an example."""
+        """Return the file (or hub name) and 1-based line (or row) of an example."""
         return self._columns.where(self._rows[index])
 
     def label_counts(self) -> dict[str, int]:
-        """How often each label or slot occurs here, in the order of first appearance in the whole storage."""
+        """Count each label or slot, in the order of first appearance in the storage."""
         columns = self._columns
         times = np.bincount(self.indices(), minlength=len(columns))
         if columns.ends is not None:
             times = np.repeat(times, np.diff(np.asarray(columns.ends), prepend=0))
-        counts = np.bincount(np.asarray(columns.ids) + 1, weights=times, minlength=len(columns.names) + 1)[
-            1:
-        ]  # of the labeled
-        return {name: int(count) for name, count in zip(columns.names, counts, strict=True) if count}
+        counts = np.bincount(np.asarray(columns.ids) + 1, weights=times, minlength=len(columns.names) + 1)
+        return {name: int(count) for name, count in zip(columns.names, counts[1:], strict=True) if count}
 
     def class_ids(self) -> npt.NDArray[np.int32] | None:
-        """(len,) numbers of the labels, -1 without one; None where the targets are tuples or numbers."""
+        """Return the ids of the labels (len,), -1 for unlabeled examples; None if targets are tuples or numbers."""
         if self.schema.targets in ("labels", "number"):
             return None
         return np.asarray(self._columns.ids)[self.indices()]
 
     def text_hashes(self) -> npt.NDArray[np.uint64]:
-        """(len,) stable 64-bit hashes: equal for equal texts, whatever their targets."""
+        """Return stable 64-bit hashes of the texts (len,)."""
         return np.asarray(self._columns.hashes)[self.indices()]
 
     def group_hashes(self) -> npt.NDArray[np.uint64]:
-        """(len,) hashes, equal for examples that belong on one side of a split: of one group where there are groups,
-        else of equal texts, or of one context."""
+        """Return hashes (len,) of what a split keeps together: the group if there are groups, otherwise the text, or
+        the context of questions."""
         if self.schema.grouped:
             return np.asarray(self._columns.groups)[self.indices()]
         if self.schema.targets != "answers":
@@ -137,21 +135,21 @@ class Dataset(Sequence[Example]):
         return np.array([hash_of(utf8(text[1])) for text in self.texts], np.uint64)
 
     def text_bytes(self) -> npt.NDArray[np.int64]:
-        """(len,) the size of each text, with its answers, as JSON in UTF-8."""
+        """Return the size of each text (len,), with its answers, as JSON in UTF-8."""
         return self._columns.sizes(self._rows)
 
     def indices(self) -> npt.NDArray[np.int64]:
-        """(len,) indices in the whole storage."""
+        """Return the indices (len,) of the examples in the storage."""
         return np.asarray(self._rows, np.int64)
 
     def subset(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Dataset:
-        """Return a view of the examples at these indices of this data set, in this order."""
+        """Return a view of the examples at `indices` of this data set, in this order."""
         return Dataset(self._columns, self.indices()[np.asarray(indices, np.int64)])
 
     def sample_texts(self, limit_bytes: int, seed: int) -> list[str]:
-        """Draw texts of about `limit_bytes` in all without replacement, in order; all of them where they fit.
+        """Sample texts of about `limit_bytes` in total, in their order; all of them if they fit.
 
-        A pair gives two texts, words are joined by spaces. At least one example is drawn.
+        A pair yields two texts, words are joined by spaces. At least one example is drawn.
         """
         sizes = self.text_bytes()
         chosen = np.arange(len(self))
@@ -165,13 +163,13 @@ class Dataset(Sequence[Example]):
         return texts
 
     def close(self) -> None:
-        """Delete the temporary file; this data set and its views give no text afterwards."""
+        """Delete the temporary file; the texts of this data set and its views cannot be read afterwards."""
         if self._columns.file is not None:
             self._columns.file.close()
 
 
 class Column(Sequence[_T], Generic[_T]):
-    """One value of each example, read when it is asked for; a slice is a list."""
+    """One value of each example, read on access; a slice is a list."""
 
     def __init__(self, read: Callable[[int], _T], rows: RowIndices) -> None:
         self._read, self._rows = read, rows

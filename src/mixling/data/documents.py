@@ -1,4 +1,4 @@
-"""Documents as numbers: what stands in prepared text, for a masked model and for one that reads and writes subwords."""
+"""Encode documents as token ids for pretraining: of words for a masked model, of subwords for text to text."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from mixling.text.table import SEPARATOR
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document with what separates it from the next one at its end.
+    """A document with a separator at its end.
 
-    starts: which tokens begin a word; None: the reader does not tell.
+    Attributes:
+        rows: (T,) token ids.
+        starts: (T,) True at tokens that begin a word; None if this is unknown.
+        truncated: whether words were dropped.
     """
 
     rows: npt.NDArray[np.int32]
@@ -28,38 +31,38 @@ class Document:
 
 
 class DocumentReader(Protocol):
-    """Gives documents their numbers, which are below `len(reader)`."""
+    """Encodes documents as token ids below `len(reader)`."""
 
     @property
     def reading(self) -> dict[str, Any]:
-        """What decides the numbers, beside the words: readers in which it is equal read alike. JSON values."""
+        """JSON values that determine the ids, except for the words: equal for readers that give equal ids."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What of `Document` there is for each token: "rows", or "rows" and "starts"."""
+        """The per-token fields of `Document` that are set: "rows", or "rows" and "starts"."""
 
     @property
     def separator(self) -> int:
-        """The last number of every document."""
+        """The last id of every document."""
 
     @property
     def max_words(self) -> int | None:
-        """Words at which longer documents are cut; None: none is."""
+        """The number of words to which documents are truncated; None: they are not truncated."""
 
     def __len__(self) -> int: ...
 
     def read(self, documents: Sequence[str]) -> list[Document]:
-        """The documents as numbers; words that are new may get the next ones."""
+        """Encode documents; new words may get the next ids."""
 
     def words(self) -> list[str]:
-        """The words that have got numbers, in their order."""
+        """Return the words that have ids, in their order."""
 
     def learn(self, words: Sequence[str]) -> None:
-        """Give words the numbers that they had in the reader whose `words` they are."""
+        """Give words the ids that they have in the reader that returned them from `words`."""
 
 
 class WordReader:
-    """Documents as rows of an encoder's word table, each with a separator at its end."""
+    """Encodes documents as rows of an encoder's word table."""
 
     columns = ("rows", "starts")
     separator = SEPARATOR
@@ -69,20 +72,20 @@ class WordReader:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """What of the encoder's configuration decides the rows."""
+        """The fields of the encoder's configuration that determine the rows."""
         kept = {"tokens", "max_word_chars", "lowercase", "contractions"}
         return self._encoder.config.model_dump(mode="json", include=kept)
 
     @property
     def max_words(self) -> int:
-        """The encoder's."""
+        """The encoder's `max_len`."""
         return self._encoder.config.max_len
 
     def __len__(self) -> int:
         return len(self._encoder)
 
     def read(self, documents: Sequence[str]) -> list[Document]:
-        """The documents as rows; new words are entered in the table."""
+        """Encode documents; new words are added to the table."""
         out = []
         for encoded in self._encoder.encode(documents):
             rows = np.append(encoded.words, np.int32(self.separator))
@@ -94,43 +97,43 @@ class WordReader:
         return out
 
     def words(self) -> list[str]:
-        """Those of the table."""
+        """Return the words of the table."""
         return self._encoder.table_words()
 
     def learn(self, words: Sequence[str]) -> None:
-        """Enter them in the table."""
+        """Add words to the table."""
         self._encoder.learn(words)
 
 
 class SubwordReader:
-    """Documents as numbers of subwords, each with the end token at its end; they are never cut."""
+    """Encodes documents as subword ids, each with an end token; documents are never truncated."""
 
     columns = ("rows",)
     max_words = None
 
-    def __init__(self, coder: SubwordTokenizer) -> None:
-        self._coder = coder
-        self.separator = coder.eos_id
+    def __init__(self, tokenizer: SubwordTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.separator = tokenizer.eos_id
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The coder's file, by its digest."""
-        name, content = self._coder.serialize()
-        return {"subwords": len(self._coder), name: hashlib.sha256(content.encode()).hexdigest()}
+        """The digest of the tokenizer's file."""
+        name, content = self._tokenizer.serialize()
+        return {"tokenizer": len(self._tokenizer), name: hashlib.sha256(content.encode()).hexdigest()}
 
     def __len__(self) -> int:
-        return len(self._coder)
+        return len(self._tokenizer)
 
     def read(self, documents: Sequence[str]) -> list[Document]:
-        """The documents as subwords."""
-        found = self._coder.encode_many(documents)
-        return [Document(np.array([*subwords, self.separator], np.int32), None) for subwords in found]
+        """Encode documents."""
+        encoded = self._tokenizer.encode_many(documents)
+        return [Document(np.array([*subwords, self.separator], np.int32), None) for subwords in encoded]
 
     def words(self) -> list[str]:
-        """None: the numbers are the coder's own."""
+        """Return no words: ids are defined by the tokenizer."""
         return []
 
     def learn(self, words: Sequence[str]) -> None:
-        """There is nothing to learn."""
+        """Check that there are no words to learn."""
         if words:
-            raise ValueError("subwords have their numbers from their own file")
+            raise ValueError("the ids of subwords are defined by their tokenizer")

@@ -1,4 +1,4 @@
-"""Rows to examples: which columns hold text and target, what they may hold, and how a bad row is told."""
+"""Convert rows to examples: the columns of texts and targets, their allowed values, and errors of bad rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
 Target = str | tuple[str, ...] | float | None
-"""A label; a set of labels or the IOB slots of a sentence; a number; nothing."""
+"""A label; a set of labels, or the IOB slots of a sentence; a number; None if unlabeled."""
 
 SKIP = "or pass --on-bad-row skip"
 _KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
@@ -28,10 +28,10 @@ _SLOT = re.compile(r"O|[BI]-\S.*")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A text, its target where it has one, and where it stands: file and 1-based line (or row).
+    """A text with its target, if it has one, and its origin: file and 1-based line (or row).
 
-    Of a question the text is the pair of question and context, and `id` its name, if it has one; it has no target but
-    answers, if they are known. Examples of one `group` belong together.
+    The text of a question is the pair of question and context; it has `answers`, if they are known, instead of a
+    target, and may have an `id`. Examples of one `group` belong together.
     """
 
     text: Text
@@ -44,7 +44,7 @@ class Example:
 
 
 class ColumnsConfig(Config):
-    """The names of the columns; None means that there is no such column."""
+    """The names of the columns; None: there is no such column."""
 
     text: str = "text"
     text_pair: str | None = None
@@ -54,40 +54,39 @@ class ColumnsConfig(Config):
     question: str = "question"
     context: str = "context"
     answers: str = "answers"
-    group: str | None = Field(None, description="rows of one group are set aside together, or not at all")
+    group: str | None = Field(None, description="rows of one group stay on one side of the validation split")
 
 
 class DataConfig(Config):
-    """Where the examples are."""
+    """The files of examples and how they are read."""
 
     train: tuple[str, ...] = ()
-    validation: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
+    validation: tuple[str, ...] = Field((), description="empty: a fraction of the training rows is set aside")
     validation_fraction: float = Field(0.1, gt=0, lt=1)
     columns: ColumnsConfig = ColumnsConfig()
     on_bad_row: Literal["error", "skip"] = "error"
     file_format: str | None = None
 
     @model_validator(mode="after")
-    def _groups_are_set_aside(self) -> DataConfig:
+    def _groups_are_for_splits(self) -> DataConfig:
         if self.columns.group is not None and self.validation:
             raise ValueError(
-                f"columns.group: got {self.columns.group!r} (--group) beside validation (--validation); groups "
-                f"decide which rows are "
-                "set aside, and with rows of their own to measure on none are: leave one of them out"
+                f"columns.group: got {self.columns.group!r} (--group) together with validation (--validation); groups "
+                "control which training rows are set aside for validation, so give only one of the two"
             )
         return self
 
 
 class RowReader(ABC):
-    """Makes the examples of a task from rows; one object reads one list of sources, of which it may remember values.
+    """Makes the examples of a task from rows; an instance reads one list of sources and may remember their values.
 
     Args:
-        labeled: False for prediction: a target is read where its column is present, and may be empty.
+        labeled: False for prediction: the target is optional, and its column may be missing.
 
     Attributes:
-        wanted: the keys of `ColumnsConfig` that hold the task's columns; the last is that of the target.
-        option: how the user names a column on the command line.
-        of_words: the texts are lists of words, not strings.
+        wanted: the keys of `ColumnsConfig` for the task's columns; the last is that of the target.
+        option: the command-line option for a column, with a placeholder for its key.
+        of_words: texts are lists of words, not strings.
     """
 
     wanted: ClassVar[tuple[str, ...]]
@@ -98,10 +97,10 @@ class RowReader(ABC):
         self.columns, self.labeled = columns, labeled
 
     def check_columns(self, row: Row) -> None:
-        """Refuse a row, or the file that it is the first of, where a column is missing.
+        """Check that a row, or the file that it is the first row of, has all columns.
 
         Raises:
-            DataError: one is missing; the message names the nearest one.
+            DataError: a column is missing; the message names the nearest one.
         """
         for key in self.wanted if self.labeled else self.wanted[:-1]:
             name = getattr(self.columns, key)
@@ -110,29 +109,29 @@ class RowReader(ABC):
                 how = self.option.format(key.replace("_", "-") if self.option == RowReader.option else key)
                 message = f"no column {name!r}; {known}; choose a column with {how}"
                 if row.own_columns:
-                    raise row_error(row, f"{message}, give the row one, {SKIP}")
+                    raise row_error(row, f"{message}, add it to the row, {SKIP}")
                 raise DataError(message, path=row.path)
 
     @abstractmethod
     def example(self, row: Row) -> Example:
-        """Make the example of a row that has all columns.
+        """Return the example of a row that has all columns.
 
         Raises:
-            DataError: a value cannot be used.
+            DataError: a value is invalid.
         """
 
 
 class TextReader(RowReader):
-    """Reads a text, a pair of texts or a list of words, and a target in the column of the label."""
+    """Reads a text, a pair of texts or a list of words, and a target from the label column."""
 
     wanted = ("text", "text_pair", "label")
 
     @abstractmethod
     def target(self, row: Row, column: str, value: Any) -> Target:
-        """Make the target of a row from the value of its column.
+        """Return the target of a row from the value of its column.
 
         Raises:
-            DataError: the value cannot be used.
+            DataError: the value is invalid.
         """
 
     def example(self, row: Row) -> Example:
@@ -146,8 +145,8 @@ class TextReader(RowReader):
         else:
             text = string_of(row, columns.text)
         value = row.values.get(columns.label)
-        wanted = self.labeled or not is_blank(value)
-        return Example(text, self.target(row, columns.label, value) if wanted else None, row.path, row.line)
+        target = self.target(row, columns.label, value) if self.labeled or not is_blank(value) else None
+        return Example(text, target, row.path, row.line)
 
 
 def read_examples(
@@ -160,18 +159,19 @@ def read_examples(
     file_format: str | None = None,
     grouped: bool = False,
 ) -> Iterator[Example]:
-    """Stream the examples of files and hub data sets, in their order.
+    """Stream the examples of files and hub data sets, in order.
 
-    A text is a string, kept as it is, or a list of tokens (only where there is no pair); never empty.
+    A text is a string, unchanged, or (unless it is one of a pair) a list of tokens; it is never empty.
 
     Args:
-        reader: that of the task (`mixling.tasks`), which documents the targets that it takes.
-        labeled: False reads rows for prediction: a target is read where its column is present and may be empty.
-        grouped: read the column of groups, if there is one; a string, or a value that becomes one.
+        sources: files and hub data sets that `read_rows` reads.
+        reader: the reader of the task (`mixling.tasks`), which documents the allowed targets.
+        labeled: False reads rows for prediction: the target is optional, and its column may be missing.
+        grouped: read the group column, if one is configured; values are converted to strings.
 
     Raises:
-        DataError: a column that is missing in the file, always; a bad row, unless `on_bad_row` skips it (in JSONL,
-            where each row has columns of its own, that is also one without a column); no row left that can be used.
+        DataError: the file has no such column; a row is bad (in JSONL also: it has no such column), unless `on_bad_row`
+            skips it; or no usable row is left.
     """
     if not sources:
         raise ConfigError("no input; name at least one file")
@@ -199,7 +199,7 @@ def read_examples(
             yield example
     if empty:
         first = f"; the first: {on_bad_row.messages[0]}" if on_bad_row.messages else ""
-        raise DataError(f"no row is left, {on_bad_row.skipped} were skipped{first}", path=sources[0])
+        raise DataError(f"no rows are left, {on_bad_row.skipped} were skipped{first}", path=sources[0])
 
 
 def _check_group(row: Row, columns: ColumnsConfig) -> None:
@@ -212,7 +212,7 @@ def _group(row: Row, column: str) -> str:
     value = row.values.get(column)
     if is_blank(value) or isinstance(value, list | dict):
         got = "empty" if is_blank(value) else shown_value(value)
-        raise row_error(row, f"column {column!r} is {got}; give the row the name of its group {SKIP}")
+        raise row_error(row, f"column {column!r} is {got}; enter the name of the row's group {SKIP}")
     return str(value)
 
 
@@ -222,32 +222,32 @@ def names_of(target: Target) -> tuple[str, ...]:
 
 
 def kinds_problem(label: str, value: object, kinds: dict[str, type]) -> str:
-    """What is wrong with a value whose label another kind of value had before, as 1 and "1"; nothing if it is none.
+    """Describe the problem if a label was another kind of value before, such as 1 and "1"; otherwise return "".
 
     Args:
-        kinds: of the values of the labels so far; extended.
+        kinds: the types of the values of earlier labels; updated.
     """
     kind = kinds.setdefault(label, type(value))
     if kind is type(value):
         return ""
-    return f"{shown_value(value)}, which stood before as {_KINDS[kind.__name__]}; write each label in one way"
+    return f"{shown_value(value)}, which was {_KINDS[kind.__name__]} before; write each label in one way"
 
 
 def words_problem(words: object, where: str, what: str = "token") -> str:
-    """What is wrong with the words of a sentence, which stand in `where`; nothing if they are strings, none empty."""
+    """Describe the problem with the words of a sentence in `where`; return "" if they are nonempty strings."""
     if words is None or words == []:
         return f"{where} is empty; give at least one {what}"
     if not isinstance(words, list):
-        return f"{where} is {shown_value(words)}; a list of strings is allowed"
+        return f"{where} is {shown_value(words)}; allowed: a list of strings"
     for number, word in enumerate(words, 1):
         if not isinstance(word, str) or not word.strip():
             got = "empty" if is_blank(word) else f"not text but {shown_value(word)}"
-            return f"{where}: {what} {number} is {got}; a string is needed"
+            return f"{where}: {what} {number} is {got}; a string is required"
     return ""
 
 
 def slots_problem(tokens: Sequence[str], slots: object, where: str) -> str:
-    """What is wrong with the slots of sound tokens, which stand in `where`; nothing if they are IOB2, one a token."""
+    """Describe the problem with the slots of tokens in `where`; return "" if they are IOB2, one per token."""
     problem = words_problem(slots, where, "slot")
     if problem:
         return problem
@@ -256,27 +256,27 @@ def slots_problem(tokens: Sequence[str], slots: object, where: str) -> str:
         return f"{where}: {len(tokens)} tokens but {len(slots)} slots; give each token one slot"
     previous = "O"
     for number, (token, slot) in enumerate(zip(tokens, slots, strict=True), 1):
-        location = f"{where}: bad IOB at token {number} ({token[:40]!r}): "
+        prefix = f"{where}: bad IOB at token {number} ({token[:40]!r}): "
         if not _SLOT.fullmatch(slot):
-            return f"{location}got {slot!r}; O, B-name and I-name are allowed (IOB2, not BIOES)"
+            return f"{prefix}got {slot!r}; allowed: O, B-name and I-name (IOB2, not BIOES)"
         if slot[0] == "I" and previous[2:] != slot[2:]:
-            return f"{location}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2)"
+            return f"{prefix}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2)"
         previous = slot
     return ""
 
 
 def string_of(row: Row, column: str) -> str:
-    """Return the text in a column; raises DataError where it is empty or no text."""
+    """Return the text in a column; raise a DataError if it is empty or not a string."""
     value = row.values.get(column)
     if is_blank(value):
-        raise row_error(row, f"column {column!r} is empty; give a text {SKIP}")
+        raise row_error(row, f"column {column!r} is empty; enter a text {SKIP}")
     if not isinstance(value, str):
         raise row_error(row, f"column {column!r} is not text but {shown_value(value)}; write it as a string {SKIP}")
     return value
 
 
 def words_of(row: Row, column: str) -> list[str]:
-    """Return the words in a column, a list or a string that splits at spaces; raises DataError as `string_of`."""
+    """Return the words in a column, a list or a string with spaces; raise a DataError as `string_of` does."""
     words = split(row.values.get(column))
     problem = words_problem(words, f"column {column!r}")
     if problem:
@@ -285,7 +285,7 @@ def words_of(row: Row, column: str) -> list[str]:
 
 
 def split(value: Any) -> Any:
-    """Return the parts of a string between spaces; another value as it is."""
+    """Split a string at white space; return other values unchanged."""
     return value.split() if isinstance(value, str) else value
 
 
@@ -293,33 +293,33 @@ def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
     """Return the name of a label: outer spaces are stripped, 1.0 becomes "1", a boolean "true" or "false".
 
     Args:
-        kinds: as of `kinds_problem`.
+        kinds: as for `kinds_problem`.
 
     Raises:
         DataError: the value is empty or cannot be a label.
     """
     if is_blank(value):
-        raise row_error(row, f"column {column!r} is empty; give a label {SKIP}")
+        raise row_error(row, f"column {column!r} is empty; enter a label {SKIP}")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int | str):
-        allowed = "a string, an integer or a boolean is allowed"
-        raise row_error(row, f"column {column!r} holds {shown_value(value)}; {allowed}, {SKIP}")
+        allowed = "allowed: a string, an integer or a boolean"
+        raise row_error(row, f"column {column!r} is {shown_value(value)}; {allowed}, {SKIP}")
     label = str(value).strip() if not isinstance(value, bool) else "true" if value else "false"
     if message := kinds_problem(label, value, kinds):
-        raise row_error(row, f"column {column!r} holds {message} {SKIP}")
+        raise row_error(row, f"column {column!r} is {message} {SKIP}")
     if any("\ud800" <= sign <= "\udfff" for sign in label):
-        raise row_error(row, f"column {column!r} holds half of a UTF-16 pair: {label!r}; give another label {SKIP}")
+        raise row_error(row, f"column {column!r} has a lone UTF-16 surrogate: {label!r}; use another label {SKIP}")
     return label
 
 
 def is_blank(value: Any) -> bool:
-    """Return whether a value is missing, or text without a character that is visible."""
+    """Return whether a value is missing, or text without visible characters."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 def shown_value(value: Any) -> str:
-    """Return the type and the beginning of a value, for messages."""
+    """Describe a value in a message, by its type and beginning."""
     return f"{_KINDS.get(type(value).__name__, type(value).__name__)} ({str(value)[:40]})"
 
 

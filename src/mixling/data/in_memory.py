@@ -1,6 +1,6 @@
-"""Rows given in memory, as to an estimator: checked as the rows of files are.
+"""Check examples that are passed in memory, as to an estimator, in the same way as the rows of files.
 
-In messages a name in angle brackets stands for the file, and rows count from 0, as the items of a list.
+In messages, a name in angle brackets replaces that of a file, and items are counted from 0.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from mixling.text.clean import check_many
 from mixling.text.encoder import Text
 
 LabeledTexts = tuple[list[Any], list[Target]]
-"""Texts and their targets."""
+"""Texts, and their targets."""
 
 COLLECTIONS = list | tuple | set | frozenset
 
 
 def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool) -> LabeledTexts:
-    """Texts, and the names of their labels.
+    """Return texts, and the names of their labels.
 
     Args:
         many: each target is a collection of labels.
 
     Raises:
-        DataError: a text or a target that is none, or another number of these than of those.
+        DataError: a text or target is invalid, or their numbers differ.
     """
     texts, targets = _beside(X, y, where)
     names: list[Target] = []
@@ -50,27 +50,27 @@ def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool)
 
 
 def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTexts:
-    """Return texts, and their numbers as floats.
+    """Return texts, and their target numbers as floats.
 
     Raises:
-        DataError: a text or a number that cannot be used, or another number of these than of those.
+        DataError: a text or number is invalid, or there are not as many texts as numbers.
     """
     texts, targets = _beside(X, y, where)
     numbers = list(map(plain_label, targets))
     for row, (text, number) in enumerate(zip(texts, numbers, strict=True)):
         problem = _problem(text)
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            problem = f"got {str(number)[:80]!r} where a finite number is needed"
+            problem = f"got {str(number)[:80]!r}; a finite number is required"
         if problem:
             raise DataError(problem, path=where, line=row)
     return texts, list(map(float, numbers))
 
 
 def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> LabeledTexts:
-    """Sentences of words, and their tags.
+    """Return sentences as lists of words, and their tags.
 
     Raises:
-        DataError: a sentence or tags that cannot be used, or another number of these than of those.
+        DataError: a sentence or its tags are invalid, or their numbers differ.
     """
     sentences, tags = (list(map(unpacked, items)) for items in _beside(X, y, where))
     for number, (words, slots) in enumerate(zip(sentences, tags, strict=True)):
@@ -81,25 +81,24 @@ def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) 
 
 
 def unlabeled_texts(texts: Iterable[Text], *, pairs: bool) -> list[Text]:
-    """Texts without targets.
+    """Return texts without targets as a list.
 
     Raises:
-        DataError: an item is none, or single where the rows are pairs, or the other way round.
+        DataError: an item is not a text, or is (not) a pair although the labeled examples are not (are).
     """
     out = list(map(unpacked_words, listed(texts, "texts")))
+    expected = "a pair of texts, like the labeled examples" if pairs else "a single text, like the labeled examples"
     for number, text in enumerate(out):
         problem = _problem(text)
         if not problem and isinstance(text, tuple) != pairs:
-            problem = (
-                f"got {'one text' if pairs else 'a pair of texts'}; the rows are {'pairs' if pairs else 'single texts'}"
-            )
+            problem = f"got {'one text' if pairs else 'a pair of texts'}; allowed: {expected}"
         if problem:
             raise DataError(problem, path="<unlabeled>", line=number)
     return out
 
 
 def unpacked_words(text: Any) -> Any:
-    """An array of words as a list; what is none stays as it is."""
+    """Convert an array of words to a list; return other values unchanged."""
     return list(text) if isinstance(text, np.ndarray) else text
 
 
@@ -111,44 +110,44 @@ def _beside(X: Any, y: Any, where: str) -> tuple[list[Any], list[Any]]:
 
 
 def listed(items: Any, what: str) -> list[Any]:
-    """Many items as a list; raises as `check_many` does."""
+    """Return items as a list; raise an error as `check_many` does."""
     check_many(items, what)
     return list(items)
 
 
 def unpacked(words: Any) -> Any:
-    """A sentence as a list; what is none stays as it is."""
+    """Convert a tuple or array of words to a list; return other values unchanged."""
     return list(words) if isinstance(words, tuple | np.ndarray) else words
 
 
 def store_rows(rows: LabeledTexts, where: str, *, pairs: bool | None = None) -> Dataset:
-    """Return rows as training reads them; `pairs` as of `Dataset.from_examples`."""
+    """Return a data set of examples; `pairs` as for `Dataset.from_examples`."""
     texts, targets = rows
     examples = (Example(text, target, where, i) for i, (text, target) in enumerate(zip(texts, targets, strict=True)))
     return Dataset.from_examples(examples, pairs=pairs)
 
 
 def _problem(text: Any) -> str:
-    """What is wrong with a text, or nothing."""
+    """Describe the problem with a text; return "" if there is none."""
     if isinstance(text, tuple) and len(text) != 2:
-        return f"a tuple is a pair of texts; got {len(text)} items"
+        return f"got a tuple of {len(text)} items; allowed: a pair of texts"
     parts = text if isinstance(text, tuple | list) else [text]
     wrong = [part for part in parts if not isinstance(part, str)]
-    return f"got {wrong[0]!r} where a text is needed; a text is a str, a pair of str or a list of str" if wrong else ""
+    return f"got {wrong[0]!r}, which is not a text; allowed: a str, a pair of str, a list of str" if wrong else ""
 
 
 def checked_weights(sample_weight: Any, count: int) -> np.ndarray | None:
-    """Weights of examples as float32 numbers.
+    """Return the weights of `count` examples as float32 numbers.
 
     Raises:
-        DataError: they are none, or of another number of examples.
+        DataError: they are not numbers, or not one per example.
     """
     if sample_weight is None:
         return None
-    needed = f"{count} finite numbers >= 0, not all zero, are needed"
+    needed = f"{count} finite numbers >= 0, not all zero, are required"
     try:
         weights = np.asarray(sample_weight, np.float32)
-    except (TypeError, ValueError):  # words, or rows of several lengths
+    except (TypeError, ValueError):  # strings, or rows of different lengths
         raise DataError(f"sample_weight: got {str(sample_weight)[:80]}; {needed}") from None
     if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise DataError(f"sample_weight: got shape {weights.shape}; {needed}")
@@ -156,32 +155,32 @@ def checked_weights(sample_weight: Any, count: int) -> np.ndarray | None:
 
 
 def score_weights(sample_weight: Any, count: int) -> np.ndarray:
-    """As `checked_weights`, where None means ones, and no example at all is an error."""
+    """Return weights as `checked_weights` does, but ones for None; no examples are an error."""
     if not count:
-        raise DataError("there is nothing to score; give at least one text and its target")
+        raise DataError("there is nothing to score; give at least one text with its target")
     weights = checked_weights(sample_weight, count)
     return np.ones(count) if weights is None else weights
 
 
 def plain_label(label: Any) -> Any:
-    """A NumPy scalar as the Python value that it is."""
+    """Convert a NumPy scalar to a Python value; return other values unchanged."""
     return label.item() if isinstance(label, np.generic) else label
 
 
 def _names(target: Any, *, many: bool) -> Target:
-    """The name of a label, or the names of a collection of labels.
+    """Return the name of a label, or the sorted names of a collection of labels.
 
     Raises:
-        DataError: the one where the other is needed, or what `label_name` refuses.
+        DataError: the target is not a collection (or is one), or a label is invalid.
     """
     if isinstance(target, COLLECTIONS) != many:
-        got = f"got {str(target)[:80]!r} where {'a collection of labels' if many else 'one label'} is needed"
-        raise DataError(f"{got}; targets are single labels, or collections of labels, never both")
+        got = f"got {str(target)[:80]!r}; {'a collection of labels' if many else 'one label'} is required"
+        raise DataError(f"{got}: targets are either single labels or collections of labels, not both")
     return tuple(sorted(set(map(label_name, target)))) if many else label_name(target)
 
 
 def label_name(label: Any) -> str:
-    """The name under which a label is saved.
+    """Return the name under which a label is saved.
 
     Raises:
         DataError: the label is neither a string, an integer nor a boolean.
@@ -191,5 +190,5 @@ def label_name(label: Any) -> str:
         return "true" if label else "false"
     if isinstance(label, int | str):
         return str(label)
-    got = f"label {label!r} is of type {type(label).__name__}; a string, an integer or a boolean is allowed"
-    raise DataError(f"{got}, and TextRegressor predicts numbers" if isinstance(label, float) else got)
+    got = f"label {label!r} is of type {type(label).__name__}; allowed: a string, an integer or a boolean"
+    raise DataError(f"{got}; to predict numbers use TextRegressor" if isinstance(label, float) else got)

@@ -1,4 +1,4 @@
-"""Texts to predict for as they come: rows of files, and lines of a stream as they arrive."""
+"""Stream texts for prediction: rows of files, and lines of a stream as they arrive."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mixling.data.readers.rows import MAX_LINE, OnBadRow, open_file, read_lines
 from mixling.errors import DataError
 from mixling.text.encoder import Text
 
-if TYPE_CHECKING:  # loaded by what reads files: a text on the command line is answered without
+if TYPE_CHECKING:  # imported only to read files: predicting a text of the command line does without
     from mixling.data.examples import ColumnsConfig, RowReader
 
-WINDOW = 4096  # rows of a file that are held at a time
+WINDOW = 4096  # rows of a file in memory at a time
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text to answer for, or why the row has none; and the name of a question that has one."""
+    """A text to predict for, or the error of its row; and the id of a question, if it has one."""
 
     text: Text | None
     error: str | None = None
@@ -35,13 +35,13 @@ class Item:
 def file_items(
     sources: Sequence[str], *, reader: type[RowReader], columns: ColumnsConfig, skip: bool
 ) -> Iterator[list[Item]]:
-    """The rows of files, one item each, in windows; a `.txt` file has a text on each line, empty ones included.
+    """Stream the rows of files as windows of items; a `.txt` file has a text on each line, empty ones included.
 
     Args:
-        skip: a bad row becomes an item with its error, so that answers stay beside their rows.
+        skip: make an item with an error of each bad row, so that predictions stay aligned with rows.
 
     Raises:
-        DataError: a file that cannot be read; a bad row, unless `skip`. The rows before it came first.
+        DataError: a file cannot be read, or a row is bad (unless `skip`). The rows before it are yielded first.
     """
     from mixling.data.corpora import is_plain
 
@@ -52,10 +52,10 @@ def file_items(
 
 
 def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:
-    """The items as they come, many at a time.
+    """Yield the items in lists of up to `WINDOW`.
 
     Raises:
-        DataError: that of an item. Those before it came first.
+        DataError: raised by `items`. The items before it are yielded first.
     """
     window: list[Item] = []
     try:
@@ -73,7 +73,7 @@ def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:
 
 
 def text_lines(source: str, skip: bool) -> Iterator[Item]:
-    """The lines of a file of plain text, empty ones included."""
+    """Yield the lines of a plain text file, empty ones included."""
     with ExitStack() as stack:
         file = open_file(Path(source), stack)
         if skip and cast(io.BufferedReader, file).peek(2)[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
@@ -101,22 +101,22 @@ def _errors(bad: OnBadRow) -> Iterable[Item]:
 
 
 def stream_items(stream: BinaryIO, name: str, *, skip: bool = False) -> Iterator[list[Item]]:
-    """The lines of a stream as they arrive: all that is there at once, without waiting for more.
+    """Yield the lines of a stream as they arrive: all that are available, without waiting for more.
 
-    A line written to an interactive pipe is answered at once, and a fast pipe still gives large windows.
+    So a line written to an interactive pipe is yielded at once, and a fast pipe yields large windows.
 
     Args:
-        skip: a bad line becomes an item with its error.
+        skip: make an item with an error of each bad line.
 
     Raises:
-        DataError: a line is not UTF-8, or longer than 16 MiB, unless `skip`; the lines before it came first.
+        DataError: a line is not UTF-8 or longer than 16 MiB, unless `skip`; the lines before it are yielded first.
     """
-    number, size = 0, 0
-    parts: list[bytes] = []  # of the line that has not ended, and their bytes
+    number, size = 0, 0  # of the line; bytes in `parts`
+    parts: list[bytes] = []  # of the incomplete line
     while True:
         try:
             chunk = stream.read1(_CHUNK)  # type: ignore[attr-defined]
-        except (OSError, EOFError, zlib.error) as error:  # the latter two of a damaged gzip file
+        except (OSError, EOFError, zlib.error) as error:  # the latter two come from damaged gzip files
             message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             raise DataError(message, path=name, line=number + 1) from None
         *ends, rest = chunk.split(b"\n")
@@ -124,7 +124,7 @@ def stream_items(stream: BinaryIO, name: str, *, skip: bool = False) -> Iterator
         for end in ends:
             lines.append(b"".join([*parts, end]))
             parts, size = [], 0
-        if rest and size <= MAX_LINE:  # of a line that never ends no more is kept
+        if rest and size <= MAX_LINE:  # the rest of an endless line is dropped
             parts.append(rest)
             size += len(rest)
         if parts and (not chunk or (size > MAX_LINE and not skip)):
@@ -157,4 +157,4 @@ def _decoded(line: bytes, name: str, number: int) -> str:
         return line.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         got = f"byte 0x{line[error.start]:02x} (byte {error.start + 1} of the line) is not UTF-8"
-        raise DataError(f"{got}; convert it first, for example with iconv", path=name, line=number) from None
+        raise DataError(f"{got}; convert the text, for example with iconv", path=name, line=number) from None

@@ -1,6 +1,6 @@
-"""Unlabeled text as one row of tokens on the disk, read once: what pretraining draws its inputs from.
+"""Encode unlabeled text once as a sequence of tokens on disk, from which pretraining draws its inputs.
 
-What a token is decides the `DocumentReader`: rows of an encoder's word table, or subwords.
+The `DocumentReader` determines the tokens: rows of an encoder's word table, or subwords.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from mixling.errors import ConfigError, DataError, ModelFileError, StorageError
 from mixling.storage import check_sha256, read_json, sha256_of, write_sealed
 
 _META = "corpus.json"
-_TYPES = {"rows": "<u4", "starts": "?"}  # of the columns' files
-_SAMPLE_BYTES = 64 << 20  # text that a vocabulary is trained on
+_TYPES = {"rows": "<u4", "starts": "?"}  # of the files of the columns
+_SAMPLE_BYTES = 64 << 20  # text for training a vocabulary
 _CHUNK = 256  # documents
 _SALT = "dev"  # decides which documents are held out; another would change every prepared text
 
 
 class CorpusConfig(Config):
-    """Where the text is, and which documents are held out."""
+    """The files of the text, and the documents that are held out."""
 
     files: tuple[str, ...] = ()
-    validation: tuple[str, ...] = Field((), description="files of held-out text; empty: a share of the documents")
-    text: str = Field("text", description="the column of the text, of tables")
+    validation: tuple[str, ...] = Field((), description="files of held-out text; empty: a fraction of the documents")
+    text: str = Field("text", description="the column of the text, in tables")
     validation_fraction: float = Field(0.01, gt=0, lt=1)
-    keep: bool = Field(False, description="leave the encoded text in the folder, for other runs")
-    prepared: str | None = Field(None, description="folder of a run that kept its text, which takes the files' place")
-    validation_tokens: int = Field(1 << 17, ge=1, description="held-out tokens; documents beyond them are trained on")
+    keep: bool = Field(False, description="keep the encoded text in the folder, for other runs")
+    prepared: str | None = Field(None, description="folder of a run with kept text, which is used instead of files")
+    validation_tokens: int = Field(1 << 17, ge=1, description="maximum number of held-out tokens")
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Documents one after another, each with a separator at its end: (T,) numbers that a reader gave."""
+    """Concatenated documents, each with a separator at its end, as token ids (T,)."""
 
     rows: npt.NDArray[np.uint32]
-    starts: npt.NDArray[np.bool_] | None = None  # the first token of each word; None: that is not known
+    starts: npt.NDArray[np.bool_] | None = None  # True at the first token of each word; None: unknown
 
     def blocks(self, length: int) -> int:
-        """How many texts of `length` tokens there are; one that is shorter only where it is the only one."""
+        """Return the number of blocks of `length` tokens; if there are fewer tokens, one shorter block."""
         return max(1, len(self.rows) // length)
 
     def block(self, index: int, length: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-        """The tokens of one text, and which of them begin a word; each of them where that is not known."""
+        """Return the tokens of a block, and which of them begin a word (all of them if this is unknown)."""
         part = slice(index * length, (index + 1) * length)
         rows = self.rows[part].astype(np.int32)
         return rows, np.ones(len(rows), bool) if self.starts is None else self.starts[part]
@@ -61,7 +61,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A corpus that is ready: tokens to train on and held-out ones; `digest` identifies them."""
+    """An encoded corpus: training tokens and held-out tokens; `digest` identifies them."""
 
     train: Tokens
     validation: Tokens
@@ -69,9 +69,9 @@ class Prepared:
 
 
 def sample_documents(config: CorpusConfig, *, limit: int = _SAMPLE_BYTES) -> Iterator[str]:
-    """Documents of at most `limit` characters in all, each with the same chance, in their order.
+    """Sample documents of at most `limit` characters in total with equal probability, and yield them in order.
 
-    A document's chance is decided by a hash of it, so that neither order nor the number of files matters.
+    The choice depends on hashes of the documents, not on their order or the number of files.
     """
     kept: list[tuple[int, str]] = []
     size, highest = 0, 1 << 64
@@ -89,17 +89,17 @@ def sample_documents(config: CorpusConfig, *, limit: int = _SAMPLE_BYTES) -> Ite
 
 
 def encode_documents(documents: Iterable[str], reader: DocumentReader) -> Tokens:
-    """Documents as tokens in memory."""
-    read = [document for _, document in _read(documents, reader)]
-    columns = {name: np.concatenate([getattr(document, name) for document in read]) for name in reader.columns}
+    """Encode documents in memory."""
+    encoded = [document for _, document in _read(documents, reader)]
+    columns = {name: np.concatenate([getattr(document, name) for document in encoded]) for name in reader.columns}
     return Tokens(**{name: values.astype(_TYPES[name]) for name, values in columns.items()})
 
 
 def prepare(config: CorpusConfig, reader: DocumentReader, folder: Path, log: Callable[[str], None]) -> Prepared:
-    """Encode all documents into files of a folder.
+    """Encode all documents to files in a folder, which is replaced.
 
     Raises:
-        DataError: a file that cannot be used, or too little text to hold any out.
+        DataError: a file is unusable, or there is too little text to hold any out.
         StorageError: the folder cannot be written.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -115,31 +115,30 @@ def prepare(config: CorpusConfig, reader: DocumentReader, folder: Path, log: Cal
             for writer, what in ((train, "left to train on"), (validation, "held out")):
                 if not writer.count:
                     raise DataError(
-                        f"no document is {what} of {train.documents + validation.documents}; a line is one; give "
-                        f"more text, "
-                        f"or held-out text with --validation",
+                        f"no document is {what} of {train.documents + validation.documents} (each line is one); "
+                        "provide more text, or held-out text with --validation",
                         path=config.files[0],
                     )
     except OSError as error:
         raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
     if cut:
-        log(f"{cut} documents are cut at {reader.max_words:,} words")
+        log(f"{cut} documents are truncated to {reader.max_words:,} words")
     digest = hashlib.sha256(train.digest.digest() + validation.digest.digest()).hexdigest()
     files = {path.name: sha256_of(path) for writer in (train, validation) for path in writer.paths}
     meta = {"reading": reader.reading, "digest": digest, "files": files}
     write_sealed(folder / _META, {**meta, "words": reader.words()})
     log(
-        f"{train.documents:,} documents, {train.count:,} tokens, of {len(reader):,} kinds; "
+        f"{train.documents:,} documents, {train.count:,} tokens, {len(reader):,} distinct ones; "
         f"{validation.documents:,} documents, {validation.count:,} tokens held out"
     )
     return open_prepared(folder, reader)
 
 
 def open_prepared(folder: Path, reader: DocumentReader) -> Prepared:
-    """What `prepare` wrote; the reader, which must read alike, learns the words in the order that they had.
+    """Open a folder that `prepare` wrote; the reader learns its words.
 
     Raises:
-        ConfigError: the text was made for models that read it otherwise.
+        ConfigError: the text was encoded for a model with different tokens.
         DataError: the folder is damaged.
     """
     try:
@@ -147,7 +146,9 @@ def open_prepared(folder: Path, reader: DocumentReader) -> Prepared:
         for name, digest in meta["files"].items():
             check_sha256(folder / Path(name).name, digest)
         if meta["reading"] != reader.reading:
-            raise ConfigError(f"{folder}: the text was read as {meta['reading']}; this model needs {reader.reading}")
+            raise ConfigError(
+                f"{folder}: the text was encoded with {meta['reading']}; this model needs {reader.reading}"
+            )
         reader.learn(meta["words"])
         parts = [
             Tokens(**{c: np.memmap(folder / f"{name}.{c}", _TYPES[c], mode="r") for c in reader.columns})
@@ -160,21 +161,19 @@ def open_prepared(folder: Path, reader: DocumentReader) -> Prepared:
             for part in parts
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ModelFileError) as error:
-        raise DataError(
-            f"the prepared text is damaged: {error}; remove it, and it is made again", path=folder
-        ) from None
+        raise DataError(f"the prepared text is damaged: {error}; delete it to prepare it again", path=folder) from None
     if not fits:
-        raise DataError("the prepared text is damaged; remove it, and it is made again", path=folder)
+        raise DataError("the prepared text is damaged; delete it to prepare it again", path=folder)
     return Prepared(parts[0], parts[1], str(meta["digest"]))
 
 
 def is_prepared(folder: Path) -> bool:
-    """Whether `prepare` came to its end there."""
+    """Whether `prepare` has completed in a folder."""
     return (folder / _META).is_file()
 
 
 class _Writer:
-    """Tokens of documents, written as they come, each column to its file."""
+    """Writes the tokens of documents, each column to a file."""
 
     def __init__(self, folder: Path, name: str, columns: Sequence[str]) -> None:
         self._columns = columns
@@ -202,7 +201,7 @@ class _Writer:
 def _write(
     texts: Iterable[str], reader: DocumentReader, config: CorpusConfig, train: _Writer, validation: _Writer
 ) -> int:
-    """Read documents; returns how many were too long."""
+    """Encode documents to a writer; return how many were truncated."""
     cut = 0
     limit = int(config.validation_fraction * (1 << 64))
     for text, document in _read(texts, reader):
@@ -224,13 +223,13 @@ def _hash(document: str, purpose: str) -> int:
 
 
 def check_length(config: CorpusConfig, prepared: Prepared, length: int) -> None:
-    """Refuse texts that are longer than the corpus.
+    """Check that the corpus has at least one block.
 
     Raises:
-        ConfigError: not one text of `length` tokens can be made.
+        ConfigError: it has fewer than `length` tokens.
     """
     if len(prepared.train.rows) < length:
         raise ConfigError(
-            f"the text has {len(prepared.train.rows)} tokens, the model reads {length} at a time; give more text, or "
-            f"--set model.text.max_len=N"
+            f"the text has {len(prepared.train.rows)} tokens, but the model reads {length} at a time; provide more "
+            "text, or reduce it with --set model.text.max_len=N"
         )

@@ -1,19 +1,19 @@
-"""A data set for trying the library without a download: which language is a text in?
+"""A data set for trying the library without a download: identify the language of a text.
 
 Sentences in 60 languages and 21 scripts come from the message catalogues of packages that the user has installed
-(`mixling.data.catalogues`), names and phrases from the locale data that the Babel package ships (CLDR). These, of
-territories, languages, currencies, time zones, units and days, fill up the languages with few sentences, and show the
-letters that a language's sentences lack. What is decided here:
+(`mixling.data.catalogues`), names and phrases from the locale data in the Babel package (CLDR). Those of territories,
+languages, currencies, time zones, units and days supplement the languages with few sentences, and cover letters that
+are missing from a language's sentences. Decided here:
 
-- A hash of the English message says whether a sentence is for training, validation or test (80/10/10): a sentence and
-  its translations are in one part, and a newer package moves none. A name's own hash decides for it.
-- A sentence that occurs in two of the languages, letter case aside, has no right answer, so it is left out.
-- Names are short, and many are the same in other languages ("Panama"): rows are lists of two to eight of them, written
-  the language's own way ("Monday, Welsh, or hours", "Montag, Walisisch oder Stunden") or parted by spaces.
-- Messages have few words of the first person and of questions: those of 13 languages for which Sphinx has lists of stop
-  words come in random sequences, in training alone.
-- People type less than a sentence, too: in training a few words, cut out of each sentence at random, are a row more.
-- Of a language with many sentences `_MOST` are for training, so that the languages are not too unequal.
+- A hash of the English message assigns a sentence to training, validation or test (80/10/10), so a sentence and its
+  translations are in the same part, also with newer packages. Names are assigned by their own hashes.
+- A sentence that occurs in two languages, ignoring case, is ambiguous and therefore left out.
+- Names are short, and many are the same in other languages ("Panama"), so rows are lists of two to eight of them,
+  formatted as in the language ("Monday, Welsh, or hours", "Montag, Walisisch oder Stunden") or separated by spaces.
+- Messages have few words for the first person and for questions. Stop words of the 13 languages for which Sphinx lists
+  them are added in random sequences, in training only.
+- Users also type less than a sentence: in training, a few consecutive words of each sentence are a further row.
+- A language has at most `_MOST` sentences in training, so that the languages are not too unbalanced.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import Any
 from mixling.data.catalogues import catalogue_sentences, function_words
 
 _MOST = 1500  # sentences of a language in training
-_LEAST, _FEW = 1000, 150  # sentences and lists of a language in training; lists where sentences are many
-_PASSES = 4  # over the names of a language, at most
-_WORD_PASSES = 8  # over its function words
+_LEAST, _FEW = 1000, 150  # sentences plus lists of a language in training; lists if there are enough sentences
+_PASSES = 4  # maximum number of passes over the names of a language
+_WORD_PASSES = 8  # passes over its function words
 
 # fmt: off
 LANGUAGES = {
@@ -49,22 +49,22 @@ LANGUAGES = {
 
 
 def language_identification(seed: int = 0) -> dict[str, list[tuple[str, str]]]:
-    """Make rows (text, language code of `LANGUAGES`) under the keys "train", "validation" and "test", in a fixed order.
+    """Return rows (text, language code of `LANGUAGES`) of "train", "validation" and "test", in a fixed order.
 
     Args:
-        seed: changes which sentences and names are held out, and which names are listed together.
+        seed: determines which sentences and names are held out, and which names are listed together.
 
     Raises:
-        MissingPackage: a package that they are read from is not installed.
+        MissingPackage: a required package is not installed.
         DataError: a file of such a package is damaged.
     """
     sentences = catalogue_sentences(LANGUAGES)
-    spoken_in = Counter(key for texts in sentences.values() for key in {text.casefold() for text in texts})
+    num_languages = Counter(key for texts in sentences.values() for key in {text.casefold() for text in texts})
     rows: dict[str, list[tuple[str, str]]] = {"train": [], "validation": [], "test": []}
     for code, keys in sentences.items():
         texts: dict[str, list[str]] = {part: [] for part in rows}
         for text in sorted(keys, key=lambda text: _digest(text, seed)):
-            if spoken_in[text.casefold()] == 1:
+            if num_languages[text.casefold()] == 1:
                 texts[_part(keys[text], seed)].append(text)
         names = _names_by_part(code, seed)
         for part, chosen in texts.items():
@@ -76,20 +76,20 @@ def language_identification(seed: int = 0) -> dict[str, list[tuple[str, str]]]:
             if part == "train":
                 del listed[max(_LEAST - len(chosen), _FEW) :]
                 listed += _sequences(function_words(code), f"{seed}:{code}")
-                cut = _fragments(chosen, f"{seed}:{code}")
-                listed += [text for text in cut if text.casefold() not in spoken_in]  # else it may be held out
+                fragments = _fragments(chosen, f"{seed}:{code}")
+                listed += [text for text in fragments if text.casefold() not in num_languages]  # else may be held out
             rows[part] += [(text, code) for text in dict.fromkeys([*chosen, *listed])]
     return rows
 
 
 def _fragments(sentences: list[str], seed: str) -> list[str]:
-    """Of each sentence of four words or more, two to six words in a row, never all."""
-    chance = random.Random(seed)
+    """Return two to six consecutive words, but not all, of each sentence of four words or more."""
+    rng = random.Random(seed)
     out = []
     for words in map(str.split, sentences):
         if len(words) >= 4:
-            size = chance.randint(2, min(len(words) - 1, 6))
-            first = chance.randint(0, len(words) - size)
+            size = rng.randint(2, min(len(words) - 1, 6))
+            first = rng.randint(0, len(words) - size)
             out.append(" ".join(words[first : first + size]))
     return out
 
@@ -102,10 +102,10 @@ def _names_by_part(code: str, seed: int) -> dict[str, list[str]]:
 
 
 def _names(code: str) -> set[str]:
-    """The names and phrases of a locale without their places for numbers and names ("in {0} years": "in years").
+    """Return the names and phrases of a locale without their placeholders ("in {0} years": "in years").
 
-    Of tables that refer to each other, such as those of eras, none is read: what Babel finds for one locale, it writes
-    into the data of all; asked for Azerbaijani names of months that stand alone, it has these for German, too.
+    Tables with aliases, such as those of eras or stand-alone months, are not read: Babel resolves an alias in data that
+    all locales share, so that the Azerbaijani names, once read, appear in German, too.
     """
     from babel.localedata import load
 
@@ -122,7 +122,7 @@ def _names(code: str) -> set[str]:
 
 
 def _texts(table: Any) -> Iterator[str]:
-    """The strings of nested tables."""
+    """Yield the strings of nested tables."""
     if isinstance(table, str):
         yield table
     elif isinstance(table, list | Mapping):
@@ -140,26 +140,26 @@ def _part(key: str, seed: int) -> str:
 
 
 def _lists(names: list[str], code: str, seed: str) -> list[str]:
-    """All names in a random order, in lists of two to eight."""
+    """Return all names in random order, in lists of two to eight."""
     from babel.lists import format_list
 
-    chance = random.Random(f"{seed}:{code}")
+    rng = random.Random(f"{seed}:{code}")
     out = []
-    for items in _groups(names, chance):
-        forms = (" ".join(items), format_list(items, "standard", code), format_list(items, "or", code))
-        out.append(chance.choice(forms))
+    for items in _groups(names, rng):
+        variants = (" ".join(items), format_list(items, "standard", code), format_list(items, "or", code))
+        out.append(rng.choice(variants))
     return out
 
 
 def _sequences(words: list[str], seed: str) -> list[str]:
-    chance = random.Random(f"{seed}:words")
-    return [" ".join(group) for _ in range(_WORD_PASSES) for group in _groups(words, chance)]
+    rng = random.Random(f"{seed}:words")
+    return [" ".join(group) for _ in range(_WORD_PASSES) for group in _groups(words, rng)]
 
 
-def _groups(items: list[str], chance: random.Random) -> Iterator[list[str]]:
-    """All items in a random order, two to eight at a time; a single one that is left at the end stays out."""
-    shuffled = chance.sample(items, len(items))
+def _groups(items: list[str], rng: random.Random) -> Iterator[list[str]]:
+    """Yield all items in random order, two to eight at a time; a single remaining one is dropped."""
+    shuffled = rng.sample(items, len(items))
     while len(shuffled) > 1:
-        size = chance.randint(2, 8)
+        size = rng.randint(2, 8)
         yield shuffled[:size]
         shuffled = shuffled[size:]

@@ -1,5 +1,4 @@
-"""Training rows and validation rows: setting some aside, duplicates between the two, labels that only one side
-knows."""
+"""Split data into training and validation examples, and check both: duplicates, and labels of only one side."""
 
 from __future__ import annotations
 
@@ -14,32 +13,32 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import names_of
 from mixling.errors import ConfigError, DataError, near_miss
 
-_MANY_LABELS = 20  # so few are classes, whatever they look like
+_MANY_LABELS = 20  # up to this many labels are classes, whatever they look like
 _NUMBER = re.compile(r"[-+]?(\d{1,300}\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
 def split_validation(
     store: Dataset, *, fraction: float, seed: int, own: str = "--validation FILE"
 ) -> tuple[Dataset, Dataset]:
-    """Set about `fraction` of the examples aside: (train, validation), both in the order of the store.
+    """Set about `fraction` of the examples aside; return (train, validation), both in the order of the store.
 
-    Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random,
-    and go back to train where they have a label that train would lack. Equal texts stay on one side, and questions on
-    one context; or the examples of one group, where they have groups. So validation can be a little smaller or larger
-    than asked.
+    The split is stratified by class, and at least one example of each class stays in train. Examples with tuples of
+    labels are split at random, and return to train if one of their labels would be missing there. Equal texts, or
+    questions with equal contexts, stay on one side; if there are groups, so do the examples of each group. Validation
+    may therefore be a little smaller or larger than requested.
 
     Args:
-        own: how the caller may give validation rows, for the message where there are too few.
+        own: how the caller can provide validation examples, for the message if there are too few examples.
 
     Raises:
         ConfigError: the fraction is not between 0 and 1.
-        DataError: there are too few different texts to set one aside, or their labels cannot be learned at all.
+        DataError: there are too few distinct texts to set one aside, or their labels cannot be learned.
     """
     if not 0 < fraction < 1:
-        raise ConfigError(f"validation fraction: got {fraction}; a number between 0 and 1 is allowed")
+        raise ConfigError(f"validation fraction: got {fraction}; allowed: a number between 0 and 1")
     _check_classes(store, repeated=True)
     hashes, ids = store.group_hashes(), store.class_ids()
-    keys = _shuffled(hashes, seed)  # equal texts get equal keys: a class gives its smallest keys to validation
+    keys = _shuffled(hashes, seed)  # equal for equal texts; the smallest keys of a class go to validation
     classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
     counts = np.bincount(classes, minlength=1)
     in_validation = np.zeros(len(store), dtype=bool)
@@ -50,23 +49,23 @@ def split_validation(
         for rows, quota in zip(rows_by_class, _quotas(counts, fraction), strict=True):
             if quota:
                 in_validation[rows[_smallest(keys[rows], int(quota))]] = True
-        in_validation &= ~np.isin(hashes, hashes[~in_validation])  # a text with two labels may have gone both ways
+        in_validation &= ~np.isin(hashes, hashes[~in_validation])  # a text with two labels may be on both sides
     if ids is None:
         chosen = np.flatnonzero(in_validation)
-        lacking = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_validation)).label_counts())
-        in_validation &= ~np.isin(hashes, hashes[chosen[lacking]])
+        unknown = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_validation)).label_counts())
+        in_validation &= ~np.isin(hashes, hashes[chosen[unknown]])
     if not in_validation.any():
         check_labels(store, None)  # more rows of the same kind would not help
         path = store.where(0)[0] if len(store) else None
         what = "groups" if store.schema.grouped else "contexts" if store.schema.targets == "answers" else "texts"
-        got = f"{len(store)} rows with {len(np.unique(hashes))} different {what}"
-        remedy = f"give more rows, a larger fraction, or validation rows of your own ({own})"
+        got = f"{len(store)} rows with {len(np.unique(hashes))} distinct {what}"
+        remedy = f"provide more rows, a larger fraction, or your own validation rows ({own})"
         raise DataError(f"{got} are too few to set some aside for validation; {remedy}", path=path)
     return store.subset(np.flatnonzero(~in_validation)), store.subset(np.flatnonzero(in_validation))
 
 
 def _shuffled(hashes: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    """A seeded bijection of 64-bit numbers (multiply and xor-shift), the same on every platform."""
+    """Apply a seeded bijection of 64-bit numbers (multiply and xor-shift), the same on every platform."""
     keys = hashes + np.uint64(seed % 2**64)
     for multiplier, shift in ((0xBF58476D1CE4E5B9, 31), (0x94D049BB133111EB, 29)):
         keys ^= keys >> np.uint64(shift)
@@ -76,7 +75,7 @@ def _shuffled(hashes: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint6
 
 
 def _quotas(counts: npt.NDArray[np.int64], fraction: float) -> npt.NDArray[np.int64]:
-    """How many of each class go to validation: largest remainders, and never a whole class."""
+    """Return the number of validation examples of each class, by largest remainders, but never the whole class."""
     exact = counts * fraction
     quotas = np.floor(exact).astype(np.int64)
     most = np.maximum(counts - 1, 0)
@@ -89,7 +88,7 @@ def _quotas(counts: npt.NDArray[np.int64], fraction: float) -> npt.NDArray[np.in
 
 
 def _smallest(keys: npt.NDArray[np.uint64], quota: int) -> npt.NDArray[np.bool_]:
-    """The `quota` smallest keys; equal keys go together, to where the count comes nearest, but never all of them."""
+    """Select about `quota` smallest keys, but not all; equal keys are either all selected or all left."""
     edge = np.partition(keys, quota - 1)[quota - 1]
     below, upto = keys < edge, keys <= edge
     more, fewer = int(upto.sum()), int(below.sum())
@@ -99,10 +98,10 @@ def _smallest(keys: npt.NDArray[np.uint64], quota: int) -> npt.NDArray[np.bool_]
 def _groups_set_aside(
     keys: npt.NDArray[np.uint64], classes: npt.NDArray[np.int32], fraction: float
 ) -> npt.NDArray[np.bool_]:
-    """Which examples go to validation (len,), by whole groups.
+    """Select whole groups for validation; return a mask (len,).
 
-    Groups are taken in the order of their keys while each brings the counts of the classes in validation nearer to
-    `fraction` of all; where even one is too much, the smallest. No class goes to validation as a whole.
+    In the order of their keys, groups are taken if they bring the class counts of validation closer to `fraction` of
+    all; if there is no such group, the smallest is taken. No class goes to validation completely.
     """
     order = np.argsort(keys, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)
@@ -111,8 +110,8 @@ def _groups_set_aside(
     members = [Counter(classes[rows].tolist()) for rows in groups]
     chosen: list[int] = []
     for number, counts in enumerate(members):
-        nearer = sum(abs(wanted[name]) - abs(wanted[name] - count) for name, count in counts.items())
-        if nearer > 0 and all(left[name] > count for name, count in counts.items()):
+        gain = sum(abs(wanted[name]) - abs(wanted[name] - count) for name, count in counts.items())
+        if gain > 0 and all(left[name] > count for name, count in counts.items()):
             chosen.append(number)
             left -= counts
             for name, count in counts.items():
@@ -128,12 +127,12 @@ def _groups_set_aside(
 
 
 def report_duplicates(train: Dataset, validation: Dataset) -> int:
-    """The number of validation examples whose text stands in train too."""
+    """Return the number of validation examples whose text is in train, too."""
     return int(np.isin(validation.text_hashes(), train.text_hashes()).sum())
 
 
 def unseen(store: Dataset, known_labels: Collection[str]) -> npt.NDArray[np.int64]:
-    """Indices of the examples that carry a label, or a slot, which is not known."""
+    """Return the indices of examples with a label or slot that is not known."""
     known = set(known_labels)
     if known.issuperset(store.label_counts()):
         return np.zeros(0, dtype=np.int64)
@@ -143,44 +142,40 @@ def unseen(store: Dataset, known_labels: Collection[str]) -> npt.NDArray[np.int6
 
 
 def _check_classes(store: Dataset, *, repeated: bool) -> None:
-    """Refuse labels that are no classes.
+    """Reject labels that are not classes.
 
     Args:
-        repeated: labels must occur several times, since rows to measure on are still to be set aside.
+        repeated: whether labels must occur several times, because validation examples are still to be set aside.
 
     Raises:
-        DataError: they are numbers with fractions, or there is one for nearly every row.
+        DataError: the labels are numbers with fractions, or nearly every row has its own.
     """
     labels, rows = list(store.label_counts()), len(store)
     if store.class_ids() is None or len(labels) <= _MANY_LABELS:
         return
     unique = repeated and len(labels) > 2 / 3 * rows
-    got = f"{len(labels):,} different labels in {rows:,} rows"
-    # The number of a class has no fraction; whole numbers, such as years, may be classes as long as they repeat.
-    if all(map(_NUMBER.fullmatch, labels)) and (unique or not all(map(_is_whole, labels))):
+    got = f"{len(labels):,} distinct labels in {rows:,} rows"
+    # Class numbers have no fraction; whole numbers, such as years, may be classes if they repeat.
+    if all(map(_NUMBER.fullmatch, labels)) and (unique or not all(float(label).is_integer() for label in labels)):
         message = (
             f"{got}, all of them numbers ({', '.join(labels[:3])}): to predict a number use --task regression "
-            "(in Python TextRegressor); else make a few classes of the numbers, such as low, medium and high"
+            "(in Python TextRegressor); otherwise replace the numbers by a few classes, such as low, medium and high"
         )
     elif unique:
-        message = f"{got} are too many; choose the column of the label with --label, or give more rows of each label"
+        message = f"{got} are too many; choose the label column with --label, or provide more rows of each label"
     else:
         return
     raise DataError(message, path=store.where(0)[0])
 
 
-def _is_whole(number: str) -> bool:
-    return float(number).is_integer()
-
-
 def check_labels(train: Dataset, validation: Dataset | None) -> None:
-    """Refuse what cannot be learned or measured.
+    """Check that labels can be learned and evaluated.
 
-    Questions have no labels. For slots, `B-name` makes `I-name` known and the other way round.
+    Questions have no labels. Of slots, `B-name` and `I-name` are known if one of them is.
 
     Raises:
-        DataError: train has one class only, or no slots but O; its labels are numbers, or nearly as many as its rows;
-            validation has a label that train lacks.
+        DataError: train has only one class, or no slots except O; its labels are numbers, or nearly every row has its
+            own; validation has a label that train does not have.
     """
     if train.schema.targets in ("answers", "number"):
         return
@@ -188,7 +183,7 @@ def check_labels(train: Dataset, validation: Dataset | None) -> None:
     _check_classes(train, repeated=False)
     if len(counts) < 2 and (train.class_ids() is not None or "O" in counts):
         got = f"only the label {next(iter(counts))!r}" if counts else "no labels"
-        message = f"{got} in {len(train)} training rows; at least two different labels are needed"
+        message = f"{got} in {len(train)} training rows; at least two distinct labels are required"
         raise DataError(message, path=train.where(0)[0] if len(train) else None)
     known = set(counts)
     if "O" in counts and train.class_ids() is None:
@@ -197,6 +192,6 @@ def check_labels(train: Dataset, validation: Dataset | None) -> None:
     if validation is not None and len(bad):
         path, line = validation.where(bad[0])
         label = next(label for label in names_of(validation.targets[bad[0]]) if label not in known)
-        remedy = "correct it, leave the row out, or add training rows with it"
+        remedy = "correct it, remove the row, or add training rows with this label"
         message = f"label {label!r} does not occur in training; {near_miss(label, sorted(known))}; {remedy}"
         raise DataError(message, path=path, line=line)

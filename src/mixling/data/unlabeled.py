@@ -1,4 +1,4 @@
-"""Text that nobody labeled, for a teacher to label: read, cut to the size of the labeled texts, drawn at random."""
+"""Read unlabeled texts for a teacher to label, split them to the length of the labeled texts, and sample them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Split = Literal["auto", "sentences", "documents"]
 
 _SENTENCE_END = re.compile(r"(?:<br\s*/?>|\n)+|(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 _NO_COLUMN = "\0"
-_SAMPLE = 200  # texts that are looked at for their length
+_SAMPLE = 200  # texts whose lengths are compared
 
 
 def read_unlabeled(
@@ -32,18 +32,18 @@ def read_unlabeled(
     columns: ColumnsConfig,
     on_bad_row: Literal["error", "skip"] = "error",
 ) -> Iterator[Text]:
-    """Texts as the task reads them: lines of `.txt` files, rows of others, whose targets are not looked at.
+    """Stream texts for a task: lines of `.txt` files, and rows of other files, whose targets are ignored.
 
     Args:
-        reader: that of the task.
+        reader: the row reader of the task.
 
     Raises:
-        DataError: a file that cannot be used, or a row, unless it is to be skipped.
+        DataError: a file is unusable, or a row, unless bad rows are skipped.
     """
     for source in sources:
         if is_plain(source):
             if columns.text_pair is not None:
-                raise DataError("has no pairs; give a table with the columns of both texts", path=source)
+                raise DataError("has no pairs; provide a table with the columns of both texts", path=source)
             lines = read_texts([source])
             yield from (split_words(line) for line in lines) if reader.of_words else lines
         else:
@@ -63,15 +63,20 @@ def choose_texts(
     seed: int = 0,
     log: Callable[[str], None] = lambda message: None,
 ) -> tuple[list[Text], int]:
-    """At most `limit` different texts, none of which is a training row or one that models are measured on.
+    """Sample at most `limit` distinct texts that are neither training examples nor used for evaluation.
 
-    A text's place in the draw is a hash of itself, so that the choice depends neither on order nor on repetition.
+    Texts are ranked by a hash, so the choice depends neither on their order nor on repetitions.
 
     Args:
-        evaluated: the texts of validation and test rows.
+        evaluated: the texts of validation and test examples.
+        split: whether to sample documents or their sentences; "auto" takes sentences if documents are much longer than
+            the training texts.
 
     Returns:
-        the texts, and how many different ones were left out because they are measured on.
+        the texts, and the number of distinct ones that were left out because they are used for evaluation.
+
+    Raises:
+        ConfigError: sentences of pairs or lists of words were requested.
     """
     stream = iter(texts)
     first = list(islice(stream, _SAMPLE))
@@ -79,19 +84,19 @@ def choose_texts(
         return [], 0
     sentences = split == "sentences"
     if sentences and not isinstance(first[0], str):
-        raise ConfigError("--split sentences: pairs and lists of words have none; documents is allowed")
+        raise ConfigError("--split sentences: pairs and lists of words have no sentences; allowed: documents")
     if split == "auto" and isinstance(first[0], str):
-        ours = statistics.median(map(_words, train.texts[:: max(1, len(train) // _SAMPLE)]))
-        theirs = statistics.median(map(_words, first))
-        sentences = theirs > 2 * ours
+        labeled = statistics.median(map(_words, train.texts[:: max(1, len(train) // _SAMPLE)]))
+        unlabeled = statistics.median(map(_words, first))
+        sentences = unlabeled > 2 * labeled
         if sentences:
-            log(f"unlabeled texts have {theirs:g} words, labeled ones {ours:g}: their sentences are taken")
+            log(f"unlabeled texts have {unlabeled:g} words, labeled ones {labeled:g}: using their sentences")
     documents = chain(first, stream)
     held_out = set()
     for text in evaluated:
         held_out |= {_key(text), *(map(_key, split_sentences(text)) if sentences else ())}
     known = set(map(_key, train.texts))
-    best: list[tuple[int, str, Text]] = []  # a heap whose first is the worst of those kept
+    best: list[tuple[int, str, Text]] = []  # a heap with the worst of the kept texts first
     chosen: set[str] = set()
     leaked: set[str] = set()
     for text_part in chain.from_iterable(map(split_sentences, documents)) if sentences else documents:
@@ -108,20 +113,20 @@ def choose_texts(
                 continue
             chosen.add(key)
     if leaked:
-        log(f"{len(leaked)} unlabeled texts stand in the validation or test rows and are left out")
+        log(f"{len(leaked)} unlabeled texts are also validation or test rows and are left out")
     log(f"{len(best):,} unlabeled texts")
     return [text for _, _, text in sorted(best, key=lambda item: -item[0])], len(leaked)
 
 
 def split_sentences(text: Text) -> Iterator[str]:
-    """The sentences of a text that have 3 to 100 words, cut at line ends and after . ! and ?"""
+    """Yield the sentences of 3 to 100 words of a text, split at line ends and after . ! and ?."""
     for sentence in _SENTENCE_END.split(text) if isinstance(text, str) else ():
         if 3 <= len(sentence.split()) <= 100:
             yield sentence.strip()
 
 
 def _key(text: Text) -> str:
-    """Equal for texts that differ in case and white space only."""
+    """Return a key that is equal for texts that differ only in case and white space."""
     parts = [text] if isinstance(text, str) else text
     return "\x1f".join(" ".join(part.lower().split()) for part in parts)
 

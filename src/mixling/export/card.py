@@ -1,4 +1,4 @@
-"""README.md of a run folder: a model card in the format of the model hub."""
+"""Write the README.md of a run folder: a model card in the format of the model hub."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def model_card(
     folder_files: Mapping[str, str],
     pairs: bool = False,
 ) -> str:
-    """The card's text; equal arguments give equal text.
+    """Return the text of the card; equal arguments give equal text.
 
     Args:
         config: a RunConfig as JSON values.
-        report: what metrics.json holds.
-        folder_files: the folder's files and what each is.
-        pairs: whether the model answers for pairs of texts.
+        report: the content of metrics.json.
+        folder_files: the files of the folder, with a description of each.
+        pairs: whether the model takes pairs of texts.
     """
     validation = report["validation"]
     metrics = {key.replace("_", " "): value for key, value in validation.items() if isinstance(value, float)}
@@ -54,7 +54,7 @@ mixling evaluate . {task.test_file}
 ```python
 from mixling import Predictor
 
-predictor = Predictor(".")  # this folder, or its model.onnx alone
+predictor = Predictor(".")  # this folder, or just its model.onnx
 prediction = predictor.predict({text})
 print({task.usage})
 ```
@@ -65,10 +65,10 @@ print({task.usage})
 
 ## Results
 
-Of the exported {report["precision"]} model on the {validation["n"]:,} development rows, which also chose the epoch
-({report["best"]["epoch"]:g}); on new text it will be a little worse.
+Metrics of the exported {report["precision"]} model on the {validation["n"]:,} validation examples. These were also used
+to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower values on new text.
 
-| measure | value |
+| metric | value |
 |---|---|
 {_table(metrics, "{:.4f}")}
 {quantization}
@@ -83,10 +83,10 @@ The complete configuration is in `run.json`, the metrics of each evaluation in `
 ## Limits
 
 {task.card_limits(config)}
-- It knows what its training rows show and nothing beyond: text of another kind, language or time can be answered
-  wrongly and with confidence.
-- What is unfair in the training rows is repeated. Measure it on rows of your own before it decides anything that
-  matters.
+- It has learned only from its training data: on text of another kind, language or time, predictions can be wrong and
+  confident.
+- Bias in the training data is reproduced. Evaluate the model on your own data before using it for decisions that
+  matter.
 
 ## Files
 
@@ -95,7 +95,7 @@ The complete configuration is in `run.json`, the metrics of each evaluation in `
 
 
 def _front_matter(task: Task, validation: Mapping[str, Any]) -> str:
-    """The hub's YAML. Nothing in it is the user's text: words of ours and numbers."""
+    """Return the hub's YAML, which contains no text from the user, only fixed words and numbers."""
     values = {name: (key, validation[key]) for name, key in task.card_metrics.items() if validation[key] is not None}
     names = "\n".join(f"- {name}" for name in values)
     rows = "\n".join(
@@ -116,7 +116,7 @@ model-index:
   - task:
       type: {task.pipeline}
     dataset:
-      name: development rows
+      name: validation examples
       type: private
       split: validation
     metrics:
@@ -134,7 +134,7 @@ def _labels(labels: LabelSet) -> str:
 
 
 def _code(name: str) -> str:
-    """A label as Markdown code: on one line, fenced by more backticks than stand in it."""
+    """Return a label as Markdown code on one line, fenced by more backticks than it contains."""
     line = printable(name)
     fence = "`"
     while fence in line:
@@ -154,10 +154,10 @@ def _defaults(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:
         "batch size": train["batch_size"],
         "learning rate": train["optim"]["lr"],
         "weight decay": train["optim"]["weight_decay"],
-        "word dropout": train["token_dropout"],
+        "token dropout": train["token_dropout"],
         **({"label smoothing": train["loss"]["label_smoothing"]} if smooths else {}),
         "seed": train["seed"],
-        "begins with": _initialization(config["init"]),
+        "initialization": _initialization(config["init"]),
         **_teacher(config["distill"]),
     }
 
@@ -165,20 +165,19 @@ def _defaults(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:
 def _initialization(init: Mapping[str, Any]) -> str:
     if init["vectors"] is not None or init["texts"]:
         return "word vectors of unlabeled text"
-    return "word vectors of the training rows" if init["training_texts"] else "random numbers"
+    return "word vectors of the training texts" if init["training_texts"] else "random"
 
 
 def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
     if distill is None:
         return {}
-    name = (
-        f"{distill['members']} models like this one" if distill["teacher"] == "self" else Path(distill["teacher"]).name
-    )
-    return {"teacher": f"{name}, fine-tuned on the training rows" if distill["fine_tune"] else name}
+    teacher, members = distill["teacher"], distill["members"]
+    name = f"{members} models like this one" if teacher == "self" else Path(teacher).name
+    return {"teacher": f"{name}, fine-tuned on the training data" if distill["fine_tune"] else name}
 
 
 def pretraining_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
-    """The card of a pretrained model; arguments as those of `model_card`, of a pretraining."""
+    """Return the card of a pretrained model; arguments as for `model_card`, from pretraining."""
     validation, best = report["validation"], report["best"]
     return f"""# {_kind(config["model"])}, pretrained as a masked language model
 
@@ -192,31 +191,33 @@ mixling train rows.csv --from . -o model/
 
 ## Results
 
-On held-out text, with {config["objective"]["fraction"]:.0%} of the tokens hidden: perplexity
+On held-out text with {config["objective"]["fraction"]:.0%} of the tokens hidden: perplexity
 {validation["perplexity"]:.3f}, accuracy {validation["accuracy"]:.2%} on the hidden tokens (step {best["step"]:,}, epoch
-{best["epoch"]:g}). Perplexities can be compared between models with the same subwords only.
+{best["epoch"]:g}). Perplexities are comparable only between models with the same subwords.
 
 ## Training
 
 The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
-It reads {config["model"]["text"]["max_len"]} tokens at a time. What is unfair in its text may be repeated by what is
-made of it.
+The model reads {config["model"]["text"]["max_len"]} tokens at a time. Models fine-tuned from it may reproduce bias in
+its training text.
 """
 
 
 def text_to_text_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
-    """The card of a model that writes text; `report` is the content of its metrics.json."""
+    """Return the card of a text-to-text model; `report` is the content of its metrics.json."""
     lines = [
         f"- {name}: " + ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
         for name, values in report["validation"].items()
         if (numbers := {key: value for key, value in values.items() if isinstance(value, float)})
     ]
-    results = "Of what it writes for the validation pairs:\n\n" + "\n".join(lines) + "\n\n" if lines else ""
+    results = (
+        "Metrics of the texts generated for the validation pairs:\n\n" + "\n".join(lines) + "\n\n" if lines else ""
+    )
     model, held_out, best = config["model"], report["held_out"], report["best"]
-    return f"""# A model that writes text
+    return f"""# A text-to-text model
 
 An encoder-decoder of {report["parameters"]:,} parameters. It reads up to {model["max_source_len"]} subwords and
-writes up to {model["max_target_len"]}.
+generates up to {model["max_target_len"]}.
 
 ## How to use
 
@@ -227,13 +228,13 @@ mixling train pairs.jsonl --task text2text --from . -o model/
 
 ## Results
 
-{results}With the right subwords before each one its perplexity on held-out pairs is {held_out["perplexity"]:.3f}
+{results}With teacher forcing, its perplexity on held-out pairs is {held_out["perplexity"]:.3f}
 (step {best["step"]:,}, epoch {best["epoch"]:g}).
 
 ## Training
 
-The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`. What is unfair in
-its texts may be repeated in what it writes.
+The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`. Generated texts may
+reproduce bias in the training texts.
 """
 
 

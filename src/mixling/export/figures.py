@@ -1,4 +1,4 @@
-"""Figures, their files and names in any script; matplotlib is imported when one is drawn, and pyplot never."""
+"""Create figures, save them, and draw names in any script; imports matplotlib on demand, and never pyplot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DPI = 120
-# By format, what would differ from one time to the next is left out.
+# Metadata to omit, by format, because they would differ each time.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -25,12 +25,12 @@ _METADATA: dict[str, dict[str, None]] = {
 }
 _MAX_NAME = 24
 MAX_TICKS = 75  # names along an axis
-# Of every character these have a box, or signs for formulas alone.
+# These fonts have only boxes, or symbols for formulas.
 _NOT_FOR_TEXT = ("Last Resort", "STIX", "cm", "DejaVu Math")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of its own, width and height in inches, without pyplot and its list of open figures.
+    """Return a figure, width and height in inches, that is not registered in pyplot's list of open figures.
 
     Raises:
         MissingPackage: matplotlib is not installed.
@@ -39,40 +39,40 @@ def new_figure(width: float, height: float) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingPackage('pictures need matplotlib; install it by pip install "mixling[train]"') from None
+        raise MissingPackage('plots need matplotlib; run pip install "mixling[train]"') from None
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="compressed")
     FigureCanvasAgg(figure)
     return figure
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure in the format of the file's name, PNG where that says none; the same one has the same bytes.
+    """Write a figure in the format of the file's extension (PNG if unknown); equal figures give equal bytes.
 
     Raises:
-        StorageError: the file cannot be written; what stood there still stands.
+        StorageError: the file cannot be written; an existing file is unchanged.
     """
     import matplotlib
 
     name = _suffix(path) if _suffix(path) in _METADATA else "png"
-    picture = io.BytesIO()
-    # The ids within an SVG file are random numbers but for this setting, which is put back.
+    content = io.BytesIO()
+    # Without this setting, the ids in SVG files are random.
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "mixling"}):
-        # A script that the bundled font lacks is drawn as boxes; that is no reason to fail or to fill the terminal.
+        # Characters missing from the font are drawn as boxes; that is no reason to fail or to flood the terminal.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")  # before 3.11
-        figure.savefig(picture, format=name, metadata=_METADATA[name])
-    write_atomic(path, picture.getvalue())
+        figure.savefig(content, format=name, metadata=_METADATA[name])
+    write_atomic(path, content.getvalue())
 
 
 def check_name(path: str | Path) -> None:
-    """Refuse a name that says no format of pictures, before the work for one begins.
+    """Check the extension of a plot's file, before the work for the plot begins.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: it is not that of a supported format.
     """
     if _suffix(path) not in _METADATA:
         allowed = ", ".join(f".{name}" for name in _METADATA)
-        raise ConfigError(f"{path}: the name of a picture ends in one of {allowed}; got {Path(path).suffix!r}")
+        raise ConfigError(f"{path}: the name of a plot ends in one of {allowed}; got {Path(path).suffix!r}")
 
 
 def _suffix(path: str | Path) -> str:
@@ -80,11 +80,12 @@ def _suffix(path: str | Path) -> str:
 
 
 class Labels(NamedTuple):
-    """Names as a picture has them.
+    """Names as drawn in a plot.
 
-    shown: each name, shortened, or "#" and its number, from 1, where no installed font has all of its characters.
-    families: the fonts to draw them with.
-    numbered: the names that have a number.
+    Attributes:
+        shown: each name, shortened; or "#" and its number, from 1, if no installed font has all of its characters.
+        families: the fonts to draw them with.
+        numbered: the names that are shown as numbers.
     """
 
     shown: list[str]
@@ -93,30 +94,30 @@ class Labels(NamedTuple):
 
 
 def labels(names: Sequence[str]) -> Labels:
-    """Return the names as they can be drawn with the fonts that are installed."""
+    """Return the names as they can be drawn with the installed fonts."""
     families: dict[str, None] = {}
     shown, numbered = [], {}
     for number, name in enumerate(names, 1):
         name = plot_text(name)
         name = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
-        found = [_family(character) for character in name if not _invisible(character)]
-        if None in found:
+        used = [_family(character) for character in name if not _invisible(character)]
+        if None in used:
             numbered[number] = names[number - 1]
             name = f"#{number}"
         else:
-            families.update(dict.fromkeys(family for family in found if family))
+            families.update(dict.fromkeys(family for family in used if family))
             name = "".join(character for character in name if not _invisible(character) or _family(character))
         shown.append(name)
     return Labels(shown, [*_default(), *families], numbered)
 
 
 def plot_text(name: str) -> str:
-    """Return a name whose characters are all printable, or join others."""
+    """Replace characters that are neither printable nor joiners."""
     return "".join(c if c.isprintable() or _invisible(c) else "\N{REPLACEMENT CHARACTER}" for c in name)
 
 
 def _invisible(character: str) -> bool:
-    """Whether a character only says how others are drawn: joiners, marks of direction, variation selectors."""
+    """Whether a character only affects how others are drawn: joiners, marks of direction, variation selectors."""
     return unicodedata.category(character) == "Cf" or "\ufe00" <= character <= "\ufe0f"
 
 
@@ -128,13 +129,13 @@ def _default() -> list[str]:
 
 @cache
 def _family(character: str) -> str | None:
-    """The installed font family to draw a character with, "" for the default one; None: there is none."""
+    """Return the installed font family for a character, "" for the default one; None if there is none."""
     from matplotlib.font_manager import FontProperties, findfont, fontManager
 
     if ord(character) in _characters(findfont(FontProperties())):
         return ""
     fonts = [font for font in fontManager.ttflist if not font.name.startswith(_NOT_FOR_TEXT)]
-    # Upright and of usual weight first, then those made for all scripts; else in the order of their names.
+    # Upright and regular fonts first, then those for all scripts, then by name.
     fonts.sort(
         key=lambda f: (
             f.style != "normal",
@@ -148,7 +149,7 @@ def _family(character: str) -> str | None:
 
 @cache
 def _characters(path: str) -> frozenset[int]:
-    """The characters that a font file has outlines of; none of one of bitmaps, or that cannot be read."""
+    """Return the characters that a font file has outlines of; none for bitmaps and unreadable files."""
     from matplotlib.ft2font import FT2Font
 
     try:

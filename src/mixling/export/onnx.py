@@ -1,9 +1,9 @@
-"""A trained model as one ONNX file, complete with vocabulary, labels and configuration.
+"""Export a trained model as one ONNX file, complete with vocabulary, labels and configuration.
 
-The graph's inputs are `cached` (K, R) float32, summed rows of words that the caller has; `positions` (U, P) int32, the
-bags of words that it has not, with `weights` (U, P) float32 unless all are one; `index` (B, N) int32, for each token 0
-for padding or 1 + the number of its word in [cached, new]. Outputs: `logits` (B, C) or (B, N, C), and `rows` (U, R),
-the new words' sums, for the caller's cache. All of K, U, P, B and N are free, K and U may be 0. R = (2w+1) D.
+The graph's inputs are `cached` (K, R) float32, the summed rows of words in the caller's cache; `positions` (U, P)
+int32, the feature indices of new words, with `weights` (U, P) float32 unless all are one; `index` (B, N) int32, 0 for
+padding, otherwise 1 + the index of the token's word in [cached, new]. Outputs: `logits` (B, C) or (B, N, C), and `rows`
+(U, R), the sums of new words for the cache. K, U, P, B and N are variable; K and U may be 0. R = (2w+1) D.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ IR_VERSION = 10
 
 
 class ExportedModel(nn.Module):
-    """The whole graph: bags of words -> rows -> logits.
+    """The complete graph, from bags of words to rows to logits.
 
-    In 8 bits a row is the sum of integers, which float32 holds exactly below 2^24, times one scale a column: it
-    does not depend on the order of the sum, so that every runtime and every cache has the same row.
+    In 8 bits, a row is a sum of integers (exact in float32 below 2^24) times one scale per column. It does not depend
+    on the order of the sum, so it is the same in every runtime and cache.
     """
 
     def __init__(self, model: Model, *, precision: Literal["int8", "float32"], has_weights: bool) -> None:
@@ -84,18 +84,20 @@ def export_onnx(
     pairs: bool | None = None,
     reading: ReadingConfig | None = None,
 ) -> bytes:
-    """The bytes of `model.onnx`, which `mixling.runtime` reads; equal models give equal bytes.
+    """Return the bytes of `model.onnx`, which `mixling.runtime` reads; equal models give equal bytes.
 
     Args:
-        model: of any device and mode, and left as it is.
+        model: on any device and in any mode; not modified.
         text: how the model's texts were encoded in training.
-        task: the task's name, kept for the reader.
-        precision: "int8" stores weights in 8 bits (a quarter of the size); "float32" stores them as they are.
-        pairs: whether the training texts were pairs: the reader refuses the other kind; None: not known.
-        reading: how questions are answered, of a model that does.
+        task: the name of the task.
+        labels: the names of the task's outputs.
+        vocabulary: the vocabulary of the model's encoder.
+        precision: "int8" stores weights in 8 bits (a quarter of the size), "float32" without change.
+        pairs: whether the training texts were pairs, so that a predictor rejects the other kind; None: unknown.
+        reading: how questions are answered; None: the model does not answer questions.
 
     Raises:
-        UserError: the packages that export needs are not installed.
+        UserError: the packages for exporting are not installed.
     """
     _require()
     from onnx import ModelProto, OperatorSetIdProto, helper
@@ -112,8 +114,8 @@ def export_onnx(
         precision=precision,
         parameters=count_parameters(model),
     )
-    still = copy.deepcopy(model).cpu().float().eval()
-    graph = _trace(ExportedModel(still, precision=precision, has_weights=has_weights), max_len=text.max_len)
+    frozen = copy.deepcopy(model).cpu().float().eval()
+    graph = _trace(ExportedModel(frozen, precision=precision, has_weights=has_weights), max_len=text.max_len)
     if precision == "int8":
         quantize_graph(graph)
     _strip(graph)
@@ -135,8 +137,8 @@ def export_onnx(
 
 
 def _trace(module: ExportedModel, *, max_len: int) -> Any:
-    """The GraphProto of a module."""
-    # Two texts, because a dimension of size 1 is taken for a constant; so is a length of one or of `max_len`.
+    """Return the GraphProto of a module."""
+    # Two texts, because a dimension of size 1 is treated as constant, and so is a length of 1 or `max_len`.
     length = min(max(2, max_len // 2), max_len)
     example = {
         "cached": torch.zeros(3, module.row_dim),
@@ -169,10 +171,7 @@ def _trace(module: ExportedModel, *, max_len: int) -> Any:
 
 
 def _forget(program: torch.onnx.ONNXProgram) -> None:
-    """Empty what torch keeps of an export for the life of the process: 9,000 objects, which no other export reads.
-
-    They are results of operations by the export's own symbolic sizes.
-    """
+    """Clear what torch would keep of an export until the process ends: 9,000 results for its own symbolic sizes."""
     assert program.exported_program is not None
     for node in program.exported_program.graph.nodes:
         mode = getattr(node.meta.get("val"), "fake_mode", None)
@@ -182,7 +181,7 @@ def _forget(program: torch.onnx.ONNXProgram) -> None:
 
 
 def _strip(graph: Any) -> None:
-    """Take out what the exporter notes for debugging: stack traces, names of its own, paths of the machine."""
+    """Remove the exporter's debugging information: stack traces, generated names, local paths."""
     graph.name = "mixling"
     del graph.value_info[:]
     for item in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
@@ -194,7 +193,7 @@ def _strip(graph: Any) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter's warnings are about itself; what it cannot do it raises."""
+    """Silence the exporter's warnings, which concern only itself; problems are raised as errors."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
@@ -213,4 +212,4 @@ def _require() -> None:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise UserError(f'export needs the package {error.name}; pip install "mixling[train]"') from None
+        raise UserError(f'export needs the package {error.name}; run pip install "mixling[train]"') from None

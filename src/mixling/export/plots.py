@@ -1,4 +1,4 @@
-"""Plots of a run: its training curves and its confusion matrix, as PNG, SVG or PDF files by their name."""
+"""Plot a run's training curves and confusion matrix, as PNG, SVG or PDF by file extension."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mixling.errors import DataError
 from mixling.export.figures import MAX_TICKS, labels, new_figure, plot_text, save
 from mixling.storage import write_atomic
 
-_MAX_COUNTED_CLASSES = 30  # more classes leave no room for a count in each cell
-LEGEND_SUFFIX = ".txt"  # of the file beside a picture
+_MAX_COUNTED_CLASSES = 30  # with more classes, cells have no room for counts
+LEGEND_SUFFIX = ".txt"  # of the legend's file next to a plot
 _PERPLEXITY = "val_perplexity"
 
 
 def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path) -> None:
-    """Draw counts (C, C), a row for each true class and a column for each predicted one, as a picture file.
+    """Plot counts (C, C), with a row for each true class and a column for each predicted one.
 
-    The color is the share of the row, so that rare classes are seen too; up to 30 classes have their counts written.
-    Names that no installed font can draw are numbers, and a text file beside the picture has them: `path` and ".txt".
+    The color is the fraction of the row, so that rare classes are visible; up to 30 classes have their counts written.
+    Names that no installed font can draw are replaced by numbers, explained in a text file: `path` plus ".txt".
 
     Raises:
-        StorageError: the file cannot be written; what stood there still stands.
+        StorageError: the file cannot be written; an existing file is unchanged.
         MissingPackage: matplotlib is not installed.
     """
     counts = np.asarray(matrix)
@@ -36,9 +36,9 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     figure = new_figure(size, 0.9 * size)
     axes = figure.add_subplot()
     image = axes.imshow(fractions, cmap="Blues", vmin=0.0, vmax=1.0, interpolation="nearest")
-    figure.colorbar(image, ax=axes, label="share of the true class", fraction=0.045, pad=0.02)
+    figure.colorbar(image, ax=axes, label="fraction of true class", fraction=0.045, pad=0.02)
     shown = range(0, n, math.ceil(n / MAX_TICKS))
-    # A label is never a formula: "$" in a name would be parsed, and refused, as mathematics.
+    # Labels are not formulas: "$" in a name would be parsed, and rejected, as mathematics.
     drawn = labels(names)
     text: dict[str, Any] = {
         "fontsize": 9 if n <= _MAX_COUNTED_CLASSES else 6,
@@ -61,15 +61,14 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
 
 
 def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Draw the records of metrics.jsonl, one for each evaluation, as a picture file.
+    """Plot the records of metrics.jsonl, one for each evaluation.
 
-    Losses, validation metrics, perplexity and learning rate have a panel each, over the epoch, or over the step of a
-    run that has not ended one. Reads `epoch`, `step`, `train_loss`, `validation_*` and `learning_rate`, and draws those
-    that there are.
+    Losses, validation metrics, perplexity and learning rate have a panel each, over the epoch, or over the step if no
+    epoch is complete. Uses `epoch`, `step`, `train_loss`, `val_*` and `learning_rate`, as far as they are present.
 
     Raises:
-        DataError: no record holds an epoch or a step, and one of these numbers.
-        StorageError: the file cannot be written; what stood there still stands.
+        DataError: no record has both an epoch or step and one of these values.
+        StorageError: the file cannot be written; an existing file is unchanged.
         MissingPackage: matplotlib is not installed.
     """
     keys = dict.fromkeys(key for record in records for key in record)
@@ -80,13 +79,15 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
         "perplexity": [_PERPLEXITY],
         "learning rate": ["learning_rate"],
     }
-    location = "epoch" if any(x >= 1 for x, _ in _points(records, "epoch", "epoch")) else "step"
-    curves = {title: {key: _points(records, location, key) for key in panel} for title, panel in panels.items()}
-    drawn = {title: {key: points for key, points in panel.items() if points} for title, panel in curves.items()}
-    drawn = {title: panel for title, panel in drawn.items() if panel}
+    x_key = "epoch" if any(x >= 1 for x, _ in _points(records, "epoch", "epoch")) else "step"
+    drawn = {
+        title: curves
+        for title, panel in panels.items()
+        if (curves := {key: points for key in panel if (points := _points(records, x_key, key))})
+    }
     if not drawn:
         raise DataError(
-            "no training curve to draw: no record holds an epoch with a loss, a validation metric or a learning rate"
+            "there is no training curve: no record has an epoch with a loss, a validation metric or a learning rate"
         )
     figure = new_figure(8.0, 2.8 * len(drawn))
     from matplotlib.ticker import MaxNLocator
@@ -98,16 +99,16 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
         axes.set_ylabel(title)
         axes.grid(alpha=0.3, which="both")
         axes.legend()
-        if title == "perplexity":  # it begins at the size of the vocabulary and ends at a few
+        if title == "perplexity":  # from the size of the vocabulary down to a few
             axes.set_yscale("log")
-    all_axes[-1].set_xlabel(location)
+    all_axes[-1].set_xlabel(x_key)
     all_axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     save(figure, path)
 
 
-def _points(records: Sequence[Mapping[str, Any]], location: str, key: str) -> list[tuple[float, float]]:
-    """The pairs (place, value) of the records that hold both as finite numbers."""
-    pairs = [(record.get(location), record.get(key)) for record in records]
+def _points(records: Sequence[Mapping[str, Any]], x_key: str, key: str) -> list[tuple[float, float]]:
+    """Return the points of a curve, from the records that have both values as finite numbers."""
+    pairs = [(record.get(x_key), record.get(key)) for record in records]
     return [(float(x), float(y)) for x, y in pairs if _is_number(x) and _is_number(y)]  # type: ignore[arg-type]
 
 

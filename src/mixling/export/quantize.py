@@ -1,8 +1,8 @@
-"""The 8-bit arithmetic of exported models, and the gate that refuses a model which it harms.
+"""Quantize exported models to 8 bits, and reject quantization that harms a model.
 
-Only weights are 8 bits; sums and activations stay float, and ONNX Runtime unpacks the weights once, when it loads.
-Measured on one core, 8-bit activations (MatMulInteger) made texts of 8 to 20 words 5 to 20% quicker, but their scale is
-taken over the whole batch, so that an answer would depend on the texts beside it: that was judged worth more.
+Only weights have 8 bits; sums and activations stay float, and ONNX Runtime unpacks the weights once, on loading. On one
+core, 8-bit activations (MatMulInteger) were 5 to 20% faster for texts of 8 to 20 words; but their scale depends on the
+whole batch, so a prediction would depend on the other texts in it. Independence was judged more valuable.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from mixling.metrics.quantization import QuantizationCheck
 
-# The 8-bit model is refused where it misses one of these by more than chance explains: on 150 texts one answer is 0.67
-# points.
+# The 8-bit model is rejected if it misses one of these by more than chance explains: of 150 texts, one is 0.67 points.
 MIN_AGREEMENT = 0.99
 MAX_ACCURACY_DROP = 0.5
 SIGNIFICANCE = 0.01
-# Smaller matrices save less than the two nodes and the names that unpacking them takes.
+# Quantizing smaller matrices saves less than the nodes and names for unpacking them take.
 MIN_WEIGHTS = 1024
 
 Int8 = npt.NDArray[np.int8]
@@ -27,10 +26,11 @@ _Float32 = npt.NDArray[np.float32]
 
 
 def quantize(values: _Float32, axis: int) -> tuple[Int8, _Float32]:
-    """Symmetric 8-bit integers, -127 to 127, with one scale for each index of `axis`.
+    """Quantize to symmetric 8-bit integers, -127 to 127, with one scale for each index of `axis`.
 
     Returns:
-        integers of the shape of `values`, and scales that broadcast to it; values = integers * scales, to half a scale.
+        integers of the shape of `values`, and scales that broadcast to it; the error of integers * scales is at most
+        half a scale.
     """
     others = tuple(i for i in range(values.ndim) if i != axis % values.ndim)
     largest = np.abs(values).max(axis=others, keepdims=True)
@@ -39,7 +39,7 @@ def quantize(values: _Float32, axis: int) -> tuple[Int8, _Float32]:
 
 
 def quantize_weights(values: _Float32) -> tuple[Int8, _Float32]:
-    """`quantize` along the axis, of all, that leaves the smaller squared error."""
+    """Quantize along the axis with the smallest squared error."""
 
     def error(packed: tuple[Int8, _Float32]) -> float:
         return float(np.square(packed[0] * packed[1] - values, dtype=np.float64).sum())
@@ -50,7 +50,7 @@ def quantize_weights(values: _Float32) -> tuple[Int8, _Float32]:
 def quantize_graph(graph: Any) -> None:
     """Store each large float matrix of an ONNX graph in 8 bits, unpacked by Cast and Mul.
 
-    Not DequantizeLinear, which ONNX Runtime does by default at each run instead of once.
+    DequantizeLinear would be computed on each run by default, instead of once.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -72,35 +72,30 @@ def quantize_graph(graph: Any) -> None:
 
 
 def quantization_problem(quantization: QuantizationCheck) -> str | None:
-    """Return why a model may not be exported in 8 bits; None where it may.
+    """Return why a model may not be exported in 8 bits; None if it may.
 
-    Both reasons need more than a number beyond its limit, since small validation sets put it there by a single answer:
-    an exact one-sided test at the level `SIGNIFICANCE`. For agreement that is a binomial test against `MIN_AGREEMENT`;
-    for accuracy a sign test of the texts that got worse against those that got better (McNemar's exact test, where a
-    text is one decision).
+    Exceeding a limit is not enough, because on small validation sets a single prediction can do that; the excess must
+    also be significant in an exact one-sided test at the level `SIGNIFICANCE`. For agreement this is a binomial test
+    against `MIN_AGREEMENT`; for accuracy a sign test of texts that got worse against those that got better (McNemar's
+    exact test if a text is one decision).
     """
-    problems = []
-    if (
-        quantization.agreement < MIN_AGREEMENT
-        and _at_least(quantization.changed, quantization.decisions, 1 - MIN_AGREEMENT) < SIGNIFICANCE
-    ):
+    check, problems = quantization, []
+    changed = _tail_probability(check.changed, check.decisions, 1 - MIN_AGREEMENT)
+    if check.agreement < MIN_AGREEMENT and changed < SIGNIFICANCE:
         problems.append(
-            f"it agrees with the float model on {quantization.agreement:.2%} of decisions, under {MIN_AGREEMENT:.0%}"
+            f"it agrees with the float model on {check.agreement:.2%} of decisions, less than {MIN_AGREEMENT:.0%}"
         )
-    if (
-        quantization.accuracy_drop > MAX_ACCURACY_DROP
-        and _at_least(quantization.worse, quantization.worse + quantization.better, 0.5) < SIGNIFICANCE
-    ):
+    worse = _tail_probability(check.worse, check.worse + check.better, 0.5)
+    if check.accuracy_drop > MAX_ACCURACY_DROP and worse < SIGNIFICANCE:
         problems.append(
-            f"its accuracy is {quantization.accuracy_drop:.2f} points lower ({quantization.worse} texts worse, "
-            f"{quantization.better} better), "
-            f"more than {MAX_ACCURACY_DROP} and than chance explains"
+            f"its accuracy is {check.accuracy_drop:.2f} points lower ({check.worse} texts worse, {check.better} "
+            f"better), more than {MAX_ACCURACY_DROP} and more than chance explains"
         )
-    return None if not problems else f"the 8-bit model is refused: on the validation data {' and '.join(problems)}"
+    return None if not problems else f"the 8-bit model is rejected: on the validation data {' and '.join(problems)}"
 
 
-def _at_least(successes: int, trials: int, probability: float) -> float:
-    """The chance of so many successes or more in independent trials."""
+def _tail_probability(successes: int, trials: int, probability: float) -> float:
+    """Return the probability of at least this many successes in independent trials."""
     from scipy.special import bdtrc
 
     return float(bdtrc(successes - 1, trials, probability)) if successes else 1.0

@@ -1,4 +1,4 @@
-"""The ONNX Runtime session of a saved model, also in a forked process."""
+"""Run the graph of a saved model with ONNX Runtime, also in forked processes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ctypes
 import os
 import weakref
 
-# Versions from 1.29 on send usage data to Microsoft unless this is set before the import; the thread that does so also
-# keeps every forked process from ending.
+# Versions from 1.29 on send usage data to Microsoft unless this is set before the import; their thread for it also
+# keeps forked processes from exiting.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
@@ -16,26 +16,26 @@ import onnxruntime
 
 from mixling.errors import ModelFileError
 
-if os.environ["ORT_DISABLE_TELEMETRY"] != "0":  # where it was imported before
+if os.environ["ORT_DISABLE_TELEMETRY"] != "0":  # in case it was imported before
     onnxruntime.disable_telemetry_events()
 
-_Float32 = npt.NDArray[np.float32]
+Float32 = npt.NDArray[np.float32]
 Feed = dict[str, npt.NDArray]
 
 _MAX_PLANNED = 500  # nodes
 
 
 class Engine:
-    """Runs the graph of a model file that was checked before.
+    """Runs the graph of a model file that is already checked.
 
-    A session must not be used in a forked process: the threads of its pool do not exist there, and a thread that ran
-    it at that moment holds its locks for ever. A forked process makes one of its own at the first run.
+    A session must not be used in a forked process: the threads of its pool do not exist there, and locks held at the
+    time of the fork are never released. A forked process therefore opens its own session on its first run.
 
     Args:
-        data: the file's content, kept for forked processes and for pickling.
-        name: the file's path, for messages.
-        num_nodes: of the graph.
-        num_threads: threads of one run.
+        data: the content of the file, kept for forked processes and for pickling.
+        name: the path of the file, for messages.
+        num_nodes: number of nodes of the graph.
+        num_threads: number of threads of a run.
 
     Raises:
         ModelFileError: ONNX Runtime cannot read the graph.
@@ -46,13 +46,13 @@ class Engine:
         self.session: onnxruntime.InferenceSession | None = self._open()
         _ENGINES.add(self)
 
-    def run(self, output: str, feed: Feed, *, only_path: bool = False) -> _Float32:
+    def run(self, output: str, feed: Feed, *, only_path: bool = False) -> Float32:
         """Compute one output of the graph.
 
         Args:
             output: its name.
             feed: the inputs by name.
-            only_path: compute nothing but what the output depends on.
+            only_path: compute only the nodes that the output depends on.
 
         Raises:
             ModelFileError: the graph cannot be run on these inputs.
@@ -65,23 +65,23 @@ class Engine:
             if session is None:
                 session = self.session = self._open()
             return session.run([output], feed, options)[0]
-        except Exception as error:  # the binding's exceptions have no common type but this
+        except Exception as error:  # the binding's exceptions have no other common base class
             raise ModelFileError(f"{self.name}: the graph cannot be run: {first_line(error)}") from None
 
     def _open(self) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.num_threads
         options.inter_op_num_threads = 1
-        # Planning which results may share memory takes time that is quadratic in the nodes: 9 s for 5,000 in a row.
+        # Planning memory reuse takes time quadratic in the number of nodes: 9 s for a chain of 5,000.
         options.enable_mem_reuse = self.num_nodes <= _MAX_PLANNED
-        options.log_severity_level = 4  # what goes wrong is raised; standard error is the caller's
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave cores to others
+        options.log_severity_level = 4  # errors are raised; standard error belongs to the caller
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads release their cores
         try:
-            # Without fallback, because that prints what went wrong, and tries the same again.
+            # No fallback, because it prints the error and tries the same again.
             return onnxruntime.InferenceSession(
                 self.data, options, providers=["CPUExecutionProvider"], enable_fallback=0
             )
-        except Exception as error:  # the binding's exceptions have no common type but this
+        except Exception as error:
             raise ModelFileError(f"ONNX Runtime cannot read it: {first_line(error)}") from None
 
 
@@ -89,7 +89,7 @@ _ENGINES: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 def _drop_sessions() -> None:
-    """Let go of the sessions of the parent process, without ending them: that would wait for its threads."""
+    """Drop the sessions of the parent process without closing them, which would wait for its threads."""
     for engine in list(_ENGINES):
         if engine.session is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine.session))
@@ -101,6 +101,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its type's name where it has none."""
+    """Return the first line of an error's message, or the name of its type if there is no message."""
     text = str(error).strip()
     return text.splitlines()[0][:500] if text else type(error).__name__

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# ONNX's numbers of the types that a model file may use, with the names of NumPy's.
+# ONNX's numbers of the types that a model file may use, with NumPy's names.
 FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9
 MAX_RANK = 8
 TYPES = {FLOAT: "f4", 2: "u1", 3: "i1", INT32: "i4", INT64: "i8", BOOL: "?", 10: "f2", 11: "f8"}
@@ -34,7 +34,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator with the names of its inputs (empty for one that is left out) and outputs."""
+    """An operator with the names of its inputs (empty for an omitted one) and outputs."""
 
     operator: str
     inputs: tuple[str, ...]
@@ -44,7 +44,7 @@ class Node:
 
 @dataclass(slots=True)
 class Graph:
-    """Nodes in their order, weights by name, and the dimensions of inputs and outputs, None where they are free."""
+    """Nodes in order, weights by name, and the types and dimensions (None: variable) of inputs and outputs."""
 
     nodes: list[Node] = field(default_factory=list)
     weights: dict[str, Weights] = field(default_factory=dict)

@@ -1,11 +1,11 @@
-"""What must be known of an ONNX file before native code may read it.
+"""Check an ONNX file before native code reads it.
 
-A model file ends in a seal: a metadata entry with the SHA-256 of all bytes before it. It is part of the ONNX format (a
-repeated field may stand last), so every ONNX tool reads the file; and damage is found before a parser stumbles over it.
-The seal does not stop an author of ill will, so the file is read here as well, and whatever could run for ever or read
-another file is refused: graphs inside graphs (loops), functions, operators beyond the ONNX standard, external data. So
-is every field that a model file has no use for, because native code may take it for something. What is left is given
-as a `Graph`, of which `graph_limits` finds out what it would compute.
+A model file ends in a checksum trailer: a metadata entry with the SHA-256 of all bytes before it. This is valid ONNX (a
+repeated field may be last), so every ONNX tool reads the file, and damage is detected before a parser fails on it. A
+checksum does not stop an attacker, so the file is parsed here as well, and everything that could run forever or read
+another file is rejected: graphs within graphs (loops), functions, operators beyond the ONNX standard, external data. So
+is every field that model files do not use, because native code might interpret it. The result is a `Graph`, for which
+`graph_limits` bounds the computation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEY = b"mixling_sha256"
 _SEAL = bytes([14 << 3 | 2, 82, 1 << 3 | 2, len(_KEY)]) + _KEY + bytes([2 << 3 | 2, 64])
 _SEAL_LENGTH = len(_SEAL) + 64
 
-# A file of two-byte fields would be walked for minutes; our models have a few thousand fields.
+# A file of two-byte fields would take minutes to parse; mixling's models have a few thousand fields.
 _MAX_FIELDS = 500_000
 
 OPSET = 20  # the first with Gelu; LayerNormalization came with 17
@@ -36,43 +36,40 @@ ByteSpan = tuple[int, int]
 
 
 def seal(content: bytes) -> bytes:
-    """`content`, a serialized ModelProto, with its checksum as the last metadata entry."""
+    """Append the checksum of `content`, a serialized ModelProto, as the last metadata entry."""
     return content + _SEAL + hashlib.sha256(content).hexdigest().encode()
 
 
 def read_metadata(data: bytes) -> dict[str, str]:
-    """The metadata of a sealed ONNX file; raises as `read_model_file`."""
+    """Return the metadata of an ONNX file with a checksum trailer; raise errors as `read_model_file` does."""
     return read_model_file(data)[0]
 
 
 def read_model_file(data: bytes) -> tuple[dict[str, str], Graph]:
-    """The metadata and the graph of a sealed ONNX file.
+    """Return the metadata and the graph of an ONNX file with a checksum trailer.
 
     Raises:
-        ValueError: the file is none; the text says what it is instead.
+        ValueError: the file is not one; the message states the problem.
     """
     sealed = data[-_SEAL_LENGTH : len(_SEAL) - _SEAL_LENGTH] == _SEAL
     if sealed and hashlib.sha256(data[:-_SEAL_LENGTH]).hexdigest().encode() != data[len(_SEAL) - _SEAL_LENGTH :]:
-        raise ValueError("is damaged or was changed: its checksum is not that of its content")
+        raise ValueError("is damaged or was modified: its checksum does not match its content")
     try:
-        metadata, graph = _Walk(data).model()
+        metadata, graph = _Parser(data).model()
     except _Malformed:
-        raise ValueError("is not a complete ONNX file: it is damaged, cut short or of another format") from None
+        raise ValueError("is not a complete ONNX file: it is damaged, truncated or of another format") from None
     if not sealed:
-        ours = "is damaged or was changed: it does not end in its checksum"
-        raise ValueError(ours if "mixling" in metadata else "is an ONNX file but not a mixling model")
+        damaged = "is damaged or was modified: it does not end in its checksum"
+        raise ValueError(damaged if "mixling" in metadata else "is an ONNX file but not a mixling model")
     return metadata, graph
 
 
 class _Malformed(Exception):
-    """The bytes are no message at all."""
+    """The bytes are not a valid message."""
 
 
-class _Walk:
-    """Reads the fields of onnx.proto that matter, by their numbers.
-
-    Raises ValueError for what is refused.
-    """
+class _Parser:
+    """Parses the relevant fields of onnx.proto by their numbers; raises a ValueError for rejected content."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -88,7 +85,7 @@ class _Walk:
             seen.add(number)
             if number == 7:
                 if graph is not None:
-                    raise ValueError("holds two graphs, which a mixling model never does")
+                    raise ValueError("has two graphs, which a mixling model never has")
                 graph = self.graph(_span(value))
             elif number == 8:
                 operators = self.single(_span(value))
@@ -98,11 +95,11 @@ class _Walk:
                 entry = dict(self.fields(_span(value)))
                 metadata[self.text(entry.get(1))] = self.text(entry.get(2))
             elif number in (20, 25):
-                raise ValueError("holds functions or training steps, which a mixling model never does")
+                raise ValueError("has functions or training steps, which a mixling model never has")
         if 1 not in seen or graph is None:  # ir_version, graph
             raise _Malformed
         if "mixling" in metadata and versions != [OPSET]:
-            raise ValueError(f"is of ONNX operators {versions}; a model file of this format is of {OPSET}")
+            raise ValueError(f"uses the ONNX operator sets {versions}; a model file of this format uses {OPSET}")
         return metadata, graph
 
     def graph(self, span: ByteSpan) -> Graph:
@@ -118,10 +115,10 @@ class _Walk:
                     raise ValueError(f"has the weights {name[:80]!r} twice")
                 graph.weights[name] = weights
             elif number in (11, 12):
-                name, described = self.described(_span(value))
-                (graph.inputs if number == 11 else graph.outputs)[name] = described
+                name, signature = self.signature(_span(value))
+                (graph.inputs if number == 11 else graph.outputs)[name] = signature
             elif number == 15:
-                raise ValueError("holds sparse weights, which a mixling model never does")
+                raise ValueError("has sparse weights, which a mixling model never has")
             elif number not in (2, 10, 16):  # name, notes
                 raise ValueError(f"its graph has the field {number}, which that of a mixling model never has")
         return graph
@@ -150,7 +147,7 @@ class _Walk:
         return Node(operator, tuple(inputs), tuple(outputs), attributes)
 
     def attribute(self, span: ByteSpan) -> tuple[str, Any]:
-        """The name and the value: an integer, float, string, tensor, or several integers or floats."""
+        """Return the name and the value: an integer, float, string, tensor, or several integers or floats."""
         name, kind = "", 0
         values: dict[int, list[int | ByteSpan]] = {}
         for number, value in self.fields(span):
@@ -159,30 +156,30 @@ class _Walk:
             elif number == 20:
                 kind = _number(value)
             elif number in (6, 11, 22, 23):
-                raise ValueError("holds a graph within a node (a loop or branch), which a mixling model never does")
+                raise ValueError("has a graph within a node (a loop or branch), which a mixling model never has")
             elif number in (2, 3, 4, 5, 7, 8):
                 values.setdefault(number, []).append(value)
             elif number != 13:  # notes
                 raise ValueError(f"an attribute has the field {number}, which that of a mixling model never has")
-        of_kind = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8}.get(kind)
-        if of_kind is None or not values.keys() <= {of_kind}:
+        field = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8}.get(kind)
+        if field is None or not values.keys() <= {field}:
             raise ValueError(f"the attribute {name[:80]!r} is of type {kind} or of two types")
-        found = values.get(of_kind, [])
+        items = values.get(field, [])
         if kind == 7:
-            return name, tuple(item for value in found for item in self.integers(value))
+            return name, tuple(item for value in items for item in self.integers(value))
         if kind == 6:
-            return name, tuple(item for value in found for item in np.frombuffer(self.bytes(value), "<f4").tolist())
-        if len(found) != 1:
+            return name, tuple(item for value in items for item in np.frombuffer(self.bytes(value), "<f4").tolist())
+        if len(items) != 1:
             raise _Malformed
         match kind:
             case 1:
-                return name, float(np.frombuffer(self.bytes(found[0]), "<f4")[0])
+                return name, float(np.frombuffer(self.bytes(items[0]), "<f4")[0])
             case 2:
-                return name, _signed(_number(found[0]))
+                return name, _signed(_number(items[0]))
             case 3:
-                return name, self.text(found[0])
+                return name, self.text(items[0])
             case _:
-                return name, self.tensor(_span(found[0]))[1]
+                return name, self.tensor(_span(items[0]))[1]
 
     def tensor(self, span: ByteSpan) -> tuple[str, Weights]:
         name, kind = "", 0
@@ -198,7 +195,7 @@ class _Walk:
             elif number == 9:
                 raw.append(_span(value))
             elif number == 13 or (number == 14 and value != 0):
-                raise ValueError("keeps weights in another file; a mixling model is one file")
+                raise ValueError("stores weights in another file; a mixling model is a single file")
             elif number not in (12, 14, 16):  # notes
                 raise ValueError(f"the weights {name[:80]!r} are not stored as plain bytes")
         if kind not in TYPES:
@@ -211,8 +208,8 @@ class _Walk:
             raise ValueError(f"the weights {name[:80]!r} have {end - start:,} bytes; their shape needs {needed:,}")
         return name, Weights(tuple(shape), kind, self.view[start:end])
 
-    def described(self, span: ByteSpan) -> tuple[str, tuple[int, tuple[int | None, ...]]]:
-        """The name, type and dimensions of an input or output."""
+    def signature(self, span: ByteSpan) -> tuple[str, tuple[int, tuple[int | None, ...]]]:
+        """Return the name, type and dimensions of an input or output."""
         entry = self.single(span)
         tensor = self.single(_span(self.single(_span(entry.get(2, 0))).get(1, 0)))
         sizes = []
@@ -224,27 +221,27 @@ class _Walk:
         return self.text(entry.get(1)), (_number(tensor.get(1, 0)), tuple(sizes))
 
     def single(self, span: ByteSpan) -> dict[int, int | ByteSpan]:
-        """The fields of a message that has each once."""
-        found: dict[int, int | ByteSpan] = {}
+        """Return the fields of a message, none of which may be repeated."""
+        message: dict[int, int | ByteSpan] = {}
         for number, value in self.fields(span):
-            if number in found:
+            if number in message:
                 raise _Malformed
-            found[number] = value
-        return found
+            message[number] = value
+        return message
 
     def integers(self, value: int | ByteSpan) -> list[int]:
-        """The integers of a repeated field, one of them or several packed."""
+        """Return the integers of a repeated field, a single one or packed ones."""
         if isinstance(value, int):
             return [_signed(value)]
         position, end = value
-        found = []
+        items = []
         while position < end:
             item, position = self.varint(position, end)
-            found.append(_signed(item))
-        return found
+            items.append(_signed(item))
+        return items
 
     def bytes(self, value: int | ByteSpan) -> bytes:
-        """The bytes of floats."""
+        """Return the bytes of floats."""
         start, end = _span(value)
         if (end - start) % 4:
             raise _Malformed
@@ -253,7 +250,7 @@ class _Walk:
     def domain(self, value: int | ByteSpan | None) -> None:
         name = self.text(value)
         if name not in ("", "ai.onnx"):
-            raise ValueError(f"uses operators of {name[:80]!r}; a mixling model uses those of the ONNX standard only")
+            raise ValueError(f"uses operators of {name[:80]!r}; a mixling model uses only those of the ONNX standard")
 
     def text(self, value: int | ByteSpan | None) -> str:
         if value is None:
@@ -265,7 +262,7 @@ class _Walk:
             raise _Malformed from None
 
     def fields(self, span: ByteSpan) -> Iterator[tuple[int, int | ByteSpan]]:
-        """Number and value of each field of a message: an integer, or where its bytes start and end."""
+        """Yield number and value of each field of a message; a value is an integer, or start and end of its bytes."""
         position, end = span
         while position < end:
             self.left -= 1
@@ -290,7 +287,7 @@ class _Walk:
             yield tag >> 3, value
 
     def varint(self, position: int, end: int) -> tuple[int, int]:
-        if position < end and (byte := self.data[position]) < 0x80:  # almost all of them
+        if position < end and (byte := self.data[position]) < 0x80:  # fast path for almost all of them
             return byte, position + 1
         value = 0
         for index in range(10):
@@ -316,6 +313,6 @@ def _number(value: int | ByteSpan) -> int:
 
 
 def _signed(value: int) -> int:
-    """A 64-bit integer as it is meant."""
+    """Interpret 64 bits as a signed integer."""
     value &= 2**64 - 1
     return value - 2**64 if value >= 2**63 else value

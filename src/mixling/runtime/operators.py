@@ -1,6 +1,6 @@
-"""The operators that graphs of models are made of: the shapes of their results, their attributes and their work.
+"""The operators of model graphs: the shapes of their results, their attributes and their work.
 
-Integers are divided only by what is known to be positive: the least integer divided by -1 ends the process.
+Integers may be divided only by values known to be positive: the least integer divided by -1 crashes the process.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from mixling.runtime.graph import BOOL, INT32, INT64, TYPES
 from mixling.runtime.shapes import (
     MOVING,
     Attributes,
+    GraphInputs,
     Handler,
     Known,
-    _Inputs,
     all_values,
     axis_of,
     broadcast,
@@ -28,17 +28,17 @@ from mixling.runtime.shapes import (
 _INTEGERS = (2, 3, INT32, INT64)
 
 
-def _same(_: Attributes, inputs: _Inputs) -> list[Known]:
-    """One input, or further ones of no concern to the shape, gives a result like itself."""
+def _same(_: Attributes, inputs: GraphInputs) -> list[Known]:
+    """The result has the shape and type of the first input."""
     return [Known(broadcast(inputs[0].shape), inputs[0].kind)]
 
 
-def _identity(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _identity(_: Attributes, inputs: GraphInputs) -> list[Known]:
     return [inputs[0]]
 
 
 def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = None) -> Handler:
-    def handler(_: Attributes, inputs: _Inputs) -> list[Known]:
+    def handler(_: Attributes, inputs: GraphInputs) -> list[Known]:
         shape = broadcast(*(item.shape for item in inputs))
         values = all_values(inputs) if function else None
         return [tensor(shape, kind or inputs[0].kind, None if values is None else lambda: function(*values))]  # type: ignore[misc]
@@ -49,11 +49,11 @@ def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = 
 def _division(function: Callable[..., Any]) -> Handler:
     plain = _elementwise(function)
 
-    def handler(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+    def handler(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
         divisor = inputs[1]
         positive = divisor.positive or (divisor.value is not None and bool((divisor.value > 0).all()))
         if divisor.kind in _INTEGERS and not positive:
-            raise ValueError("integers are divided by what may not be positive")
+            raise ValueError("integers are divided by values that may not be positive")
         return plain(attributes, inputs)
 
     return handler
@@ -63,38 +63,38 @@ def _truncated(a: npt.NDArray, b: npt.NDArray) -> npt.NDArray:
     return np.sign(a) * (np.abs(a) // b)  # b > 0
 
 
-def _where(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _where(_: Attributes, inputs: GraphInputs) -> list[Known]:
     shape = broadcast(*(item.shape for item in inputs))
     values = all_values(inputs)
     return [tensor(shape, inputs[1].kind, None if values is None else lambda: np.where(*values))]
 
 
-def _clip(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _clip(_: Attributes, inputs: GraphInputs) -> list[Known]:
     low = inputs[1].value if len(inputs) > 1 and inputs[1] is not None else None
     positive = len(inputs) == 2 and low is not None and bool((low > 0).all())
     return [Known(broadcast(inputs[0].shape), inputs[0].kind, None, positive)]
 
 
-def _cast(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _cast(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     kind, item = attributes["to"], inputs[0]
     if kind not in TYPES:
         raise ValueError(f"type {kind}")
     return [tensor(item.shape, kind, None if item.value is None else lambda: item.value.astype(TYPES[kind]))]
 
 
-def _reduce(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _reduce(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     item = inputs[0]
     rank = len(item.shape)
-    given = values_of(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else []
-    if not given and attributes.get("noop_with_empty_axes", 0):
+    axes = {axis_of(axis, rank) for axis in values_of(inputs[1])} if len(inputs) > 1 and inputs[1] is not None else ()
+    if not axes and attributes.get("noop_with_empty_axes", 0):
         return [item]
-    axes = {axis_of(axis, rank) for axis in given} or set(range(rank))
+    axes = axes or set(range(rank))
     keep = attributes.get("keepdims", 1)
     shape = [1 if axis in axes else size for axis, size in enumerate(item.shape) if keep or axis not in axes]
     return [Known(broadcast(tuple(shape)), item.kind)]
 
 
-def _matmul(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _matmul(_: Attributes, inputs: GraphInputs) -> list[Known]:
     a, b = (item.shape for item in inputs)
     left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
     if left[-1] != right[-2] or left[-1] is None:
@@ -103,7 +103,7 @@ def _matmul(_: Attributes, inputs: _Inputs) -> list[Known]:
     return [Known(broadcast((*broadcast(left[:-2], right[:-2]), *rows, *columns)), inputs[0].kind)]
 
 
-def _gemm(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _gemm(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     a, b = (item.shape for item in inputs[:2])
     a, b = a[::-1] if attributes.get("transA", 0) else a, b[::-1] if attributes.get("transB", 0) else b
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
@@ -111,7 +111,7 @@ def _gemm(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     return [Known(broadcast((a[0], b[1])), inputs[0].kind)]
 
 
-def _lstm(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _lstm(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     item, hidden = inputs[0], attributes["hidden_size"]
     length, batch, width = item.shape
     directions = inputs[1].shape[0]
@@ -132,32 +132,15 @@ _COMPARISONS = {
     "Not": np.logical_not,
 }
 _ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative}
+_REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
 
 OPERATORS: dict[str, Handler] = {
     **MOVING,
     **{name: _elementwise(function, BOOL) for name, function in _COMPARISONS.items()},
     **{name: _elementwise(function) for name, function in _ARITHMETIC.items()},
-    **dict.fromkeys(
-        (
-            "Abs",
-            "Cos",
-            "Elu",
-            "Erf",
-            "Exp",
-            "Gelu",
-            "Log",
-            "Reciprocal",
-            "Relu",
-            "Round",
-            "Sigmoid",
-            "Sin",
-            "Sqrt",
-            "Tanh",
-        ),
-        _same,
-    ),
-    **dict.fromkeys(("CumSum", "LayerNormalization", "Softmax"), _same),
-    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), _reduce),
+    **dict.fromkeys(("Abs", "Cos", "Elu", "Erf", "Exp", "Gelu", "Log", "Reciprocal", "Relu", "Round"), _same),
+    **dict.fromkeys(("Sigmoid", "Sin", "Sqrt", "Tanh", "CumSum", "LayerNormalization", "Softmax"), _same),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
     "Cast": _cast,
     "Clip": _clip,
     "Div": _division(_truncated),
@@ -173,8 +156,8 @@ OPERATORS: dict[str, Handler] = {
 }
 
 
-def multiplications(operator: str, inputs: _Inputs, outputs: Sequence[Known]) -> int:
-    """How many a node is, of the operators that multiply matrices."""
+def multiplications(operator: str, inputs: GraphInputs, outputs: Sequence[Known]) -> int:
+    """Return the number of multiplications of a node, for operators with matrix products."""
     match operator:
         case "MatMul":
             return outputs[0].elements * (inputs[0].shape[-1] or 0)
@@ -186,7 +169,7 @@ def multiplications(operator: str, inputs: _Inputs, outputs: Sequence[Known]) ->
     return 0
 
 
-# The attributes that a node may have: others might change the shapes.
+# The attributes that a node may have; others might change the shapes.
 ATTRIBUTES: dict[str, frozenset[str]] = {
     operator: frozenset(names)
     for operator, names in {
@@ -205,7 +188,7 @@ ATTRIBUTES: dict[str, frozenset[str]] = {
         "LayerNormalization": ("axis", "epsilon", "stash_type"),
         "Mod": ("fmod",),
         "Pad": ("mode",),
-        **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), ("keepdims", "noop_with_empty_axes")),
+        **dict.fromkeys(_REDUCTIONS, ("keepdims", "noop_with_empty_axes")),
         "Reshape": ("allowzero",),
         "Shape": ("end", "start"),
         "Softmax": ("axis",),

@@ -1,4 +1,4 @@
-"""Prediction from a saved model: NumPy, tokenizers and ONNX Runtime, never torch."""
+"""Predict with a saved model, using NumPy, tokenizers and ONNX Runtime, but not torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
-from mixling.runtime.engine import _Float32
+from mixling.runtime.engine import Float32
 from mixling.runtime.session import Metadata, OpenModel, open_model
 from mixling.tasks.base import Task
 from mixling.text.answers import find_answer
@@ -24,52 +24,51 @@ from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
 from mixling.text.windows import WindowEncoder
 
-# One batch: more texts are no faster on a core, and their activations leave its cache.
+# Larger batches are not faster on one core, because their activations exceed its cache.
 BATCH_SIZE = 16
 BATCH_TOKENS = 4096
-# Texts that are looked at together, to put those of one length into one batch.
+# Texts that are sorted together, to form batches of similar length.
 WINDOW_TEXTS = 4096
-_WINDOWS = 64  # of contexts, whose rows are held at a time
-WINDOW_QUESTIONS = 64  # questions, whose overlapping windows hold their contexts several times
+_WINDOWS = 64  # windows of contexts in memory at a time
+WINDOW_QUESTIONS = 64  # questions at a time; their overlapping windows repeat the contexts
 ROW_CACHE_BYTES = 64 << 20
-_GATHERED = 1 << 22  # numbers of the bags whose rows are summed at a time
+_GATHERED = 1 << 22  # values of the rows that are summed at a time
 _SHOWN_LABELS = 5  # by `repr`
 
-# An encoder may be shared between predictors, and predictors between threads. Encoding holds the interpreter's own lock
-# almost all the time, so one lock for all of them costs nothing. A fork waits for it, so that the forked process has
-# complete tables and a free lock; a signal handler may fork in the middle of an encoding, hence the reentrant lock.
+# Predictors may share an encoder, and threads a predictor. Encoding holds the interpreter's own lock almost all the
+# time, so one lock for all of them costs nothing. A fork waits for it, so that the forked process has complete tables
+# and a free lock; the lock is reentrant because a signal handler may fork while a text is being encoded.
 _ENCODING = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_ENCODING.acquire, after_in_parent=_ENCODING.release, after_in_child=_ENCODING.release)
 
 
 class Predictor:
-    """Answers for texts with a saved model.
+    """Predicts for texts with a saved model.
 
-    A text is a string, a pair of strings in a tuple, or a list of words of a sentence that was split before. Where many
-    texts may be given, a list is always a list of texts: one sentence given as words goes to `predict_one`, or as
-    `predict([words])`. A model that answers questions takes pairs (question, context); contexts may be long.
+    A text is a string, a pair of strings in a tuple, or a list of the words of a sentence. Methods that accept several
+    texts treat a list as a list of texts, so pass a sentence of words to `predict_one`, or as `predict([words])`. A
+    model for question answering takes pairs (question, context); contexts may be long.
 
-    Safe to be called from several threads, and in processes forked meanwhile. Pickling and copying keep the content of
-    the model file, `num_threads` and `encoder`, so that predictors which share an encoder share one in the copy too,
-    but not the rows of words: the copy's table is empty. As any pickle, that of a predictor is to be loaded from
-    trusted places only; the model file itself may come from anywhere.
+    Predictors are thread-safe and can be used in forked processes. Pickling and copying preserve the content of the
+    model file, `num_threads` and `encoder` (also that it is shared), but not the cache of rows. Load pickles, like any
+    pickle, only from trusted sources; the model file itself may come from anywhere.
 
-    The summed row of each word is kept, as many words as fit 64 MiB (with an
-    encoder of the caller's: as many as that holds), so that a word met again costs no hashing and no projection.
+    The summed rows of words are cached, up to 64 MiB (with an encoder passed by the caller: of all words in its table),
+    so a repeated word costs no hashing and no projection.
     """
 
     def __init__(self, path: str | Path | bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
         """Open a saved model.
 
         Args:
-            path: a saved model's folder, its `model.onnx` alone, or the bytes of that file.
+            path: the folder of a saved model, its `model.onnx`, or the bytes of that file.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
 
         Raises:
-            ModelFileError: there is no sound model at `path`.
-            ConfigError: `encoder` gives words other features than this model was trained on.
+            ModelFileError: there is no valid model at `path`.
+            ConfigError: `encoder` computes other features than those that this model was trained on.
         """
         self._model: OpenModel = open_model(path, num_threads=num_threads)
         config, dim = self._model.metadata.text, self._model.row_dim
@@ -77,24 +76,24 @@ class Predictor:
         if encoder is None:
             encoder = TextEncoder(config, self._model.vocabulary, max_table=max_words)
         elif encoder.digest != TextEncoder(config, self._model.vocabulary).digest:
-            raise ConfigError(f"{self._model.name}: the encoder given has another vocabulary, projection or casing")
+            raise ConfigError(f"{self._model.name}: the shared encoder has another vocabulary, projection or casing")
         elif encoder.config.max_len > config.max_len:
             raise ConfigError(
-                f"{self._model.name}: reads {config.max_len} words, the encoder given {encoder.config.max_len}; "
+                f"{self._model.name}: reads {config.max_len} words, the shared encoder {encoder.config.max_len}; "
                 "share the encoder of the model that reads fewer"
             )
         self.encoder = encoder
         reading = self.metadata.reading
-        self._windows_of = None if reading is None else WindowEncoder(encoder, reading)
-        # A window's new words stay within what the cache may hold, even if no two are the same.
+        self._window_encoder = None if reading is None else WindowEncoder(encoder, reading)
+        # The new words of a window fit into the cache, even if all of them are distinct.
         self._window_chars = 8 * max_words
         self._generation = encoder.generation
-        self._rows: _Float32 = np.zeros((0, dim), np.float32)
+        self._rows: Float32 = np.zeros((0, dim), np.float32)
         self._num_rows = 0
 
     @classmethod
     def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:
-        """A predictor from the content of a `model.onnx`."""
+        """Return a predictor for the content of a `model.onnx`."""
         return cls(content, num_threads=num_threads, encoder=encoder)
 
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
@@ -112,12 +111,12 @@ class Predictor:
 
     @property
     def metadata(self) -> Metadata:
-        """What the model file says of itself: task, precision, number of parameters."""
+        """The metadata of the model file: task, precision, number of parameters, ..."""
         return self._model.metadata
 
     @property
     def task(self) -> Task:
-        """The task, with its labels; `task.name` is its name."""
+        """The task with its labels; `task.name` is its name."""
         return self._model.task
 
     @property
@@ -129,19 +128,19 @@ class Predictor:
         return self._model.metadata.text
 
     def predict(self, texts: Text | Sequence[Text]) -> Prediction | list[Prediction]:
-        """One text -> its prediction; several -> a list in their order.
+        """Return the prediction for one text, or a list of predictions for several texts.
 
         Raises:
-            DataError: an item is no text.
+            DataError: an item is not a text.
         """
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
         return list(self.predict_stream(texts))
 
     def predict_one(self, text: Text) -> Prediction:
-        """The prediction for one text; a list is the words of a sentence."""
+        """Return the prediction for one text; a list is the words of a sentence."""
         self._check(text, 0)
-        if self._windows_of is not None:
+        if self._window_encoder is not None:
             return self._answers([text], BATCH_SIZE)[0]
         task = self.task
         with _ENCODING:
@@ -151,13 +150,13 @@ class Predictor:
         return task.decode(encoded.of_words(logits) if task.per_word else logits, encoded, text)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
-        """Predictions in the order of `texts`, which may be endless: a few thousand of them are held at a time.
+        """Yield predictions in the order of `texts`, which may be endless; a few thousand are in memory at a time.
 
         Raises:
-            DataError: an item is no text.
+            DataError: an item is not a text.
         """
         for window in self._windows(texts):
-            if self._windows_of is not None:
+            if self._window_encoder is not None:
                 for first in range(0, len(window), WINDOW_QUESTIONS):
                     yield from self._answers(window[first : first + WINDOW_QUESTIONS], batch_size)
                 continue
@@ -165,13 +164,13 @@ class Predictor:
             yield from self.task.decode_many(logits, encoded, window)
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
-        """Probabilities (number of texts, C) in the order of `labels.names`.
+        """Return probabilities (number of texts, C) in the order of `labels.names`.
 
         Raises:
-            DataError: an item is no text, `texts` is a single one, or the model gives texts no labels.
+            DataError: an item is not a text, `texts` is a single text, or the task has no probabilities for texts.
         """
         if not self.task.has_probabilities:
-            raise DataError(f"the model gives {self.task.gives}, and texts have no probabilities; use predict")
+            raise DataError(f"the model predicts {self.task.gives}, without probabilities for texts; use predict")
         parts = [np.zeros((0, len(self.labels)))]
         for window in self._windows(texts):
             _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
@@ -179,21 +178,21 @@ class Predictor:
         return np.concatenate(parts)
 
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
-        """What `logits` reads, here and of every other predictor that shares this encoder."""
+        """Encode texts for `logits` of this predictor and of others that share its encoder."""
         for number, text in enumerate(texts):
             self._check(text, number)
         with _ENCODING:
             return self.encoder.encode(texts, offsets=self.task.per_word)
 
-    def logits(self, encoded: Sequence[Encoded]) -> list[_Float32]:
-        """The logits of each encoded text: (C,), or (N, C) of a tagger.
+    def logits(self, encoded: Sequence[Encoded]) -> list[Float32]:
+        """Return the logits of each encoded text: (C,), or (N, C) of a tagger.
 
         Raises:
-            DataError: the texts were encoded before the encoder's table was full and started anew: encode them again.
+            DataError: the encoder's word table was emptied after the texts were encoded, because it was full.
         """
         with _ENCODING:
             if any(item.generation != self.encoder.generation for item in encoded):
-                raise DataError("texts were encoded for a word table that has been emptied since; encode them again")
+                raise DataError("the word table has been emptied since the texts were encoded; encode them again")
             rows = [self._word_rows(item.words) for item in encoded]
         return self._of_words(encoded, self._run(rows, BATCH_SIZE))
 
@@ -211,30 +210,30 @@ class Predictor:
             yield window
 
     def _check(self, text: object, number: int) -> int:
-        """The characters of a text.
+        """Return the number of characters of a text.
 
         Raises:
-            DataError: it is none, or not of the kind that the model was trained on.
+            DataError: it is not a text, or not of the kind that the model was trained on.
         """
         size = count_chars(text, number)
-        pairs = self.metadata.pairs if self._windows_of is None else True
+        pairs = self.metadata.pairs if self._window_encoder is None else True
         if pairs is not None and isinstance(text, tuple) != pairs:
-            if self._windows_of is not None:
+            if self._window_encoder is not None:
                 raise DataError(
-                    f"item {number} is one text; this model answers questions: give (question, context), or on the "
-                    "command line --question and --context, or a file that has both"
+                    f"item {number} is one text; this model answers questions: pass (question, context), or on the "
+                    "command line --question and --context, or a file with both"
                 )
             raise DataError(
-                f"item {number} is one text; this model was trained on pairs: give (first, second), "
+                f"item {number} is one text; this model was trained on pairs: pass (first, second), "
                 "or on the command line a file and its columns with --text and --text-pair"
                 if pairs
-                else f"item {number} is a pair of texts; this model was trained on single texts: give one"
+                else f"item {number} is a pair of texts; this model was trained on single texts: pass one text"
             )
         return size
 
     def _encode_and_run(
         self, texts: list[Text], *, offsets: bool, batch_size: int
-    ) -> tuple[list[Encoded], list[_Float32]]:
+    ) -> tuple[list[Encoded], list[Float32]]:
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
@@ -242,29 +241,29 @@ class Predictor:
         return encoded, self._of_words(encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size))
 
     def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
-        """The answers to questions; a long context is read in several windows."""
-        assert self._windows_of is not None
+        """Return the answers to questions; a long context is read in several windows."""
+        assert self._window_encoder is not None
         with _ENCODING:
-            encodings = self._windows_of.encode([(pair[0], pair[1]) for pair in pairs])
+            encodings = self._window_encoder.encode([(pair[0], pair[1]) for pair in pairs])
             table = self._known_rows()
         windows = (table[item.window(i)] for item in encodings for i in range(len(item.begins)))
         parts = iter(lambda: list(itertools.islice(windows, _WINDOWS)), [])
         logits = itertools.chain.from_iterable(self._run(part, batch_size) for part in parts)
-        reading = self._windows_of.reading
+        reading = self._window_encoder.reading
         out = []
         for pair, encoding in zip(pairs, encodings, strict=True):
-            found = find_answer(encoding, itertools.islice(logits, len(encoding.begins)), reading)
-            out.append(Prediction(answer=found.answer(pair[1], reading.threshold), truncated=encoding.truncated))
+            best = find_answer(encoding, itertools.islice(logits, len(encoding.begins)), reading)
+            out.append(Prediction(answer=best.answer(pair[1], reading.threshold), truncated=encoding.truncated))
         return out
 
-    def _of_words(self, encoded: Sequence[Encoded], logits: list[_Float32]) -> list[_Float32]:
+    def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
         if not self.task.per_word or self.text_config.tokens == "words":
             return logits
         return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]
 
-    def _run(self, rows: list[_Float32], batch_size: int) -> list[_Float32]:
-        """Logits of texts given as their words' rows (N, R), in batches of nearly one length."""
-        out: list[_Float32] = [np.zeros(0, np.float32)] * len(rows)
+    def _run(self, rows: list[Float32], batch_size: int) -> list[Float32]:
+        """Return the logits of texts, given the rows (N, R) of their words, in batches of similar length."""
+        out: list[Float32] = [np.zeros(0, np.float32)] * len(rows)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         first = 0
         while first < len(order):
@@ -276,29 +275,29 @@ class Predictor:
             batch = order[first : first + size]
             first += size
             lengths = np.array([len(rows[i]) for i in batch])
-            real = np.arange(lengths[-1]) < lengths[:, None]  # (B, N)
-            index = np.zeros(real.shape, np.int32)
-            index[real] = np.arange(1, lengths.sum() + 1)
+            mask = np.arange(lengths[-1]) < lengths[:, None]  # (B, N)
+            index = np.zeros(mask.shape, np.int32)
+            index[mask] = np.arange(1, lengths.sum() + 1)
             logits = self._model.logits(np.concatenate([rows[i] for i in batch]), index)
             for i, item in zip(batch, logits, strict=True):
                 out[i] = item[: len(rows[i])] if item.ndim == 2 else item
         return out
 
-    def _word_rows(self, words: npt.NDArray[np.int32]) -> _Float32:
-        """The summed rows (len(words), R) of words, rows of the encoder's table; the caller holds the lock."""
+    def _word_rows(self, words: npt.NDArray[np.int32]) -> Float32:
+        """Return the summed rows (len(words), R) of rows of the encoder's table; the caller holds the lock."""
         return self._known_rows()[words]
 
-    def _known_rows(self) -> _Float32:
-        """The summed rows (words, R) of the encoder's table; the caller holds the lock, and may keep what it gets."""
+    def _known_rows(self) -> Float32:
+        """Return the summed rows (words, R) of the encoder's table; the caller holds the lock and may keep them."""
         if self._generation != self.encoder.generation:
-            self._rows, self._num_rows = self._rows[:0].copy(), 0  # never written over: another thread may read it
+            self._rows, self._num_rows = self._rows[:0].copy(), 0  # never overwritten: another thread may read it
             self._generation = self.encoder.generation
         if self._num_rows < len(self.encoder):
             self._add_rows()
         return self._rows
 
     def _add_rows(self) -> None:
-        """Sum the rows of the words that the encoder's table has gained."""
+        """Sum the rows of words that are new in the encoder's table."""
         size = len(self.encoder)
         if size > len(self._rows):
             rows = np.empty((max(size, len(self._rows) * 3 // 2, 1024), self._rows.shape[1]), np.float32)
@@ -313,5 +312,5 @@ class Predictor:
 
 
 def _open_again(kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder) -> Predictor:
-    """What a pickle calls."""
+    """Restore a pickled predictor."""
     return kind(content, num_threads=num_threads, encoder=encoder)

@@ -1,8 +1,8 @@
-"""Opening a saved model: every file that is not a sound one ends in `ModelFileError`, whatever its bytes are.
+"""Open a saved model; every invalid file raises `ModelFileError`, whatever its bytes are.
 
-The file is untrusted: its graph is read (`onnx_file`) and what it would compute is bounded (`graph_limits`) before ONNX
-Runtime sees it, and again for every new size of its inputs; its metadata is validated; and it must answer one small
-batch before it is used. docs/security.md has what is promised.
+The file is not trusted: before ONNX Runtime sees it, its graph is parsed (`onnx_file`) and its computation is bounded
+(`graph_limits`), and again for every new size of its inputs; its metadata is validated; and it must process one small
+batch before it is used. docs/security.md has the guarantees.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import Field
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, DataError, ModelFileError, shown
-from mixling.runtime.engine import Engine, Feed, _Float32, first_line
+from mixling.runtime.engine import Engine, Feed, Float32, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.onnx_file import ONNX_FILE, read_model_file
@@ -29,19 +29,19 @@ from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
 from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
-from mixling.text.windows import MIN_WINDOW, ReadingConfig
+from mixling.text.windows import ReadingConfig
 
 MODEL_FORMAT = 1
 MAX_MODEL_BYTES = 2**31
 MAX_ROW = 2**16
-TRIED_BAGS = 1, 2  # words and positions that a model is tried with when it is opened
+TRIED_BAGS = 1, 2  # words and feature indices of the batch on opening
 
 Precision = Literal["int8", "float32"]
 Int32 = npt.NDArray[np.int32]
 
 
 class Metadata(Config):
-    """The entry `mixling` of a model file's metadata, as JSON; `vocabulary_name` and `vocabulary` stand beside it."""
+    """The JSON entry `mixling` of a model file's metadata, next to `vocabulary_name` and `vocabulary`."""
 
     format_version: Literal[1]
     library: str = Field(max_length=100, description="the version of mixling that wrote the file")
@@ -49,18 +49,19 @@ class Metadata(Config):
     text: TextConfig
     labels: dict[str, Any]
     pairs: bool | None = Field(None, description="trained on pairs of texts; None: unknown")
-    reading: ReadingConfig | None = Field(None, description="how questions are answered, of a model that does")
+    reading: ReadingConfig | None = Field(None, description="how questions are answered; None: they are not")
     precision: Precision
     parameters: int = Field(ge=0)
 
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A model file that was found sound.
+    """A validated model file.
 
-    name: its path, for messages.
-    row_dim: R, floats of a word's summed row.
-    has_weights: whether the words' bags have weights.
+    Attributes:
+        name: its path, for messages.
+        row_dim: R, values of a word's summed row.
+        has_weights: whether the words' bags have weights.
     """
 
     name: str
@@ -72,17 +73,17 @@ class OpenModel:
     engine: Engine
     limits: GraphLimits
 
-    def rows(self, positions: Int32, weights: _Float32 | None) -> _Float32:
-        """The summed rows (U, R) of words given as bags (U, P); raises ModelFileError as `logits`."""
+    def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
+        """Return the summed rows (U, R) of words with bags (U, P); raise a ModelFileError as `logits` does."""
         self._check(self.limits.check_rows, positions)
         cached = np.zeros((1, self.row_dim), np.float32)
         return self.engine.run("rows", _feed(cached, positions, weights, np.ones((1, 1), np.int32)), only_path=True)
 
-    def logits(self, rows: _Float32, index: Int32) -> _Float32:
-        """Logits (B, C) or (B, N, C); `index` (B, N) is 0 for padding, else 1 + the number of a row of `rows`.
+    def logits(self, rows: Float32, index: Int32) -> Float32:
+        """Return logits (B, C) or (B, N, C); `index` (B, N) is 0 for padding, otherwise 1 + the index of a row.
 
         Raises:
-            ModelFileError: the graph cannot be run, or asks for more memory or work than a model may.
+            ModelFileError: the graph cannot be run, or requires more memory or work than a model may.
         """
         self._check(self.limits.check_logits, index)
         positions = np.zeros((0, 1), np.int32)
@@ -96,16 +97,16 @@ class OpenModel:
             raise ModelFileError(f"{self.name}: the graph cannot be run: {error}") from None
 
 
-def _feed(cached: _Float32, positions: Int32, weights: _Float32 | None, index: Int32) -> Feed:
+def _feed(cached: Float32, positions: Int32, weights: Float32 | None, index: Int32) -> Feed:
     feed: Feed = {"cached": cached, "positions": positions, "index": index}
     return feed if weights is None else {**feed, "weights": weights}
 
 
 def open_model(path: str | Path | bytes, *, num_threads: int = 1) -> OpenModel:
-    """Read a model: a folder that holds `model.onnx`, such a file, or its bytes.
+    """Open a model: a folder with a `model.onnx`, such a file, or its bytes.
 
     Raises:
-        ModelFileError: missing, empty, damaged, of a newer format, hostile, or not a model of ours; names the path.
+        ModelFileError: the file is missing, empty, damaged, of a newer format, hostile, or not a mixling model.
     """
     data, name = (path, "the model's bytes") if isinstance(path, bytes) else _read(Path(path))
     try:
@@ -121,13 +122,11 @@ def _read(path: Path) -> tuple[bytes, str]:
         if path.is_dir():
             path = path / ONNX_FILE
             if not path.exists():
-                raise ModelFileError(f"{path.parent}: the folder holds no {ONNX_FILE}; a saved model's folder does")
+                raise ModelFileError(f"{path.parent}: has no {ONNX_FILE}; pass the folder of a saved model")
         if not path.exists():
-            raise ModelFileError(
-                f"{path}: there is no such file or folder; give a saved model's folder or its {ONNX_FILE}"
-            )
+            raise ModelFileError(f"{path}: no such file or folder; pass the folder of a saved model or its {ONNX_FILE}")
         if not path.is_file():
-            raise ModelFileError(f"{path}: is not a regular file; give a saved model's folder or its {ONNX_FILE}")
+            raise ModelFileError(f"{path}: is not a regular file; pass the folder of a saved model or its {ONNX_FILE}")
         size = path.stat().st_size
         if not size:
             raise ModelFileError(f"{path}: is empty")
@@ -144,9 +143,9 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     metadata = _metadata(entries)
     task = _task(metadata)
     if task.windows != (metadata.reading is not None):
-        raise ModelFileError("its metadata has answers to find but not how, or the other way round")
+        raise ModelFileError("its metadata has a reading configuration but no questions to answer, or vice versa")
     if task.windows and metadata.text.max_len < MIN_WINDOW:
-        raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_WINDOW} are needed")
+        raise ModelFileError(f"it reads {metadata.text.max_len} tokens; questions need at least {MIN_WINDOW}")
     vocabulary = _vocabulary(entries)
     has_weights = metadata.text.projection.weighted
     row_dim = _check_signature(graph, has_weights=has_weights)
@@ -167,7 +166,7 @@ def _metadata(entries: dict[str, str]) -> Metadata:
         raise ModelFileError(f"its metadata is not JSON: {first_line(error)}") from None
     version = values.get("format_version") if isinstance(values, dict) else None
     if type(version) is not int or version < 1:
-        raise ModelFileError("its metadata names no format version")
+        raise ModelFileError("its metadata has no format version")
     if version > MODEL_FORMAT:
         raise ModelFileError(
             f"has format version {version}; this version of mixling reads version {MODEL_FORMAT}: upgrade mixling"
@@ -185,9 +184,9 @@ def _task(metadata: Metadata) -> Task:
     try:
         kind = task_type(metadata.task)
     except ConfigError as error:
-        raise ModelFileError(f"its task is not installed here: {error}") from None
+        raise ModelFileError(f"its task is not installed: {error}") from None
     if labels.kind != kind.kind:
-        raise ModelFileError(f"labels: got kind {shown(labels.kind)}; those of {kind.name} are of kind {kind.kind!r}")
+        raise ModelFileError(f"labels: got kind {shown(labels.kind)}; {kind.name} needs kind {kind.kind!r}")
     try:
         return kind(labels)
     except DataError as error:
@@ -200,14 +199,14 @@ def _vocabulary(entries: dict[str, str]) -> Vocabulary:
 
 
 def _check_signature(graph: Graph, *, has_weights: bool) -> int:
-    """The values of a word's row, R; refuses a graph whose inputs and outputs are not those of a model."""
+    """Return R, the values of a word's row; reject a graph whose inputs and outputs are not those of a model."""
     expected = {"cached": (FLOAT, 2), "positions": (INT32, 2), "index": (INT32, 2)}
     if has_weights:
         expected["weights"] = (FLOAT, 2)
-    found = {name: (kind, len(sizes)) for name, (kind, sizes) in graph.inputs.items()}
-    if found != expected:
+    inputs = {name: (kind, len(sizes)) for name, (kind, sizes) in graph.inputs.items()}
+    if inputs != expected:
         raise ModelFileError(
-            f"the graph's inputs (type, dimensions) are {str(found)[:200]}; a model with this projection has {expected}"
+            f"the graph's inputs (type, dimensions) are {str(inputs)[:200]}; this projection needs {expected}"
         )
     if list(graph.outputs) != ["logits", "rows"]:
         raise ModelFileError(f"the graph's outputs are {str(list(graph.outputs))[:200]}; a model has logits and rows")
@@ -216,31 +215,31 @@ def _check_signature(graph: Graph, *, has_weights: bool) -> int:
         raise ModelFileError(f"the rows of words have {width} values; allowed: 1 to {MAX_ROW:,}")
     for name, (_, sizes) in [*graph.inputs.items(), *graph.outputs.items()]:
         free = sizes if name in ("positions", "weights", "index") else sizes[:-1]
-        if any(size is not None for size in free):  # ONNX Runtime would compute with it when it opens the file
-            raise ModelFileError(f"the graph takes or gives {name} of the sizes {sizes}; those of a model are free")
+        if any(size is not None for size in free):  # ONNX Runtime would compute with it on opening the file
+            raise ModelFileError(f"the graph has {name} of fixed sizes {sizes}; those of a model are variable")
     return width
 
 
 def _tried_texts(metadata: Metadata) -> tuple[int, int]:
-    """The texts that a model is tried with, and their tokens."""
+    """Return the number of texts of the batch on opening, and their tokens."""
     return 2, min(2, metadata.text.max_len)
 
 
 def _try_out(model: OpenModel) -> None:
-    """Run the graph on a word of the highest position in two texts, one of two words and one of one."""
+    """Run the graph on two texts, of two words and of one, whose words have the highest feature index."""
     highest = model.metadata.text.num_rows - 1
     if highest >= 2**31:
         raise ModelFileError(f"{model.name}: its projection has {highest + 1:,} features; allowed: up to {2**31:,}")
     positions = np.full(TRIED_BAGS, highest, np.int32)
     rows = model.rows(positions, np.ones(TRIED_BAGS, np.float32) if model.has_weights else None)
     if rows.shape != (1, model.row_dim) or rows.dtype != np.float32:
-        raise ModelFileError(f"{model.name}: the graph answers with rows {rows.shape}; expected {(1, model.row_dim)}")
+        raise ModelFileError(f"{model.name}: the graph computes rows {rows.shape}; expected {(1, model.row_dim)}")
     _, length = _tried_texts(model.metadata)
     index = np.array([[1, 1], [1, 0]], np.int32)[:, :length]
     logits = model.logits(rows, index)
     expected = model.task.logits_shape(2, length)
     if logits.shape != expected or logits.dtype != np.float32:
         raise ModelFileError(
-            f"{model.name}: the graph answers with logits {logits.shape}; "
+            f"{model.name}: the graph computes logits {logits.shape}; "
             f"expected {expected}, for {len(model.task.labels)} labels of kind {model.task.kind!r}"
         )

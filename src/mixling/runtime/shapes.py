@@ -1,9 +1,9 @@
-"""The shapes of results: what is known of a tensor before anything is computed, and what moves its values about.
+"""Infer the shapes of results before anything is computed; here for operators that move values without changing them.
 
-A handler gets a node's attributes and what is known of its inputs (None for one that is left out), and gives what is
-known of its outputs. Of small integer tensors the values are followed as well, because shapes are made of them. What a
-handler raises (`TypeError`, `ValueError`, `LookupError`, ...) means that the node cannot be computed, or its result not
-be known beforehand. Names and rules are those of https://onnx.ai/onnx/operators/.
+A handler receives a node's attributes and what is known of its inputs (None for an omitted one), and returns what is
+known of its outputs. The values of small integer tensors are tracked as well, because shapes are made from them. An
+exception of a handler (`TypeError`, `ValueError`, `LookupError`, ...) means that the node cannot be computed, or its
+result is not known beforehand. Names and rules follow https://onnx.ai/onnx/operators/.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy.typing as npt
 
 from mixling.runtime.graph import BOOL, FLOAT, INT32, INT64, TYPES, Weights
 
-MAX_VALUES = 64  # of a tensor whose values are followed
+MAX_VALUES = 64  # of a tensor whose values are tracked
 
-# A size that may be anything, that of the rows which the caller has cached, is None.
+# An unknown size, which is the number of rows that the caller has cached, is None.
 TensorShape = tuple[int | None, ...]
 Attributes = dict[str, Any]
 
 
 class Known(NamedTuple):
-    """What is known of a tensor: its shape, ONNX's number of its type, maybe its values or that they are positive."""
+    """What is known of a tensor: its shape, ONNX's number of its type, and possibly values, or that all are > 0."""
 
     shape: TensorShape
     kind: int
@@ -38,9 +38,9 @@ class Known(NamedTuple):
         return 0 if None in self.shape else math.prod(self.shape)  # type: ignore[arg-type]
 
 
-# Those that are left out are None; a handler that reads one all the same fails, and the node is refused.
-_Inputs = Sequence[Any]
-Handler = Callable[[Attributes, _Inputs], list[Known]]
+# Omitted inputs are None; a handler that reads one fails, and the node is rejected.
+GraphInputs = Sequence[Any]
+Handler = Callable[[Attributes, GraphInputs], list[Known]]
 
 
 def broadcast(*shapes: TensorShape) -> TensorShape:
@@ -62,7 +62,7 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def values_of(item: Known) -> list[int]:
-    """The values of a tensor that shapes are made of."""
+    """Return the values of a tensor that determines a shape."""
     if item.value is None:
         raise ValueError("a shape depends on values that are not known beforehand")
     return [int(value) for value in item.value.reshape(-1)]
@@ -71,38 +71,38 @@ def values_of(item: Known) -> list[int]:
 def tensor(
     shape: TensorShape, kind: int, values: Callable[[], npt.ArrayLike] | None = None, *, positive: bool = False
 ) -> Known:
-    """A tensor of this shape, and with its values where it is small and they are given."""
+    """Describe a tensor of this shape, with its values if they are known and few."""
     if values is None or kind not in (INT32, INT64, BOOL) or math.prod(size or 0 for size in shape) > MAX_VALUES:
         return Known(shape, kind, None, positive)
     return Known(shape, kind, np.asarray(values(), TYPES[kind]).reshape([size or 0 for size in shape]), positive)
 
 
-def all_values(inputs: _Inputs) -> list[npt.NDArray] | None:
-    """The values of all inputs, where they are known."""
+def all_values(inputs: GraphInputs) -> list[npt.NDArray] | None:
+    """Return the values of all inputs, or None if some are unknown."""
     values = [item.value for item in inputs if item.value is not None]
     return values if len(values) == len(inputs) else None
 
 
-def _constant(attributes: Attributes, _: _Inputs) -> list[Known]:
+def _constant(attributes: Attributes, _: GraphInputs) -> list[Known]:
     return [known_weights(attributes["value"])]
 
 
 def known_weights(item: Weights) -> Known:
-    """What is known of a constant tensor."""
+    """Describe a constant tensor."""
     return tensor(item.shape, item.kind, item.array)
 
 
-def _shape(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _shape(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     sizes = inputs[0].shape[attributes.get("start", 0) : attributes.get("end")]
     if None in sizes:
-        raise ValueError("it depends on how many words are cached")
+        raise ValueError("it depends on the number of cached words")
     return [tensor((len(sizes),), INT64, lambda: np.array(sizes))]
 
 
-def _reshape(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _reshape(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     item, wanted = inputs[0], values_of(inputs[1])
     if None in item.shape:
-        raise ValueError("it depends on how many words are cached")
+        raise ValueError("it depends on the number of cached words")
     if not attributes.get("allowzero", 0):
         wanted = [item.shape[i] if size == 0 else size for i, size in enumerate(wanted)]
     if wanted.count(-1) == 1:
@@ -114,12 +114,12 @@ def _reshape(attributes: Attributes, inputs: _Inputs) -> list[Known]:
 
 
 def _moved(item: Known) -> Callable[[], npt.NDArray] | None:
-    """The values of a tensor that only changes its shape."""
+    """Return the values of a tensor whose shape alone changes."""
     value = item.value
     return None if value is None else lambda: value
 
 
-def _squeeze(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _squeeze(_: Attributes, inputs: GraphInputs) -> list[Known]:
     item = inputs[0]
     rank = len(item.shape)
     if len(inputs) > 1:
@@ -132,18 +132,18 @@ def _squeeze(_: Attributes, inputs: _Inputs) -> list[Known]:
     return [tensor(shape, item.kind, _moved(item), positive=item.positive)]
 
 
-def _unsqueeze(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _unsqueeze(_: Attributes, inputs: GraphInputs) -> list[Known]:
     item, axes = inputs[0], values_of(inputs[1])
     rank = len(item.shape) + len(axes)
-    locations = {axis_of(axis, rank) for axis in axes}
-    if len(locations) != len(axes):
+    added = {axis_of(axis, rank) for axis in axes}
+    if len(added) != len(axes):
         raise ValueError(f"axes {axes}")
     sizes = iter(item.shape)
-    shape = tuple(1 if axis in locations else next(sizes) for axis in range(rank))
+    shape = tuple(1 if axis in added else next(sizes) for axis in range(rank))
     return [tensor(shape, item.kind, _moved(item), positive=item.positive)]
 
 
-def _transpose(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _transpose(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     item = inputs[0]
     order = attributes.get("perm", tuple(reversed(range(len(item.shape)))))
     if sorted(order) != list(range(len(item.shape))):
@@ -151,16 +151,16 @@ def _transpose(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     return [Known(tuple(item.shape[axis] for axis in order), item.kind)]
 
 
-def _expand(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _expand(_: Attributes, inputs: GraphInputs) -> list[Known]:
     wanted = tuple(values_of(inputs[1]))
     if min(wanted, default=0) < 0:
         raise ValueError(f"the shape {wanted}")
     shape = broadcast(inputs[0].shape, wanted)
-    value = inputs[0].value  # `tensor` asks for it where the shape is small
+    value = inputs[0].value  # `tensor` reads it only if the shape is small
     return [tensor(shape, inputs[0].kind, None if value is None else lambda: value + np.zeros(wanted, value.dtype))]
 
 
-def _concat(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _concat(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     first = inputs[0].shape
     axis = axis_of(attributes["axis"], len(first))
     others = {item.shape[:axis] + item.shape[axis + 1 :] for item in inputs}
@@ -173,21 +173,21 @@ def _concat(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     return [tensor((*first[:axis], total, *first[axis + 1 :]), inputs[0].kind, joined)]
 
 
-def _slice(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _slice(_: Attributes, inputs: GraphInputs) -> list[Known]:
     item, starts, ends = inputs[0], values_of(inputs[1]), values_of(inputs[2])
     axes = values_of(inputs[3]) if len(inputs) > 3 else list(range(len(starts)))
     steps = values_of(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
     parts = [slice(None)] * len(item.shape)
     sizes = list(item.shape)
-    for axis, *part in zip(axes, starts, ends, steps, strict=True):
-        location = axis_of(axis, len(sizes))
-        parts[location] = slice(*part)
-        sizes[location] = len(range(*parts[location].indices(item.shape[location])))
+    for number, *part in zip(axes, starts, ends, steps, strict=True):
+        axis = axis_of(number, len(sizes))
+        parts[axis] = slice(*part)
+        sizes[axis] = len(range(*parts[axis].indices(item.shape[axis])))
     value = item.value
     return [tensor(tuple(sizes), item.kind, None if value is None else lambda: value[tuple(parts)])]
 
 
-def _split(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _split(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     item = inputs[0]
     axis = axis_of(attributes.get("axis", 0), len(item.shape))
     size = item.shape[axis]
@@ -204,11 +204,11 @@ def _split(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     return [Known((*item.shape[:axis], part, *item.shape[axis + 1 :]), item.kind) for part in sizes]
 
 
-def _pad(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _pad(_: Attributes, inputs: GraphInputs) -> list[Known]:
     item, pads = inputs[0], values_of(inputs[1])
     rank = len(item.shape)
-    given = len(inputs) > 3 and inputs[3] is not None
-    axes = [axis_of(axis, rank) for axis in values_of(inputs[3])] if given else list(range(rank))
+    has_axes = len(inputs) > 3 and inputs[3] is not None
+    axes = [axis_of(axis, rank) for axis in values_of(inputs[3])] if has_axes else list(range(rank))
     sizes = list(item.shape)
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         sizes[axis] += before + after
@@ -217,21 +217,21 @@ def _pad(_: Attributes, inputs: _Inputs) -> list[Known]:
     return [Known(tuple(sizes), item.kind)]
 
 
-def _gather(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _gather(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     item, index = inputs
     axis = axis_of(attributes.get("axis", 0), len(item.shape))
     if None in index.shape:
-        raise ValueError("it depends on how many words are cached")
+        raise ValueError("it depends on the number of cached words")
     shape = (*item.shape[:axis], *index.shape, *item.shape[axis + 1 :])
     values = all_values(inputs)
     return [tensor(shape, item.kind, None if values is None else lambda: np.take(values[0], values[1], axis))]
 
 
-def _gather_elements(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _gather_elements(_: Attributes, inputs: GraphInputs) -> list[Known]:
     return [Known(broadcast(inputs[1].shape), inputs[0].kind)]
 
 
-def _gather_nd(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _gather_nd(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     item, index = inputs
     used = attributes.get("batch_dims", 0) + index.shape[-1]
     if not 0 < used <= len(item.shape) or not 0 <= attributes.get("batch_dims", 0) < len(index.shape):
@@ -239,21 +239,18 @@ def _gather_nd(attributes: Attributes, inputs: _Inputs) -> list[Known]:
     return [Known(broadcast(index.shape[:-1] + item.shape[used:]), item.kind)]
 
 
-def _range(_: Attributes, inputs: _Inputs) -> list[Known]:
+def _range(_: Attributes, inputs: GraphInputs) -> list[Known]:
     start, end, step = (values_of(item)[0] for item in inputs)
     return [Known((len(range(start, end, step)),), inputs[0].kind)]
 
 
-def _filled(attributes: Attributes, inputs: _Inputs) -> list[Known]:
+def _filled(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     shape = tuple(values_of(inputs[0]))
     if min(shape, default=0) < 0:
         raise ValueError(f"the shape {shape}")
-    given = attributes.get("value")
-    return [
-        tensor(
-            shape, given.kind if given else FLOAT, (lambda: np.broadcast_to(given.array(), shape)) if given else None
-        )
-    ]
+    fill = attributes.get("value")
+    values = (lambda: np.broadcast_to(fill.array(), shape)) if fill else None
+    return [tensor(shape, fill.kind if fill else FLOAT, values)]
 
 
 MOVING: dict[str, Handler] = {

@@ -1,11 +1,10 @@
-"""Files to rows: CSV, TSV, JSONL, Parquet, CoNLL (each also gzipped) and hub data sets, streamed one row at a time.
+"""Stream the rows of CSV, TSV, JSONL, Parquet and CoNLL files (each also gzipped) and of hub data sets.
 
-Each format has a file here; the endings of file names stand in `_FORMATS` alone.
+Each format has a module here; file name extensions are defined in `_FORMATS`. A `.json` file that begins like SQuAD's
+is read at once, with a row for each question.
 
-A `.json` file that begins as SQuAD's do is read as a whole, a row for each question.
-
-What is wrong with one row goes to `OnBadRow`, which raises or counts it. What is wrong with the file (cut gzip, bytes
-that are not UTF-8, a bad header, a corrupt footer) always raises, since rows could go missing unseen.
+Errors of single rows go to `OnBadRow`, which raises or counts them. Errors of the file (truncated gzip, bytes that are
+not UTF-8, a bad header, a corrupt footer) are always raised, since rows could be lost unnoticed.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from mixling.errors import ConfigError, DataError, near_miss
 
 __all__ = ["HUB", "OnBadRow", "Row", "format_of_name", "read_rows"]
 
-HUB = "hf:"  # before the name of a data set, or of a teacher, on the hub
+HUB = "hf:"  # prefix of the name of a data set, or of a teacher, on the hub
 _FORMATS = {
-    ".txt": "text",  # a document on each line: `mixling.data.corpora` reads it, as it has no rows
+    ".txt": "text",  # a document on each line, without rows: read by `mixling.data.corpora`
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "jsonl",
@@ -39,9 +38,9 @@ _PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4")
 
 
 def format_of_name(name: str) -> str | None:
-    """Return the format that a file's name stands for: text, csv, tsv, jsonl, parquet, conll; None for other names.
+    """Return the format for a file name: text, csv, tsv, jsonl, parquet, conll; None if it is unknown.
 
-    An ending `.gz` is passed over, and so is letter case.
+    An extension `.gz` and letter case are ignored.
     """
     return None if name.startswith(HUB) else _FORMATS.get(_suffix(name))
 
@@ -60,21 +59,21 @@ def read_rows(
     file_format: str | None = None,
     columns: Collection[str] | None = None,
 ) -> Iterator[Row]:
-    """Stream the rows of a file, or of `hf:NAME[@REVISION][:SPLIT]` (SPLIT is `train` by default; NAME may be
-    a local folder).
+    """Stream the rows of a file or hub data set.
 
-    Text files are UTF-8, or UTF-16 with a byte order mark. The delimiter of a `.csv` is the first of `,` `;` tab that
-    stands in its header. Blank lines are no rows. CoNLL files give the columns `tokens` (first column) and `slots`
-    (last column, absent where there is one column only).
+    Text files are UTF-8, or UTF-16 with a byte order mark. The delimiter of a `.csv` is the first of `,` `;` tab in
+    its header. Blank lines are skipped. CoNLL files yield the columns `tokens` (first column) and `slots` (last column,
+    missing if there is only one).
 
     Args:
-        file_format: csv, tsv, jsonl, parquet or conll; by default the file's extension decides, and of a pipe without
-            one its first byte: an object or a table.
-        columns: those that are needed; of Parquet the others are not read, and None in every row. By default all.
+        source: a file, or `hf:NAME[@REVISION][:SPLIT]`; SPLIT is `train` by default, NAME may be a local folder.
+        file_format: csv, tsv, jsonl, parquet or conll; by default determined by the extension, or by the first byte of
+            a pipe without one (an object or a table).
+        columns: the required columns; other columns of Parquet are not read but None. By default all.
 
     Raises:
-        DataError: with file and line, for a row (unless `on_bad_row` skips) or for the whole file.
-        UserError: a library that this format needs is not installed.
+        DataError: a row is bad (unless `on_bad_row` skips it), or the file; with file and line.
+        UserError: a library that the format needs is not installed.
     """
     name = str(source)
     if name.startswith(HUB):
@@ -96,7 +95,7 @@ def read_rows(
 def _rows(
     data: BinaryIO, name: str, kind: str, stack: ExitStack, on_bad_row: OnBadRow, columns: Collection[str] | None
 ) -> Iterator[Row]:
-    """Read a file by the reader of its format, which is imported here: a command that reads none starts without."""
+    """Read a file in its format; readers are imported on demand, for a fast start of the command line."""
     if kind == "parquet":
         from mixling.data.readers.parquet import read_parquet
 
@@ -125,7 +124,7 @@ def _format_of(path: Path, file_format: str | None) -> str:
         return file_format
     suffix = _suffix(path)
     if suffix in _PACKED:
-        raise DataError(f"ends in {suffix}, which is not read; unpack it, or pack it by gzip (.gz)", path=path)
+        raise DataError(f"{suffix} files are not supported; unpack it, or compress it with gzip (.gz)", path=path)
     if suffix not in _TABLES and not path.is_dir():
         got = f"unknown extension {suffix!r}" if suffix else "a file name without an extension"
         raise DataError(f"{got}; {near_miss(suffix, _TABLES)} (each also with .gz); rename or convert it", path=path)

@@ -1,4 +1,4 @@
-"""CoNLL files to rows: a token a line with its tag last, a blank line between sentences."""
+"""Read CoNLL files: one token per line with its tag last, and a blank line between sentences."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Iterator
 from mixling.data.readers.rows import OnBadRow, Row, nul_error
 from mixling.errors import DataError
 
-MAX_SENTENCE = 100_000  # tokens: beyond it the blank lines are missing
+MAX_SENTENCE = 100_000  # tokens; in longer sentences, the blank lines are missing
 _METADATA = re.compile(r"# |#.* = ")  # only where a sentence may start; `#news O` and `# O` are tokens
 _TAG = re.compile(r"O|[BI]-\S+")
 
 
 def read_conll(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
-    """Stream sentences with the columns `tokens` (first column) and `slots` (last column, absent where there is one).
+    """Stream sentences with the columns `tokens` (first column) and `slots` (last column, if there are several).
 
     Raises:
-        DataError: the file has no tokens, or a sentence no end, always; lines of different numbers of columns, unless
-            `on_bad_row` skips the sentence.
+        DataError: the file has no tokens, or an endless sentence; or the lines of a sentence differ in their number of
+            columns, unless `on_bad_row` skips it.
     """
     width = start = 0
     columns: list[list[str]] = []
     problem: DataError | None = None
     empty = True
-    for number, line in enumerate(itertools.chain(lines, [""]), 1):  # the last sentence may lack its blank line
+    for number, line in enumerate(itertools.chain(lines, [""]), 1):  # the last blank line may be missing
         body = line.rstrip("\r\n")
         parts = body.split("\t") if "\t" in body else [part for part in body.split(" ") if part]
         boundary = not body.strip() or parts[0] == "-DOCSTART-"
@@ -44,7 +44,9 @@ def read_conll(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
             empty = False
             columns.append(parts)
             if len(parts) != width and problem is None:
-                expected = f"the lines before have {width}; a token first, its tag last, a blank line between sentences"
+                expected = (
+                    f"earlier lines have {width}; write a token first, its tag last, blank lines between sentences"
+                )
                 problem = DataError(f"{len(parts)} columns, but {expected}", path=path, line=number)
             elif "\0" in line:
                 problem = problem or nul_error(path, number)
@@ -52,4 +54,4 @@ def read_conll(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
                 message = f"a sentence of more than {MAX_SENTENCE} tokens; put a blank line between sentences"
                 raise DataError(message, path=path, line=start)
     if empty:
-        raise DataError("holds no tokens; a line per token and a blank line between sentences are needed", path=path)
+        raise DataError("has no tokens; write a line per token and a blank line between sentences", path=path)

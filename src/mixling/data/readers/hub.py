@@ -1,4 +1,4 @@
-"""Data sets of the hub, and those that its library saved in a folder, to rows."""
+"""Read data sets of the hub, and those that its library saved in a folder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mixling.hub import pinned, split_revision
 
 
 def pinned_rows(source: str) -> str:
-    """Return `hf:NAME[@REVISION][:SPLIT]` with the commit that it means now.
+    """Return `hf:NAME[@REVISION][:SPLIT]` with the revision's current commit.
 
     Raises:
-        ConfigError: the name has no revision after its @.
+        ConfigError: there is no revision after the @.
     """
     name, split = _name_and_split(source)
     return f"{HUB}{pinned(name, 'dataset')}{f':{split}' if split else ''}"
@@ -38,14 +38,14 @@ def read_hub(source: str) -> Iterator[Row]:
     try:
         import datasets
     except ImportError:
-        raise UserError(f'reading {source} needs the library datasets: pip install "mixling[hf]"') from None
+        raise UserError(f'reading {source} requires the library datasets: pip install "mixling[hf]"') from None
     number = 0
-    try:  # the library lets through errors of many others: network, file systems, archives, Arrow
+    try:  # errors of many other libraries pass through this one: network, file systems, archives, Arrow
         if (Path(name) / "state.json").is_file() or (Path(name) / "dataset_dict.json").is_file():
             table = datasets.load_from_disk(name)
             table = table[split or "train"] if isinstance(table, dict) else table
         else:
-            # Streaming leaves the set where it is; only a slice such as train[:100] cannot be streamed.
+            # Streaming does not copy the data set to disk; only slices such as train[:100] cannot be streamed.
             base, revision = split_revision(pinned(name, "dataset"))
             table = datasets.load_dataset(
                 base,
@@ -58,14 +58,14 @@ def read_hub(source: str) -> Iterator[Row]:
         for number, values in enumerate(table, 1):
             yield Row({key: _names(value, features.get(key)) for key, value in values.items()}, source, number)
     except Exception as error:
-        message = f"cannot be read: {type(error).__name__}: {error}; the form is hf:NAME[@REVISION][:SPLIT]"
+        message = f"cannot be read: {type(error).__name__}: {error}; the format is hf:NAME[@REVISION][:SPLIT]"
         raise DataError(message, path=source, line=number or None) from error
     if not number:
-        raise DataError("has no rows; at least one row is needed", path=source)
+        raise DataError("has no rows; at least one row is required", path=source)
 
 
 def _names(value: Any, feature: Any) -> Any:
-    """Class numbers of a hub data set as the names that it declares; -1 is the hub's sign for no label."""
+    """Replace class numbers by the names that the data set declares; -1 means no label on the hub."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         inner = getattr(feature, "feature", None)
         return [_names(item, inner) for item in value] if hasattr(inner, "int2str") else value

@@ -1,4 +1,4 @@
-"""JSON lines to rows: one flat object a line."""
+"""Read JSON lines: one flat object per line."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mixling.errors import DataError
 
 
 def read_jsonl(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
-    """Stream the objects of a file; blank lines are no rows.
+    """Stream the objects of a file; blank lines are skipped.
 
     Raises:
-        DataError: the file is an array or empty, always; a line that is no object, unless `on_bad_row` skips it.
+        DataError: the file is an array or empty; or a line is not an object, unless `on_bad_row` skips it.
     """
     empty = True
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         if empty and line.lstrip()[0] == "[":
-            message = "is a JSON array; one object a line is needed: jq -c '.[]' OLD.json > NEW.jsonl"
+            message = "is a JSON array; convert it to one object per line: jq -c '.[]' OLD.json > NEW.jsonl"
             raise DataError(message, path=path, line=number)
         empty = False
         if "\0" in line:
@@ -30,23 +30,23 @@ def read_jsonl(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
         try:
             values = json.loads(line.rstrip("\r\n"), object_pairs_hook=_object, parse_constant=refuse_constant)
         except json.JSONDecodeError as error:
-            remedy = "one complete JSON object a line is allowed (jq -c . OLD > NEW makes them)"
+            remedy = "allowed: one complete JSON object per line (convert: jq -c . OLD > NEW)"
             message = f"column {error.colno}: bad JSON: {error.msg}; {remedy}"
         except (ValueError, RecursionError) as error:
-            message = f"bad JSON: {error}; one flat JSON object a line is allowed"
+            message = f"bad JSON: {error}; allowed: one flat JSON object per line"
         else:
             if isinstance(values, dict):
                 yield Row(values, path, number, own_columns=True)
                 continue
-            message = f'got {line.strip()[:40]}; an object is needed: {{"text": "...", "label": "..."}}'
+            message = f'got {line.strip()[:40]}; allowed: an object, such as {{"text": "...", "label": "..."}}'
         on_bad_row(DataError(message, path=path, line=number))
     if empty:
-        raise DataError("is empty; one JSON object a line is needed", path=path)
+        raise DataError("is empty; one JSON object per line is required", path=path)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)!r} stands twice")
+        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)!r} occurs twice")
     return values

@@ -1,4 +1,4 @@
-"""Parquet files to rows, also zipped or through a pipe."""
+"""Read Parquet files, also gzipped or from a pipe."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any, BinaryIO, cast
 from mixling.data.readers.rows import Row, check_header
 from mixling.errors import DataError, UserError
 
-MAX_SPOOLED = 1 << 32  # bytes of a zipped or piped file
-BATCH_ROWS = 1024  # rows held as Python objects at a time
+MAX_SPOOLED = 1 << 32  # bytes of a gzipped or piped file
+BATCH_ROWS = 1024  # rows kept as Python objects at a time
 
 
 def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collection[str] | None) -> Iterator[Row]:
     """Stream the rows of a file.
 
     Args:
-        stack: closes the temporary file that holds what is zipped or comes through a pipe.
-        columns: those that are read; the others are None. By default all.
+        stack: closes the temporary file for gzipped or piped data.
+        columns: the columns to read; others are None. By default all.
 
     Raises:
         DataError: the file is damaged or has no rows.
@@ -31,7 +31,7 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise UserError('reading Parquet needs pyarrow: pip install "mixling[train]"') from None
+        raise UserError('reading Parquet requires pyarrow: pip install "mixling[train]"') from None
     broken = (pa.ArrowException, OSError, EOFError, ValueError, OverflowError, ImportError, zlib.error)
     number = 0
 
@@ -41,7 +41,7 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         except broken:
             if columns is not None:
                 raise
-            return [None] * len(batch)  # a column that nobody asked for may hold what Python has no value for
+            return [None] * len(batch)  # a column that nobody requested may have values without a Python type
 
     try:
         if isinstance(data, gzip.GzipFile) or not data.seekable():  # Parquet is read from its end
@@ -52,26 +52,26 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         unread = dict.fromkeys(header)
         for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
             read = [values_of(batch, name) for name in wanted]
-            for location in range(len(batch)):
+            for index in range(len(batch)):
                 number += 1
-                yield Row({**unread, **{n: v[location] for n, v in zip(wanted, read, strict=True)}}, path, number)
+                yield Row({**unread, **{n: v[index] for n, v in zip(wanted, read, strict=True)}}, path, number)
     except broken as error:
-        message = f"cannot be read as Parquet: {' '.join(str(error).split())}; if it was cut or changed, write it again"
+        message = f"cannot be read as Parquet: {' '.join(str(error).split())}; if it is truncated, write it again"
         raise DataError(message, path=path, line=number or None) from None
     if not number:
-        raise DataError("has columns but no rows; at least one row is needed", path=path)
+        raise DataError("has columns but no rows; at least one row is required", path=path)
 
 
 def _spooled(data: BinaryIO, path: str, stack: ExitStack) -> BinaryIO:
-    """What a stream holds, in a temporary file that can be read from its end.
+    """Copy a stream to a temporary file, which is seekable.
 
     Raises:
-        DataError: it is too much, as a small zipped file may hold a million times its size.
+        DataError: it is too large; a small gzipped file may expand to a thousand times its size.
     """
     out = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
     while chunk := data.read(1 << 20):
         if out.tell() > MAX_SPOOLED:
-            raise DataError(f"unzips to more than {MAX_SPOOLED >> 30} GiB; unzip it, and give that file", path=path)
+            raise DataError(f"expands to more than {MAX_SPOOLED >> 30} GiB; decompress it to a file first", path=path)
         out.write(chunk)
     out.seek(0)
     return cast(BinaryIO, out)

@@ -1,4 +1,4 @@
-"""What every reader of rows shares: the row, what to do with a bad one, and the way from bytes to lines."""
+"""Shared parts of the readers: rows, the handling of bad rows, and decoding of bytes to lines."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from typing import Any, BinaryIO, Literal, cast
 
 from mixling.errors import ConfigError, DataError, near_miss, shown
 
-_PACKED = "is packed by {0}; unpack it ({1}), or pack it by gzip"
-_OTHER_FORMATS = {  # by their first bytes, whatever the name is
+_PACKED = "is compressed with {0}; unpack it ({1}), or compress it with gzip"
+_OTHER_FORMATS = {  # by their first bytes, whatever the file is called
     b"BZh": _PACKED.format("bzip2", "bunzip2 FILE"),
     b"\xfd7zXZ\x00": _PACKED.format("xz", "unxz FILE"),
     b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", "unzstd FILE"),
     b"7z\xbc\xaf\x27\x1c": _PACKED.format("7-Zip", "7z x FILE"),
     b"PK\x03\x04": "is a zip archive or an Excel workbook (.xlsx); unpack it, or save the sheet as CSV in UTF-8",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "is an old Office document (.xls); save the sheet as CSV in UTF-8",
-    b"%PDF-": "is a PDF; rows of text are needed",
-    b"\x89PNG\r\n\x1a\n": "is a picture (PNG); rows of text are needed",
-    b"\xff\xd8\xff": "is a picture (JPEG); rows of text are needed",
+    b"%PDF-": "is a PDF; rows of text are required",
+    b"\x89PNG\r\n\x1a\n": "is an image (PNG); rows of text are required",
+    b"\xff\xd8\xff": "is an image (JPEG); rows of text are required",
     b"SQLite format 3\x00": "is an SQLite database; export the table as CSV",
 }
-_PIPES: set[tuple[int, int]] = set()  # that were opened, by device and inode
-MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field: beyond it a quote or a line end is missing
+_PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
+MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field; in longer ones a quote or line end is missing
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row as it stands in the file.
+    """One row of a file or hub data set.
 
     Args:
-        values: column -> value; CSV and TSV give strings, the others what JSON, Arrow or the hub hold.
-        path: the file or hub name as the user gave it.
+        values: column -> value; strings from CSV and TSV, other types from JSON, Arrow and the hub.
+        path: the file or hub name as the user wrote it.
         line: 1-based line on which the row starts; for Parquet and the hub the 1-based number of the row.
-        own_columns: another row of the file may have other columns, as in JSONL.
+        own_columns: other rows of the file may have other columns, as in JSONL.
     """
 
     values: dict[str, Any]
@@ -55,7 +55,7 @@ class Row:
 
 @dataclass(slots=True)
 class OnBadRow:
-    """What to do with a row that cannot be used: raise its error, or count it and keep the first `keep` messages."""
+    """Handles bad rows: raises their errors, or counts them and keeps the first `keep` messages."""
 
     mode: Literal["error", "skip"] = "error"
     keep: int = 5
@@ -75,10 +75,10 @@ class OnBadRow:
 
 
 def open_file(path: Path, stack: ExitStack) -> BinaryIO:
-    """The bytes of a file, or of a pipe, which is read once; unzipped where the first two are those of gzip.
+    """Open a file, or a pipe (once); gzip is recognized by its first two bytes and decompressed.
 
     Raises:
-        DataError: there is none, it cannot be read, or it is of a format that holds no rows.
+        DataError: the file does not exist, cannot be read, or has an unsupported format.
     """
     try:
         file = stack.enter_context(open(path, "rb"))  # noqa: SIM115 (the stack closes it)
@@ -108,24 +108,24 @@ def open_file(path: Path, stack: ExitStack) -> BinaryIO:
 
 
 def _read_once(file: BinaryIO, path: Path) -> None:
-    """Refuse a pipe that was opened before: what was read of it then would be missing now."""
+    """Reject a pipe that was opened before, because what was read then would be missing."""
     status = os.fstat(file.fileno())
     if not stat.S_ISFIFO(status.st_mode):
         return
     if (pipe := (status.st_dev, status.st_ino)) in _PIPES:
-        raise DataError("is a pipe, which can be read once, but is needed again; save it to a file first", path=path)
+        raise DataError("is a pipe, which can be read only once; save it to a file first", path=path)
     _PIPES.add(pipe)
 
 
 def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
-    """Lines with their ends, decoded strictly; a line ends at a line feed, as editors and `sed -n 17p` count."""
+    """Yield lines with their ends, decoded strictly; lines end at line feeds, as in editors and `sed -n 17p`."""
     number = 0
     try:
         head = cast(io.BufferedReader, data).peek(4)[:4]
         if head in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
             raise DataError("is UTF-32; convert it: iconv -f utf-32 -t utf-8 OLD > NEW", path=path, line=1)
         if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            # A lone surrogate passes here and is refused below, where its line is known.
+            # A lone surrogate is accepted here and rejected in `_checked`, where its line is known.
             with io.TextIOWrapper(data, encoding="utf-16", errors="surrogatepass", newline="\n") as text:
                 for number in itertools.count(1):
                     line = text.readline(MAX_LINE + 1)
@@ -141,7 +141,7 @@ def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
             yield _checked(raw, len(raw), path, number)
     except DataError as error:
         raise damage_or(error) from None
-    except UnicodeDecodeError:  # only UTF-16 comes here
+    except UnicodeDecodeError:  # only from UTF-16
         message = "the file ends inside a UTF-16 character; copy it again"
     except (EOFError, OSError, zlib.error) as error:
         message = explain(error)
@@ -149,9 +149,9 @@ def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
 
 
 def damage_or(error: DataError) -> DataError:
-    """What is wrong with the gzip file that `error` is about, else the error itself.
+    """Return the error of the damaged gzip file that `error` is about; if it is intact, `error`.
 
-    A damaged byte may well unzip to a row that looks merely bad; only the checksum at the file's end can tell.
+    A damaged byte may decompress to a row that looks merely bad; only the checksum at the end of the file reveals it.
     """
     path = Path(error.path or "")
     if not path.is_file():
@@ -167,14 +167,14 @@ def damage_or(error: DataError) -> DataError:
 
 
 def refuse_constant(name: str) -> None:
-    """Refuse NaN and infinities, which Python's reader of JSON takes."""
+    """Reject NaN and infinities, which Python's JSON parser accepts."""
     raise ValueError(f"{name} is not JSON")
 
 
 def explain(error: EOFError | OSError | zlib.error) -> str:
-    """What to say of a file whose bytes cannot be read."""
+    """Return the message about a file whose bytes cannot be read."""
     if isinstance(error, EOFError):
-        return "the gzip file is cut short; copy or download it again"
+        return "the gzip file is truncated; copy or download it again"
     if isinstance(error, gzip.BadGzipFile | zlib.error):
         return f"the gzip file is damaged ({error}); copy or download it again"
     return f"cannot be read: {error.strerror or error}"
@@ -182,7 +182,7 @@ def explain(error: EOFError | OSError | zlib.error) -> str:
 
 def _checked(line: str | bytes, size: int, path: str, number: int) -> str:
     if size > MAX_LINE:
-        message = f"the line is longer than {MAX_LINE >> 20} MiB; one row a line, ended by a line feed, is allowed"
+        message = f"the line is longer than {MAX_LINE >> 20} MiB; write one row per line, ended by a line feed"
         raise DataError(message, path=path, line=number)
     try:
         if isinstance(line, bytes):
@@ -193,21 +193,21 @@ def _checked(line: str | bytes, size: int, path: str, number: int) -> str:
         got = f"byte 0x{error.object[error.start]:02x} (byte {error.start + 1} of the line) is not UTF-8"
         message = f"{got}; convert the file, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
     except UnicodeEncodeError as error:
-        message = f"character {error.start + 1} is half of a UTF-16 pair; write the file again, as UTF-8"
+        message = f"character {error.start + 1} is a lone UTF-16 surrogate; write the file again as UTF-8"
     raise DataError(message, path=path, line=number)
 
 
 def nul_error(path: str, line: int) -> DataError:
-    """The error of a row that holds a NUL byte."""
-    message = "holds a NUL byte; remove it: tr -d '\\000' (or convert UTF-16 text: iconv -f utf-16le -t utf-8)"
+    """Return the error of a row with a NUL byte."""
+    message = "contains a NUL byte; remove it: tr -d '\\000' (or convert UTF-16 text: iconv -f utf-16le -t utf-8)"
     return DataError(message, path=path, line=line)
 
 
 def check_header(header: list[str], path: str, line: int | None) -> list[str]:
-    """The header itself.
+    """Return the header.
 
     Raises:
-        DataError: a column has no name, or the name of another.
+        DataError: a column has no name, or the same name as another.
     """
     seen: set[str] = set()
     for number, name in enumerate(header, 1):
@@ -215,6 +215,6 @@ def check_header(header: list[str], path: str, line: int | None) -> list[str]:
             message = f"column {number} of the header has no name; name it, or write the file without an index column"
             raise DataError(message, path=path, line=line)
         if name in seen:
-            raise DataError(f"column {shown(name)} stands twice in the header; rename one", path=path, line=line)
+            raise DataError(f"column {shown(name)} occurs twice in the header; rename one", path=path, line=line)
         seen.add(name)
     return header

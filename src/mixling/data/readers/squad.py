@@ -1,6 +1,6 @@
-"""The files of SQuAD 1.1 and 2.0, and of what has their form (XQuAD, MLQA, ...): one JSON object, a row a question.
+"""Read files in the format of SQuAD 1.1 and 2.0 (also XQuAD, MLQA, ...), one JSON object with a row per question.
 
-And the answers to a question, in the forms that rows of any format may have them in.
+Also parse the answers to a question in the formats that rows of any file may have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mixling.data.readers.rows import OnBadRow, Row, explain, refuse_constant
 from mixling.errors import DataError
 from mixling.text.answers import Answers
 
-MAX_SQUAD_BYTES = 1 << 29  # unzipped; as objects it is some times as large
+MAX_SQUAD_BYTES = 1 << 29  # decompressed; Python objects take several times as much
 _HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[')
 _ANSWERS = (
     'allowed: {"text": [...], "start": [...]}, or SQuAD\'s [{"text": ..., "answer_start": ...}, ...]; [] for none'
@@ -26,22 +26,21 @@ _TEMPLATE = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question
 
 
 def is_squad(data: BinaryIO) -> bool:
-    """Whether a file begins as SQuAD's do; it is not read, only looked into."""
+    """Whether a file begins like SQuAD's; the position in the file does not change."""
     try:
         return bool(_HEAD.match(cast(io.BufferedReader, data).peek(512)[:512]))
-    except (EOFError, OSError, zlib.error):  # a damaged gzip file, of which its reader tells
+    except (EOFError, OSError, zlib.error):  # a damaged gzip file, which the reader reports
         return False
 
 
 def read_squad(data: BinaryIO, path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
-    """Rows with the columns id, question and context, and answers where they are known; the line is the number of the
-    question.
+    """Stream rows with the columns id, question, context and, if known, answers; `line` is the number of the question.
 
-    A question with `is_impossible` has no answers; plausible ones are not read.
+    A question with `is_impossible` has no answers; plausible answers are ignored.
 
     Raises:
-        DataError: the file is not JSON of this form, always; a paragraph or question that lacks something, or an id
-            that stands twice, unless `on_bad_row` skips it.
+        DataError: the file is not JSON in this format; or a paragraph or question is incomplete, or an id occurs twice,
+            unless `on_bad_row` skips it.
     """
     seen: set[str] = set()
     number = 0
@@ -57,14 +56,14 @@ def read_squad(data: BinaryIO, path: str, on_bad_row: OnBadRow) -> Iterator[Row]
                 try:
                     row = _row(question, context, where, path)
                     if row["id"] in seen:
-                        raise _problem(f"{where}: the id {row['id']!r} stands twice; give each question its own", path)
+                        raise _problem(f"{where}: the id {row['id']!r} occurs twice; give each question its own", path)
                 except DataError as error:
                     on_bad_row(error)
                     continue
                 seen.add(row["id"])
                 yield Row(row, path, number, own_columns=True)
     if not number:
-        raise DataError(f"has no questions; the form is {_TEMPLATE}", path=path)
+        raise DataError(f"has no questions; the format is {_TEMPLATE}", path=path)
 
 
 def _parsed(data: BinaryIO, path: str) -> Any:
@@ -72,7 +71,7 @@ def _parsed(data: BinaryIO, path: str) -> Any:
         content = data.read(MAX_SQUAD_BYTES + 1)
         if len(content) > MAX_SQUAD_BYTES:
             raise DataError(
-                f"is larger than {MAX_SQUAD_BYTES >> 20} MiB; divide it, or write one question a line", path=path
+                f"is larger than {MAX_SQUAD_BYTES >> 20} MiB; split it, or write one question per line", path=path
             )
         return json.loads(content, parse_constant=refuse_constant)
     except (EOFError, OSError, zlib.error) as error:
@@ -80,22 +79,22 @@ def _parsed(data: BinaryIO, path: str) -> Any:
     except UnicodeDecodeError as error:
         message = f"byte {error.start + 1} is not UTF-8; convert it, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
     except json.JSONDecodeError as error:
-        message = f"line {error.lineno}, column {error.colno}: bad JSON: {error.msg}; the form is {_TEMPLATE}"
+        message = f"line {error.lineno}, column {error.colno}: bad JSON: {error.msg}; the format is {_TEMPLATE}"
     except ValueError as error:  # NaN, or an integer with thousands of digits
-        message = f"bad JSON: {error}; the form is {_TEMPLATE}"
+        message = f"bad JSON: {error}; the format is {_TEMPLATE}"
     except RecursionError:
-        message = f"is nested too deeply; the form is {_TEMPLATE}"
+        message = f"is nested too deeply; the format is {_TEMPLATE}"
     raise DataError(message, path=path)
 
 
 def _items(values: Any, key: str, location: str, path: str) -> Iterator[tuple[str, Any]]:
-    """The items of a list with their places; what is no list is an error of the file."""
+    """Yield the items of a list with their locations; raise a DataError if it is not a list."""
     where = f"{location}.{key}" if location else key
     if not isinstance(values, dict) or key not in values:
         got = "is not an object" if not isinstance(values, dict) else f"has no key {key!r}"
-        raise DataError(f"{location or 'the file'} {got}; the form is {_TEMPLATE}", path=path)
+        raise DataError(f"{location or 'the file'} {got}; the format is {_TEMPLATE}", path=path)
     if not isinstance(values[key], list):
-        raise DataError(f"{where} is not a list; the form is {_TEMPLATE}", path=path)
+        raise DataError(f"{where} is not a list; the format is {_TEMPLATE}", path=path)
     for number, item in enumerate(values[key]):
         yield f"{where}[{number}]", item
 
@@ -106,7 +105,7 @@ def _text(values: Any, key: str, location: str, path: str) -> str:
     value = values.get(key)
     if not isinstance(value, str) or not value.strip():
         got = "is empty" if value is None or isinstance(value, str) else f"is {str(value)[:40]}"
-        raise _problem(f"{location}: {key!r} {got if key in values else 'is missing'}; a text is needed", path)
+        raise _problem(f"{location}: {key!r} {got if key in values else 'is missing'}; a text is required", path)
     return value
 
 
@@ -115,13 +114,12 @@ def _row(values: Any, context: str, location: str, path: str) -> dict[str, Any]:
     try:
         row: dict[str, Any] = {"id": name, "question": _text(values, "question", location, path), "context": context}
     except DataError:
-        raise _problem(f"{location} (id {name!r}): 'question' is missing or empty; a text is needed", path) from None
-    if values.get("is_impossible") and values.get("answers"):
-        raise _problem(f"{location} (id {name!r}): is_impossible is true, but there are answers; only one can be", path)
-    if values.get("is_impossible"):
-        row["answers"] = []
-    elif "answers" in values:
-        row["answers"] = values["answers"]
+        raise _problem(f"{location} (id {name!r}): 'question' is missing or empty; a text is required", path) from None
+    impossible = values.get("is_impossible")
+    if impossible and values.get("answers"):
+        raise _problem(f"{location} (id {name!r}): is_impossible is true, but there are answers", path)
+    if impossible or "answers" in values:
+        row["answers"] = [] if impossible else values["answers"]
     return row
 
 
@@ -130,24 +128,24 @@ def _problem(message: str, path: str) -> DataError:
 
 
 def read_answers(value: Any, context: str) -> Answers | str:
-    """The answers that a column holds, or what is wrong with them.
+    """Return the answers in a column, or a message if they are invalid.
 
-    Each must stand in the context, character for character, at its start (counted in characters, from 0).
+    Each must occur in the context, character for character, at its start (counted in characters from 0).
     """
     pairs = _answer_pairs(value)
     if isinstance(pairs, str):
         return pairs
     for number, (text, start) in enumerate(pairs, 1):
         if not isinstance(text, str) or not text.strip():
-            return f"answer {number} is empty or no text ({str(text)[:40]!r}); a stretch of the context is needed"
+            return f"answer {number} is empty or not a text ({str(text)[:40]!r}); allowed: a span of the context"
         if isinstance(start, bool) or not isinstance(start, int):
-            return f"answer {number} ({text[:40]!r}) starts at {str(start)[:40]!r}; the number of a character is needed"
-        there = context[start : start + len(text)] if start >= 0 else ""
-        if there != text:
-            found = context.find(text)
-            hint = f"it stands at {found}" if found >= 0 else "it stands nowhere in it"
-            got = f"answer {number}, {text[:40]!r}, does not stand at character {start} of the context"
-            return f"{got}, where {there[:40]!r} is; {hint}"
+            return f"answer {number} ({text[:40]!r}) starts at {str(start)[:40]!r}; allowed: the index of a character"
+        actual = context[start : start + len(text)] if start >= 0 else ""
+        if actual != text:
+            index = context.find(text)
+            hint = f"it occurs at {index}" if index >= 0 else "it does not occur in the context"
+            got = f"answer {number}, {text[:40]!r}, is not at character {start} of the context"
+            return f"{got}, where {actual[:40]!r} is; {hint}"
     return Answers(tuple(text for text, _ in pairs), tuple(start for _, start in pairs))
 
 
