@@ -29,7 +29,7 @@ from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
 from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
-from mixling.text.windows import ReadingConfig
+from mixling.text.windows import MIN_WINDOW, ReadingConfig
 
 MODEL_FORMAT = 1
 MAX_MODEL_BYTES = 2**31
