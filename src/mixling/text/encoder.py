@@ -14,6 +14,7 @@ from mixling.errors import DataError
 from mixling.text.clean import clean, normalise
 from mixling.text.config import TextConfig
 from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain
+from mixling.text.unicode import lower
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.words import split_words, word_spans
 
@@ -137,10 +138,10 @@ class TextEncoder(WordTable):
         sides = [[plain(word) for word in side] for side in (first, second)]
         shared: set[str] = set()
         if self.config.overlap:
-            shared = set.intersection(*({word.lower() for word in side} for side in sides))
+            shared = set.intersection(*({lower(word) for word in side} for side in sides))
 
         def mark(word: str, place: int) -> Word:
-            marks = (SHARED if word.lower() in shared else 0) | place
+            marks = (SHARED if lower(word) in shared else 0) | place
             return (word, marks) if marks else word
 
         return (
