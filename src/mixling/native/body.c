@@ -1,0 +1,136 @@
+/* Rows of words -> token vectors -> sublayers -> pools -> logits, of one text. */
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+/* Memory for texts of `n` tokens; 0, or -1 without it. */
+static int reserve(mixling_worker *worker, size_t n) {
+    const mixling_model *model = worker->model;
+    if (n <= worker->body_size) return 0;
+    size_t size = (n + 15) / 16 * 16, over_channels = size * model->widest, over_tokens = model->hidden * model->width;
+    size_t inner = over_channels > over_tokens ? over_channels : over_tokens;
+    free(worker->tokens);
+    free(worker->normed);
+    free(worker->inner);
+    free(worker->scores);
+    worker->tokens = malloc(size * model->width * sizeof(float));
+    worker->normed = malloc(size * model->width * sizeof(float));
+    worker->inner = malloc((inner ? inner : 1) * sizeof(float));
+    worker->scores = malloc(size * sizeof(float));
+    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores ? size : 0;
+    return worker->body_size ? 0 : -1;
+}
+
+/* x_i = b + the sum over o of part o of the row of word i + o - w. */
+static void embed(mixling_worker *worker, const uint32_t *rows, size_t n) {
+    const mixling_model *model = worker->model;
+    size_t width = model->width, floats = model->parts * width;
+    for (size_t i = 0; i < n; i++) {
+        float *x = worker->tokens + i * width;
+        memcpy(x, model->bias, width * sizeof *x);
+        for (size_t part = 0; part < model->parts; part++) {
+            size_t at = i + part;
+            if (at < model->window || at - model->window >= n) continue;
+            const float *row = worker->table.rows + rows[at - model->window] * floats;
+            model->kernels->add(width, 1.0f, row + part * width, x);
+        }
+    }
+}
+
+/* worker->inner or the tokens begin as copies of a bias. */
+static void set_rows(float *out, size_t rows, size_t width, const float *bias) {
+    for (size_t i = 0; i < rows; i++) memcpy(out + i * width, bias, width * sizeof *out);
+}
+
+static void set_columns(float *out, size_t rows, size_t width, const float *bias) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j++) out[i * width + j] = bias[i];
+}
+
+/* y += f(x), of (n, width), where y and x are different. */
+static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const float *x, float *y) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    const matrix *expand = &layer->expand, *contract = &layer->contract;
+    size_t width = model->width;
+    float *inner = worker->inner;
+    if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
+        size_t hidden = expand->rows;
+        set_columns(inner, hidden, width, layer->expand_bias);
+        kernels->multiply(hidden, width, n, expand->values, expand->stride, x, width, inner, width);
+        kernels->gelu(inner, hidden * width);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
+        kernels->multiply(n, width, hidden, contract->values, contract->stride, inner, width, y, width);
+        /* The padding is not zero any more: the biases of the hidden layer are there, too. */
+        if (model->dim < width)
+            for (size_t i = 0; i < n; i++) memset(y + i * width + model->dim, 0, (width - model->dim) * sizeof *y);
+        return;
+    }
+    set_rows(inner, n, expand->stride, layer->expand_bias);
+    kernels->multiply(n, expand->stride, model->dim, x, width, expand->values, expand->stride, inner, expand->stride);
+    kernels->gelu(inner, n * expand->stride);
+    for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f, layer->contract_bias, y + i * width);
+    kernels->multiply(n, width, expand->columns, inner, expand->stride, contract->values, contract->stride, y, width);
+}
+
+static void pool(mixling_worker *worker, size_t n) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    size_t width = model->width;
+    const float *x = worker->tokens;
+    float *out = worker->pools;
+    if (model->attention) {
+        float highest = -FLT_MAX, total = 0;
+        for (size_t i = 0; i < n; i++) {
+            worker->scores[i] = kernels->dot(width, x + i * width, model->score) + model->score_bias;
+            if (worker->scores[i] > highest) highest = worker->scores[i];
+        }
+        for (size_t i = 0; i < n; i++) total += worker->scores[i] = expf(worker->scores[i] - highest);
+        memset(out, 0, width * sizeof *out);
+        for (size_t i = 0; i < n; i++) kernels->add(width, worker->scores[i] / total, x + i * width, out);
+        out += width;
+    }
+    if (model->mean) {
+        memset(out, 0, width * sizeof *out);
+        for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f / (float)n, x + i * width, out);
+        out += width;
+    }
+    if (model->maximum) {
+        memcpy(out, x, width * sizeof *out);
+        for (size_t i = 1; i < n; i++) kernels->maximum(width, x + i * width, out);
+    }
+}
+
+int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    size_t width = model->width;
+    if (reserve(worker, n)) return MIXLING_MEMORY;
+    embed(worker, rows, n);
+    for (size_t i = 0; i < model->num_sublayers; i++) {
+        const sublayer *layer = model->sublayers + i;
+        if (layer->before) {
+            kernels->norm(n, model->dim, width, worker->tokens, layer->norm_weight, layer->norm_bias, worker->normed);
+            apply(worker, layer, n, worker->normed, worker->tokens);
+            continue;
+        }
+        memcpy(worker->normed, worker->tokens, n * width * sizeof *worker->normed);
+        apply(worker, layer, n, worker->normed, worker->tokens);
+        kernels->norm(n, model->dim, width, worker->tokens, layer->norm_weight, layer->norm_bias, worker->tokens);
+    }
+    if (model->final_weight)
+        kernels->norm(n, model->dim, width, worker->tokens, model->final_weight, model->final_bias, worker->tokens);
+    pool(worker, n);
+    const matrix *output = &model->output;
+    memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);
+    kernels->multiply(
+        1, output->stride, output->rows, worker->pools, output->rows, output->values, output->stride, worker->logits,
+        output->stride);
+    memcpy(logits, worker->logits, model->num_labels * sizeof *logits);
+    return MIXLING_OK;
+}
