@@ -1,4 +1,4 @@
-"""The extension module, which is optional: without a compiler, or with one that cannot build it, ONNX Runtime computes."""
+"""The extension module, which is optional: without a compiler that can build it, ONNX Runtime computes."""
 
 import os
 from pathlib import Path

@@ -62,7 +62,9 @@ size_t mixling_num_labels(const mixling_model *model);
 const char *mixling_label(const mixling_model *model, size_t index);
 /* "classification", "multi_label", "regression". */
 const char *mixling_task(const mixling_model *model);
-/* Words that are read of a text, and floats that are kept for each word met. */
+/* The instructions that it computes with: "avx512", "avx2" or "plain". */
+const char *mixling_instructions(const mixling_model *model);
+/* Words that are read of a text. */
 size_t mixling_max_len(const mixling_model *model);
 
 /* Make a worker.

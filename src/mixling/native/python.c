@@ -188,6 +188,11 @@ static PyObject *labels(Model *self, void *unused) {
     return out;
 }
 
+static PyObject *instructions(Model *self, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(mixling_instructions(self->model));
+}
+
 static PyObject *new_model(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     static char *keys[] = {"data", "cache_bytes", "seed", NULL};
     Py_buffer data;
@@ -226,7 +231,10 @@ static PyMethodDef METHODS[] = {
     {"normalise", (PyCFunction)normalise, METH_VARARGS, "Return the properties and normal form of a code point."},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef GETTERS[] = {{"labels", (getter)labels, NULL, "The names of the labels.", NULL}, {0}};
+static PyGetSetDef GETTERS[] = {
+    {"labels", (getter)labels, NULL, "The names of the labels.", NULL},
+    {"instructions", (getter)instructions, NULL, "The instructions that it computes with.", NULL},
+    {0}};
 
 static PyType_Slot SLOTS[] = {
     {Py_tp_doc, "A model of the native engine; see mixling.h."},

@@ -84,6 +84,8 @@ class Predictor:
                 "share the encoder of the model that reads fewer"
             )
         self.encoder = encoder
+        # An encoder of the caller's may read fewer words.
+        self._native = self._model.native if encoder.config.max_len == config.max_len else None
         reading = self.metadata.reading
         self._windows_of = None if reading is None else WindowEncoder(encoder, reading)
         # A window's new words stay within what the cache may hold, even if no two are the same.
@@ -109,6 +111,14 @@ class Predictor:
             f"<{type(self).__name__} of {self._model.name}: {metadata.task}, {labels}"
             f"{metadata.parameters:,} parameters, {metadata.precision}>"
         )
+
+    @property
+    def engine(self) -> str:
+        """What computes: "native", or "onnx" and why; texts given as words are always computed by ONNX Runtime."""
+        if self._native is not None:
+            return f"native ({self._native.instructions})"
+        reason = self._model.no_native or "the encoder given reads fewer words than the model"
+        return f"onnx ({reason})"
 
     @property
     def metadata(self) -> Metadata:
@@ -144,6 +154,9 @@ class Predictor:
         if self._windows_of is not None:
             return self._answers([text], BATCH_SIZE)[0]
         task = self.task
+        if self._native is not None and not isinstance(text, list):
+            answer, (read,) = self._native.logits((text,))
+            return task.decode(answer[0], read, text)
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
@@ -234,7 +247,10 @@ class Predictor:
 
     def _encode_and_run(
         self, texts: list[Text], *, offsets: bool, batch_size: int
-    ) -> tuple[list[Encoded], list[Float32]]:
+    ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        if self._native is not None and self._native.reads(texts):
+            logits, read = self._native.logits(texts)
+            return read, list(logits)
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]

@@ -52,7 +52,8 @@ def tables() -> Tables:
     numbers = list(map(int, text.partition("\n")[2].split(",")))
     version, rest = (numbers[0], numbers[1], numbers[2]), iter(numbers[3:])
     properties, single, double, decomposed = (list(itertools.islice(rest, next(rest))) for _ in range(4))
-    runs, classes = [], {}
+    runs: list[tuple[int, int, int]] = []
+    classes: dict[str, int] = {}
     end = 0
     for length, value in zip(*[iter(properties)] * 2, strict=True):
         runs.append((end, end + length, value))
@@ -65,7 +66,8 @@ def tables() -> Tables:
         codes = range(end + gap, end + gap + (count - 1) * step + 1, step)
         lower.update((chr(code), chr(code + delta)) for code in codes)
         end = codes[-1] + 1
-    decompositions, compositions = {}, {}
+    decompositions: dict[str, str] = {}
+    compositions: dict[str, str] = {}
     code = 0
     for gap, first, second in zip(*[iter(decomposed)] * 3, strict=True):
         code += gap
