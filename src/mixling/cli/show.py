@@ -15,12 +15,20 @@ from mixling.errors import printable
 def show(
     model: ModelArgument,
     as_json: Annotated[bool, typer.Option("--json", help="All that is known, as JSON.")] = False,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="What computes predictions here: native, or onnx and why.")
+    ] = False,
 ) -> None:
     """Show what a saved model is.
 
     Task, labels, size and configuration; of a run folder the measures on dev, too. Of an unfinished run: the step, the
     best evaluation so far and how to resume.
     """
+    if engine:
+        from mixling.runtime.predictor import Predictor
+
+        put(Predictor(model).engine + "\n")
+        return
     from mixling.runs.description import describe, summary
 
     facts = describe(model)
