@@ -25,19 +25,28 @@ static int reserve(mixling_worker *worker, size_t n) {
     return worker->body_size ? 0 : -1;
 }
 
+enum { MAX_PARTS = 17 };
+
+/* The parts that token i is the sum of, in `table` with `floats` a word, each of `width`; their number. */
+static size_t parts_of(
+    const mixling_model *model, const float *table, size_t width, const uint32_t *rows, size_t n, size_t i,
+    const float **out) {
+    size_t number = 0, floats = model->parts * width;
+    for (size_t part = 0; part < model->parts; part++) {
+        size_t at = i + part;
+        if (at < model->window || at - model->window >= n) continue;
+        out[number++] = table + rows[at - model->window] * floats + part * width;
+    }
+    return number;
+}
+
 /* x_i = b + the sum over o of part o of the row of word i + o - w. */
 static void embed(mixling_worker *worker, const uint32_t *rows, size_t n) {
     const mixling_model *model = worker->model;
-    size_t width = model->width, floats = model->parts * width;
+    const float *parts[MAX_PARTS];
     for (size_t i = 0; i < n; i++) {
-        float *x = worker->tokens + i * width;
-        memcpy(x, model->bias, width * sizeof *x);
-        for (size_t part = 0; part < model->parts; part++) {
-            size_t at = i + part;
-            if (at < model->window || at - model->window >= n) continue;
-            const float *row = worker->table.rows + rows[at - model->window] * floats;
-            model->kernels->add(width, 1.0f, row + part * width, x);
-        }
+        size_t number = parts_of(model, worker->table.rows, model->width, rows, n, i, parts);
+        model->kernels->combine(model->width, model->bias, number, parts, worker->tokens + i * model->width);
     }
 }
 
@@ -51,11 +60,37 @@ static void set_columns(float *out, size_t rows, size_t width, const float *bias
         for (size_t j = 0; j < width; j++) out[i * width + j] = bias[i];
 }
 
+/* The hidden layer of the first sublayer before GELU, from the products that the table has. */
+static void expand_folded(mixling_worker *worker, const uint32_t *rows, size_t n) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    size_t stride = model->folded.stride, width = model->width;
+    const float *parts[MAX_PARTS];
+    for (size_t i = 0; i < n; i++) {
+        float *out = worker->inner + i * stride;
+        size_t number = parts_of(model, worker->table.folded, stride, rows, n, i, parts);
+        kernels->combine(stride, model->folded_bias, number, parts, out);
+        float factor = kernels->factor(model->dim, width, worker->tokens + i * width);
+        kernels->affine(stride, factor, model->folded_shift, out);
+    }
+}
+
+/* y += W2 gelu(hidden) + b2 over channels. */
+static void contract(mixling_worker *worker, const sublayer *layer, size_t n, float *y) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    size_t width = model->width, stride = layer->expand.stride;
+    kernels->gelu(worker->inner, n * stride);
+    for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f, layer->contract_bias, y + i * width);
+    kernels->multiply(
+        n, width, layer->expand.columns, worker->inner, stride, layer->contract.values, width, y, width);
+}
+
 /* y += f(x), of (n, width), where y and x are different. */
 static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const float *x, float *y) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
-    const matrix *expand = &layer->expand, *contract = &layer->contract;
+    const matrix *expand = &layer->expand, *second = &layer->contract;
     size_t width = model->width;
     float *inner = worker->inner;
     if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
@@ -65,7 +100,7 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
         kernels->gelu(inner, hidden * width);
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
-        kernels->multiply(n, width, hidden, contract->values, contract->stride, inner, width, y, width);
+        kernels->multiply(n, width, hidden, second->values, second->stride, inner, width, y, width);
         /* The padding is not zero any more: the biases of the hidden layer are there, too. */
         if (model->dim < width)
             for (size_t i = 0; i < n; i++) memset(y + i * width + model->dim, 0, (width - model->dim) * sizeof *y);
@@ -73,9 +108,7 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     }
     set_rows(inner, n, expand->stride, layer->expand_bias);
     kernels->multiply(n, expand->stride, model->dim, x, width, expand->values, expand->stride, inner, expand->stride);
-    kernels->gelu(inner, n * expand->stride);
-    for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f, layer->contract_bias, y + i * width);
-    kernels->multiply(n, width, expand->columns, inner, expand->stride, contract->values, contract->stride, y, width);
+    contract(worker, layer, n, y);
 }
 
 static void pool(mixling_worker *worker, size_t n) {
@@ -114,6 +147,11 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     embed(worker, rows, n);
     for (size_t i = 0; i < model->num_sublayers; i++) {
         const sublayer *layer = model->sublayers + i;
+        if (i == 0 && model->folded.values) {
+            expand_folded(worker, rows, n);
+            contract(worker, layer, n, worker->tokens);
+            continue;
+        }
         if (layer->before) {
             kernels->norm(n, model->dim, width, worker->tokens, layer->norm_weight, layer->norm_bias, worker->normed);
             apply(worker, layer, n, worker->normed, worker->tokens);

@@ -20,6 +20,12 @@ typedef struct {
     void (*gelu)(float *x, size_t n);
     /* Layer norm of rows: y = w (x - mean) / sqrt(variance + 1e-5) + b over the first `dim` values of `stride`. */
     void (*norm)(size_t rows, size_t dim, size_t stride, const float *x, const float *w, const float *b, float *y);
+    /* 1 / sqrt(variance + 1e-5) of the first `dim` values of `stride`, of which the others are zero. */
+    float (*factor)(size_t dim, size_t stride, const float *x);
+    /* y = first + the sum of `number` rows, of n values, a multiple of LANES. */
+    void (*combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y);
+    /* x = scale x + shift */
+    void (*affine)(size_t n, float scale, const float *shift, float *x);
     /* y += scale x, of n values, a multiple of LANES. */
     void (*add)(size_t n, float scale, const float *x, float *y);
     /* y = max(x, y) */

@@ -71,22 +71,51 @@ INLINE float NAME(sum)(VECTOR x) {
     return out;
 }
 
+INLINE float NAME(mean)(size_t dim, size_t stride, const float *x) {
+    VECTOR sums = {0};
+    for (size_t i = 0; i < stride; i += WIDTH) sums += *(const VECTOR *)(x + i); /* the padding is zero */
+    return NAME(sum)(sums) / (float)dim;
+}
+
+INLINE float NAME(deviation)(size_t dim, size_t stride, const float *x, float mean) {
+    VECTOR squares = {0};
+    for (size_t i = 0; i < stride; i += WIDTH) {
+        VECTOR away = *(const VECTOR *)(x + i) - mean;
+        squares += away * away;
+    }
+    float square = NAME(sum)(squares) - (float)(stride - dim) * mean * mean;
+    return 1.0f / sqrtf((square > 0 ? square : 0) / (float)dim + 1e-5f);
+}
+
+TARGET static float NAME(factor)(size_t dim, size_t stride, const float *x) {
+    return NAME(deviation)(dim, stride, x, NAME(mean)(dim, stride, x));
+}
+
 TARGET static void NAME(norm)(
     size_t rows, size_t dim, size_t stride, const float *x, const float *w, const float *b, float *y) {
     for (size_t r = 0; r < rows; r++, x += stride, y += stride) {
-        VECTOR sums = {0}, squares = {0};
-        for (size_t i = 0; i < stride; i += WIDTH) sums += *(const VECTOR *)(x + i); /* the padding is zero */
-        float mean = NAME(sum)(sums) / (float)dim;
-        for (size_t i = 0; i < stride; i += WIDTH) {
-            VECTOR away = *(const VECTOR *)(x + i) - mean;
-            squares += away * away;
-        }
-        float square = NAME(sum)(squares) - (float)(stride - dim) * mean * mean;
-        float factor = 1.0f / sqrtf((square > 0 ? square : 0) / (float)dim + 1e-5f);
+        float mean = NAME(mean)(dim, stride, x), factor = NAME(deviation)(dim, stride, x, mean);
         for (size_t i = 0; i < stride; i += WIDTH) /* weights and biases of the padding are zero */
             *(VECTOR *)(y + i) = (*(const VECTOR *)(x + i) - mean) * factor * *(const VECTOR *)(w + i) +
                                  *(const VECTOR *)(b + i);
     }
+}
+
+TARGET static void NAME(combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y) {
+    for (size_t i = 0; i < n; i += 2 * WIDTH) {
+        VECTOR a = *(const VECTOR *)(first + i), b = *(const VECTOR *)(first + i + WIDTH);
+        for (size_t r = 0; r < number; r++) {
+            a += *(const VECTOR *)(rows[r] + i);
+            b += *(const VECTOR *)(rows[r] + i + WIDTH);
+        }
+        *(VECTOR *)(y + i) = a;
+        *(VECTOR *)(y + i + WIDTH) = b;
+    }
+}
+
+TARGET static void NAME(affine)(size_t n, float scale, const float *shift, float *x) {
+    for (size_t i = 0; i < n; i += WIDTH)
+        *(VECTOR *)(x + i) = scale * *(VECTOR *)(x + i) + *(const VECTOR *)(shift + i);
 }
 
 TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
@@ -115,8 +144,8 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 }
 
 static const kernels NAME(kernels) = {
-    TEXT,      NAME(multiply), NAME(gelu),     NAME(norm),    NAME(add),
-    NAME(maximum), NAME(dot),      NAME(add_int8), NAME(minhash),
+    TEXT,      NAME(multiply), NAME(gelu), NAME(norm),     NAME(factor), NAME(combine), NAME(affine),
+    NAME(add), NAME(maximum),  NAME(dot),  NAME(add_int8), NAME(minhash),
 };
 
 #undef VECTOR

@@ -57,6 +57,11 @@ struct mixling_model {
     float *bias;
     sublayer *sublayers;
     size_t num_sublayers;
+    /* Where the first sublayer is over channels, with its norm before it, its first product is made once a word:
+       W1 norm(x) + b1 = r (sum of W' row + `folded_bias`) + `folded_shift`, with W' = (I - 1/D) diag(g) W1, of the rows
+       that x is the sum of, and r = 1 / deviation of x. No values where it is not so. */
+    matrix folded;
+    float *folded_bias, *folded_shift;
     float *final_weight, *final_bias;
     int attention, mean, maximum; /* pools */
     float *score;
@@ -120,8 +125,8 @@ typedef struct {
     size_t mask, used, capacity; /* words */
     uint8_t *keys;
     size_t keys_used, keys_size;
-    float *rows;
-    size_t rows_size; /* words */
+    float *rows, *folded; /* of the words, and the products of their parts with model->folded */
+    size_t rows_size;     /* words */
 } word_table;
 
 struct mixling_worker {

@@ -38,7 +38,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->logits = take(model->output.stride, sizeof *worker->logits);
     table->mask = 1023;
     table->slots = take(table->mask + 1, sizeof *table->slots);
-    table->capacity = cache_bytes / (floats * sizeof(float));
+    table->capacity = cache_bytes / ((floats + model->parts * model->folded.stride) * sizeof(float));
     if (table->capacity < words) table->capacity = words;
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
     if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
@@ -58,7 +58,7 @@ void mixling_stop(mixling_worker *worker) {
                      scratch->hashes,   scratch->lowest,       scratch->sums,      scratch->row,
                      worker->words,     worker->rows,          worker->features,   worker->shared_hashes,
                      worker->pools,     worker->logits,        worker->table.slots, worker->table.keys,
-                     worker->table.rows, worker->shared[0],    worker->shared[1],  worker->tokens,
+                     worker->table.rows, worker->table.folded, worker->shared[0],    worker->shared[1],  worker->tokens,
                      worker->normed,    worker->inner,         worker->scores};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     free(worker);

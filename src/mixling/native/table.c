@@ -27,6 +27,8 @@ void table_prepare(mixling_worker *worker) {
     table->used = table->keys_used = 0;
 }
 
+static size_t folded_floats(const mixling_model *model) { return model->parts * model->folded.stride; }
+
 /* Room for one more word with a key; 0, or -1 without memory. */
 static int reserve(mixling_worker *worker, size_t key_size) {
     word_table *table = &worker->table;
@@ -36,6 +38,11 @@ static int reserve(mixling_worker *worker, size_t key_size) {
         float *rows = realloc(table->rows, size * row_floats(worker->model) * sizeof *rows);
         if (!rows) return -1;
         table->rows = rows;
+        if (worker->model->folded.values) {
+            rows = realloc(table->folded, size * folded_floats(worker->model) * sizeof *rows);
+            if (!rows) return -1;
+            table->folded = rows;
+        }
         table->rows_size = size;
     }
     if (table->keys_used + key_size > table->keys_size) {
@@ -90,6 +97,14 @@ static void fill_row(mixling_worker *worker, size_t number, float *out) {
         memcpy(out + part * model->width, sums + part * model->dim, model->dim * sizeof *out);
 }
 
+static void fold_row(mixling_worker *worker, const float *row, float *out) {
+    const matrix *folded = &worker->model->folded;
+    size_t parts = worker->model->parts, width = worker->model->width;
+    memset(out, 0, folded_floats(worker->model) * sizeof *out);
+    worker->model->kernels->multiply(
+        parts, folded->stride, folded->rows, row, width, folded->values, folded->stride, out, folded->stride);
+}
+
 int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t marks, uint32_t *row) {
     word_table *table = &worker->table;
     uint64_t hash = hash_key(worker->seed, key, size, marks);
@@ -105,6 +120,10 @@ int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t 
     if (reserve(worker, size)) return MIXLING_MEMORY;
     size_t number = features_of(worker->model, &worker->scratch, key, size, marks, worker->features);
     fill_row(worker, number, table->rows + table->used * row_floats(worker->model));
+    if (worker->model->folded.values)
+        fold_row(
+            worker, table->rows + table->used * row_floats(worker->model),
+            table->folded + table->used * folded_floats(worker->model));
     memcpy(table->keys + table->keys_used, key, size);
     for (at = hash & table->mask; table->slots[at].key_size;) at = (at + 1) & table->mask;
     table->slots[at] = (slot){hash, (uint32_t)table->keys_used, (uint32_t)size, (uint32_t)table->used, marks};

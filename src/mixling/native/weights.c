@@ -162,6 +162,37 @@ static void read_sublayer(loader *from, uint32_t at, sublayer *out) {
     if (out->expand.stride > model->widest) model->widest = out->expand.stride;
 }
 
+/* Make the product that is done once a word (see model.h). */
+static void fold(loader *from) {
+    mixling_model *model = from->model;
+    const sublayer *layer = model->sublayers;
+    if (from->status != MIXLING_OK || !model->num_sublayers || layer->mixes_tokens || !layer->before) return;
+    size_t dim = model->dim, hidden = layer->expand.columns, stride = layer->expand.stride;
+    matrix out = {dim, hidden, stride, model_take(model, dim, stride * sizeof(float))};
+    model->folded_bias = model_take(model, stride, sizeof(float));
+    model->folded_shift = model_take(model, stride, sizeof(float));
+    if (!out.values || !model->folded_bias || !model->folded_shift) {
+        fail(from, MIXLING_MEMORY, "out of memory");
+        return;
+    }
+    for (size_t f = 0; f < hidden; f++) {
+        double mean = 0, shift = layer->expand_bias[f], bias = 0;
+        for (size_t d = 0; d < dim; d++) {
+            double weight = layer->expand.values[d * stride + f];
+            mean += weight * layer->norm_weight[d] / (double)dim;
+            shift += weight * layer->norm_bias[d];
+        }
+        for (size_t d = 0; d < dim; d++) {
+            double weight = (double)layer->expand.values[d * stride + f] * layer->norm_weight[d] - mean;
+            out.values[d * stride + f] = (float)weight;
+            bias += weight * model->bias[d];
+        }
+        model->folded_bias[f] = (float)bias;
+        model->folded_shift[f] = (float)shift;
+    }
+    model->folded = out;
+}
+
 /* A matrix whose rows (or columns) are parts of D values: each is padded on its own. */
 static matrix spread_parts(loader *from, const float *values, size_t rows, size_t parts) {
     size_t dim = from->model->dim, width = from->model->width, columns = parts * dim;
@@ -240,13 +271,14 @@ int model_read_body(mixling_model *model, const json *plan, const onnx_file *fil
     uint32_t at = layers + 1;
     for (size_t i = 0; i < model->num_sublayers && from.status == MIXLING_OK; i++, at = plan->values[at].next)
         read_sublayer(&from, at, model->sublayers + i);
+    fold(&from);
     if (from.status == MIXLING_OK && !json_null(plan, final_norm)) {
         model->final_weight = read_vector(&from, item_of(&from, 0, "final_norm", 0), model->dim);
         model->final_bias = read_vector(&from, item_of(&from, 0, "final_norm", 1), model->dim);
     }
     if (from.status == MIXLING_OK) read_head(&from);
     uint64_t tokens = model->max_len + 16, token = 2 * model->width + model->widest;
-    uint64_t words = tokens * 2 * model->parts * model->width, inner = (uint64_t)model->hidden * model->width;
+    uint64_t words = tokens * 2 * model->parts * (model->width + model->folded.stride), inner = (uint64_t)model->hidden * model->width;
     if (tokens * token + inner > MAX_FLOATS || words > MAX_FLOATS)
         fail(&from, MIXLING_UNSUPPORTED, "a text of full length takes more than 1 GiB");
     *reason = from.reason;

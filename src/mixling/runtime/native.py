@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mixling.native._core import Model
 
 VARIABLE, ENGINES = "MIXLING_ENGINE", ("native", "onnx")
-CACHE_BYTES = 64 << 20  # for words that a thread met
+CACHE_BYTES = 128 << 20  # at most, for words that a thread met
 # What decoding asks of a text as it was read, by the flags of mixling.h: 1 truncated, 2 empty.
 _READ = tuple(
     Encoded(np.array([EMPTY if flags & 2 else FIRST], np.int32), None, bool(flags & 1), 0) for flags in range(4)
