@@ -17,35 +17,54 @@ static int reserve(mixling_worker *worker, size_t n) {
     free(worker->normed);
     free(worker->inner);
     free(worker->scores);
+    free(worker->parts);
+    free(worker->folded);
+    worker->parts = malloc(size * sizeof *worker->parts);
+    worker->folded = malloc((size * model->parts * model->folded.stride + 1) * sizeof(float));
     worker->tokens = malloc(size * model->width * sizeof(float));
     worker->normed = malloc(size * model->width * sizeof(float));
     worker->inner = malloc((inner ? inner : 1) * sizeof(float));
     worker->scores = malloc(size * sizeof(float));
-    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores ? size : 0;
+    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores && worker->parts &&
+                                worker->folded
+                            ? size
+                            : 0;
     return worker->body_size ? 0 : -1;
 }
 
 enum { MAX_PARTS = 17 };
 
-/* The parts that token i is the sum of, in `table` with `floats` a word, each of `width`; their number. */
+/* The parts that token i is the sum of, in what `from` has for each token, of `width` a part; their number. */
 static size_t parts_of(
-    const mixling_model *model, const float *table, size_t width, const uint32_t *rows, size_t n, size_t i,
-    const float **out) {
-    size_t number = 0, floats = model->parts * width;
+    const mixling_model *model, const float *const *from, size_t width, size_t n, size_t i, const float **out) {
+    size_t number = 0;
     for (size_t part = 0; part < model->parts; part++) {
         size_t at = i + part;
-        if (at < model->window || at - model->window >= n) continue;
-        out[number++] = table + rows[at - model->window] * floats + part * width;
+        if (at >= model->window && at - model->window < n) out[number++] = from[at - model->window] + part * width;
     }
     return number;
 }
+
+/* Have the processor fetch what token i will be made of: the table is larger than its caches. */
+static void prefetch(const float *const *from, size_t floats, size_t n, size_t i) {
+#if defined(__GNUC__)
+    if (i >= n) return;
+    for (size_t at = 0; at < floats; at += 16) __builtin_prefetch(from[i] + at);
+#else
+    (void)from, (void)floats, (void)n, (void)i;
+#endif
+}
+
+enum { AHEAD = 3 }; /* tokens */
 
 /* x_i = b + the sum over o of part o of the row of word i + o - w. */
 static void embed(mixling_worker *worker, const uint32_t *rows, size_t n) {
     const mixling_model *model = worker->model;
     const float *parts[MAX_PARTS];
+    for (size_t i = 0; i < n; i++) worker->parts[i] = worker->table.rows + rows[i] * model->parts * model->width;
     for (size_t i = 0; i < n; i++) {
-        size_t number = parts_of(model, worker->table.rows, model->width, rows, n, i, parts);
+        prefetch(worker->parts, model->parts * model->width, n, i + AHEAD);
+        size_t number = parts_of(model, worker->parts, model->width, n, i, parts);
         model->kernels->combine(model->width, model->bias, number, parts, worker->tokens + i * model->width);
     }
 }
@@ -60,15 +79,22 @@ static void set_columns(float *out, size_t rows, size_t width, const float *bias
         for (size_t j = 0; j < width; j++) out[i * width + j] = bias[i];
 }
 
-/* The hidden layer of the first sublayer before GELU, from the products that the table has. */
+/* The hidden layer of the first sublayer before GELU, from the products of words. */
 static void expand_folded(mixling_worker *worker, const uint32_t *rows, size_t n) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
-    size_t stride = model->folded.stride, width = model->width;
+    const word_table *table = &worker->table;
+    size_t stride = model->folded.stride, width = model->width, floats = model->parts * stride;
     const float *parts[MAX_PARTS];
     for (size_t i = 0; i < n; i++) {
+        float *out = worker->folded + i * floats;
+        if (rows[i] >= table->folded_capacity) table_fold(worker, table->rows + rows[i] * model->parts * width, out);
+        worker->parts[i] = rows[i] < table->folded_capacity ? table->folded + rows[i] * floats : out;
+    }
+    for (size_t i = 0; i < n; i++) {
         float *out = worker->inner + i * stride;
-        size_t number = parts_of(model, worker->table.folded, stride, rows, n, i, parts);
+        prefetch(worker->parts, floats, n, i + AHEAD);
+        size_t number = parts_of(model, worker->parts, stride, n, i, parts);
         kernels->combine(stride, model->folded_bias, number, parts, out);
         float factor = kernels->factor(model->dim, width, worker->tokens + i * width);
         kernels->affine(stride, factor, model->folded_shift, out);
@@ -117,26 +143,17 @@ static void pool(mixling_worker *worker, size_t n) {
     size_t width = model->width;
     const float *x = worker->tokens;
     float *out = worker->pools;
-    if (model->attention) {
-        float highest = -FLT_MAX, total = 0;
-        for (size_t i = 0; i < n; i++) {
-            worker->scores[i] = kernels->dot(width, x + i * width, model->score) + model->score_bias;
-            if (worker->scores[i] > highest) highest = worker->scores[i];
-        }
-        for (size_t i = 0; i < n; i++) total += worker->scores[i] = expf(worker->scores[i] - highest);
-        memset(out, 0, width * sizeof *out);
-        for (size_t i = 0; i < n; i++) kernels->add(width, worker->scores[i] / total, x + i * width, out);
-        out += width;
+    float *weighted = out, *mean = weighted + (model->attention ? width : 0), *highest = mean + (model->mean ? width : 0);
+    float top = -FLT_MAX, total = 0, *unread = out + model->output.rows; /* for pools that the model has not */
+    for (size_t i = 0; i < n && model->attention; i++) {
+        worker->scores[i] = kernels->dot(width, x + i * width, model->score) + model->score_bias;
+        if (worker->scores[i] > top) top = worker->scores[i];
     }
-    if (model->mean) {
-        memset(out, 0, width * sizeof *out);
-        for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f / (float)n, x + i * width, out);
-        out += width;
-    }
-    if (model->maximum) {
-        memcpy(out, x, width * sizeof *out);
-        for (size_t i = 1; i < n; i++) kernels->maximum(width, x + i * width, out);
-    }
+    for (size_t i = 0; i < n; i++) total += worker->scores[i] = model->attention ? expf(worker->scores[i] - top) : 1;
+    for (size_t i = 0; i < n; i++) worker->scores[i] /= total;
+    kernels->pool(
+        n, width, x, worker->scores, model->attention ? weighted : unread, model->mean ? mean : unread,
+        model->maximum ? highest : unread);
 }
 
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {

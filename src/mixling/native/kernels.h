@@ -28,8 +28,9 @@ typedef struct {
     void (*affine)(size_t n, float scale, const float *shift, float *x);
     /* y += scale x, of n values, a multiple of LANES. */
     void (*add)(size_t n, float scale, const float *x, float *y);
-    /* y = max(x, y) */
-    void (*maximum)(size_t n, const float *x, float *y);
+    /* Of each column of x (n, width): the sum by weights (n), the mean, the maximum. */
+    void (*pool)(
+        size_t n, size_t width, const float *x, const float *weights, float *weighted, float *mean, float *highest);
     /* sum of x y, of n values, a multiple of LANES */
     float (*dot)(size_t n, const float *x, const float *y);
     /* y += x, of n integers. */

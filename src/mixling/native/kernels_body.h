@@ -4,43 +4,51 @@ typedef float NAME(vector) __attribute__((vector_size(4 * WIDTH), aligned(4), ma
 #define VECTOR NAME(vector)
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/* `rows` rows of C, 2 registers wide. */
+/* `rows` rows of C, `columns` registers wide. Every value is summed in the order of k, whatever the tile: a text's logits
+   are the same bits in any company. */
 INLINE void NAME(tile)(
-    const int rows, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
-    VECTOR sums[6][2];
-    for (int r = 0; r < rows; r++) {
-        sums[r][0] = *(const VECTOR *)(c + (size_t)r * ldc);
-        sums[r][1] = *(const VECTOR *)(c + (size_t)r * ldc + WIDTH);
-    }
+    const int rows, const int columns, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
+    size_t ldc) {
+    VECTOR sums[6][8];
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) sums[r][j] = *(const VECTOR *)(c + (size_t)r * ldc + j * WIDTH);
     for (size_t i = 0; i < k; i++, b += ldb) {
-        VECTOR b0 = *(const VECTOR *)b, b1 = *(const VECTOR *)(b + WIDTH);
+        VECTOR row[8];
+        for (int j = 0; j < columns; j++) row[j] = *(const VECTOR *)(b + j * WIDTH);
         for (int r = 0; r < rows; r++) {
             float x = a[(size_t)r * lda + i];
-            sums[r][0] += x * b0;
-            sums[r][1] += x * b1;
+            for (int j = 0; j < columns; j++) sums[r][j] += x * row[j];
         }
     }
-    for (int r = 0; r < rows; r++) {
-        *(VECTOR *)(c + (size_t)r * ldc) = sums[r][0];
-        *(VECTOR *)(c + (size_t)r * ldc + WIDTH) = sums[r][1];
-    }
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) *(VECTOR *)(c + (size_t)r * ldc + j * WIDTH) = sums[r][j];
+}
+
+/* All columns of a few rows: the fewer rows, the wider the tile, so that sums enough are under way. */
+INLINE void NAME(band)(
+    const int rows, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
+    const int columns = rows == 1 ? 8 : rows <= 3 ? 4 : 2;
+    size_t j = 0;
+    for (; j + columns * WIDTH <= n; j += columns * WIDTH)
+        NAME(tile)(rows, columns, k, a, lda, b + j, ldb, c + j, ldc);
+    for (; j < n; j += 2 * WIDTH) NAME(tile)(rows, 2, k, a, lda, b + j, ldb, c + j, ldc);
 }
 
 TARGET static void NAME(multiply)(
     size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
-    for (size_t j = 0; j < n; j += 2 * WIDTH) {
-        size_t i = 0;
-        for (; i + 6 <= m; i += 6) NAME(tile)(6, k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc);
-        const float *rest = a + i * lda;
-        float *out = c + i * ldc + j;
-        switch (m - i) {
-            case 5: NAME(tile)(5, k, rest, lda, b + j, ldb, out, ldc); break;
-            case 4: NAME(tile)(4, k, rest, lda, b + j, ldb, out, ldc); break;
-            case 3: NAME(tile)(3, k, rest, lda, b + j, ldb, out, ldc); break;
-            case 2: NAME(tile)(2, k, rest, lda, b + j, ldb, out, ldc); break;
-            case 1: NAME(tile)(1, k, rest, lda, b + j, ldb, out, ldc); break;
-            default: break;
+    while (m) {
+        size_t rows = m >= 12 || m == 6 ? 6 : m > 6 ? (m + 1) / 2 : m;
+        switch (rows) {
+            case 6: NAME(band)(6, n, k, a, lda, b, ldb, c, ldc); break;
+            case 5: NAME(band)(5, n, k, a, lda, b, ldb, c, ldc); break;
+            case 4: NAME(band)(4, n, k, a, lda, b, ldb, c, ldc); break;
+            case 3: NAME(band)(3, n, k, a, lda, b, ldb, c, ldc); break;
+            case 2: NAME(band)(2, n, k, a, lda, b, ldb, c, ldc); break;
+            default: NAME(band)(1, n, k, a, lda, b, ldb, c, ldc); break;
         }
+        a += rows * lda;
+        c += rows * ldc;
+        m -= rows;
     }
 }
 
@@ -122,8 +130,20 @@ TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
     for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(y + i) += scale * *(const VECTOR *)(x + i);
 }
 
-TARGET static void NAME(maximum)(size_t n, const float *x, float *y) {
-    for (size_t i = 0; i < n; i++) y[i] = x[i] > y[i] ? x[i] : y[i];
+TARGET static void NAME(pool)(
+    size_t n, size_t width, const float *x, const float *weights, float *weighted, float *mean, float *highest) {
+    for (size_t i = 0; i < width; i += WIDTH) {
+        VECTOR sum = {0}, plain = {0}, top = *(const VECTOR *)(x + i);
+        for (size_t t = 0; t < n; t++) {
+            VECTOR value = *(const VECTOR *)(x + t * width + i);
+            sum += weights[t] * value;
+            plain += value;
+            for (int j = 0; j < WIDTH; j++) top[j] = value[j] > top[j] ? value[j] : top[j];
+        }
+        *(VECTOR *)(weighted + i) = sum;
+        *(VECTOR *)(mean + i) = plain * (1.0f / (float)n);
+        *(VECTOR *)(highest + i) = top;
+    }
 }
 
 TARGET static float NAME(dot)(size_t n, const float *x, const float *y) {
@@ -145,7 +165,7 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 
 static const kernels NAME(kernels) = {
     TEXT,      NAME(multiply), NAME(gelu), NAME(norm),     NAME(factor), NAME(combine), NAME(affine),
-    NAME(add), NAME(maximum),  NAME(dot),  NAME(add_int8), NAME(minhash),
+    NAME(add), NAME(pool),     NAME(dot),  NAME(add_int8), NAME(minhash),
 };
 
 #undef VECTOR

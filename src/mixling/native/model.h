@@ -126,7 +126,8 @@ typedef struct {
     uint8_t *keys;
     size_t keys_used, keys_size;
     float *rows, *folded; /* of the words, and the products of their parts with model->folded */
-    size_t rows_size;     /* words */
+    size_t rows_size, folded_size; /* words */
+    size_t folded_capacity;        /* the first words have their products here, the others get them for each text */
 } word_table;
 
 struct mixling_worker {
@@ -140,6 +141,8 @@ struct mixling_worker {
     uint32_t *shared[2]; /* code points of a word in full; grown as needed */
     size_t shared_size;
     uint64_t *shared_hashes;
+    const float **parts;            /* of each token, its row or product; grown with the next */
+    float *folded;                  /* products of words that the table does not keep */
     float *tokens, *normed, *inner; /* (N, width) twice, and the hidden layer; grown as needed */
     size_t body_size;               /* tokens that they are for */
     float *pools, *scores, *logits;
@@ -149,6 +152,9 @@ struct mixling_worker {
 void table_prepare(mixling_worker *worker);
 /* The row of a word, made if it is new; a status. */
 int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t marks, uint32_t *row);
+
+/* The product of a row's parts with model->folded. */
+void table_fold(const mixling_worker *worker, const float *row, float *out);
 
 /* The logits (C) of `n` tokens with rows of the table; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);

@@ -34,11 +34,13 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->rows = take(words, sizeof *worker->rows);
     worker->features = take(features, sizeof *worker->features);
     worker->shared_hashes = take(words, 2 * sizeof *worker->shared_hashes);
-    worker->pools = take(model->output.rows, sizeof *worker->pools);
+    worker->pools = take(model->output.rows + model->width, sizeof *worker->pools);
     worker->logits = take(model->output.stride, sizeof *worker->logits);
     table->mask = 1023;
     table->slots = take(table->mask + 1, sizeof *table->slots);
-    table->capacity = cache_bytes / ((floats + model->parts * model->folded.stride) * sizeof(float));
+    table->capacity = cache_bytes / (model->folded.values ? 2 : 1) / (floats * sizeof(float));
+    if (model->folded.values)
+        table->folded_capacity = cache_bytes / 2 / (model->parts * model->folded.stride * sizeof(float));
     if (table->capacity < words) table->capacity = words;
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
     if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
@@ -59,7 +61,8 @@ void mixling_stop(mixling_worker *worker) {
                      worker->words,     worker->rows,          worker->features,   worker->shared_hashes,
                      worker->pools,     worker->logits,        worker->table.slots, worker->table.keys,
                      worker->table.rows, worker->table.folded, worker->shared[0],    worker->shared[1],  worker->tokens,
-                     worker->normed,    worker->inner,         worker->scores};
+                     worker->normed,    worker->inner,         worker->scores,     (void *)worker->parts,
+                     worker->folded};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     free(worker);
 }

@@ -38,12 +38,15 @@ static int reserve(mixling_worker *worker, size_t key_size) {
         float *rows = realloc(table->rows, size * row_floats(worker->model) * sizeof *rows);
         if (!rows) return -1;
         table->rows = rows;
-        if (worker->model->folded.values) {
-            rows = realloc(table->folded, size * folded_floats(worker->model) * sizeof *rows);
-            if (!rows) return -1;
-            table->folded = rows;
-        }
         table->rows_size = size;
+    }
+    if (table->used == table->folded_size && table->used < table->folded_capacity) {
+        size_t size = table->folded_size ? table->folded_size * 2 : 256;
+        if (size > table->folded_capacity) size = table->folded_capacity;
+        float *folded = realloc(table->folded, size * folded_floats(worker->model) * sizeof *folded);
+        if (!folded) return -1;
+        table->folded = folded;
+        table->folded_size = size;
     }
     if (table->keys_used + key_size > table->keys_size) {
         size_t size = 2 * table->keys_size + key_size + 4096;
@@ -97,7 +100,7 @@ static void fill_row(mixling_worker *worker, size_t number, float *out) {
         memcpy(out + part * model->width, sums + part * model->dim, model->dim * sizeof *out);
 }
 
-static void fold_row(mixling_worker *worker, const float *row, float *out) {
+void table_fold(const mixling_worker *worker, const float *row, float *out) {
     const matrix *folded = &worker->model->folded;
     size_t parts = worker->model->parts, width = worker->model->width;
     memset(out, 0, folded_floats(worker->model) * sizeof *out);
@@ -120,8 +123,8 @@ int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t 
     if (reserve(worker, size)) return MIXLING_MEMORY;
     size_t number = features_of(worker->model, &worker->scratch, key, size, marks, worker->features);
     fill_row(worker, number, table->rows + table->used * row_floats(worker->model));
-    if (worker->model->folded.values)
-        fold_row(
+    if (table->used < table->folded_capacity)
+        table_fold(
             worker, table->rows + table->used * row_floats(worker->model),
             table->folded + table->used * folded_floats(worker->model));
     memcpy(table->keys + table->keys_used, key, size);
