@@ -4,7 +4,7 @@
 
 #include "model.h"
 
-enum { MAX_DIM = 65536, MAX_SUBLAYERS = 1000, MAX_WINDOW = 8, MAX_FLOATS = 1 << 28 };
+enum { MAX_DIM = 65536, MAX_SUBLAYERS = 1000, MAX_WINDOW = 8, MAX_FLOATS = 1 << 26 };
 
 typedef struct {
     mixling_model *model;
@@ -280,7 +280,7 @@ int model_read_body(mixling_model *model, const json *plan, const onnx_file *fil
     uint64_t tokens = model->max_len + 16, token = 2 * model->width + model->widest;
     uint64_t words = tokens * 2 * model->parts * (model->width + model->folded.stride), inner = (uint64_t)model->hidden * model->width;
     if (tokens * token + inner > MAX_FLOATS || words > MAX_FLOATS)
-        fail(&from, MIXLING_UNSUPPORTED, "a text of full length takes more than 1 GiB");
+        fail(&from, MIXLING_UNSUPPORTED, "a text of full length takes more than 256 MiB");
     *reason = from.reason;
     return from.status;
 }

@@ -56,7 +56,8 @@ class Predictor:
     trusted places only; the model file itself may come from anywhere.
 
     The summed row of each word is kept, as many words as fit 64 MiB (with an
-    encoder of the caller's: as many as that holds), so that a word met again costs no hashing and no projection.
+    encoder of the caller's: as many as that holds), so that a word met again costs no hashing and no projection. The
+    native engine, where it computes, keeps up to 128 MiB for each thread that predicts at a time.
     """
 
     def __init__(self, path: str | Path | bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
@@ -188,7 +189,7 @@ class Predictor:
         parts = [np.zeros((0, len(self.labels)))]
         for window in self._windows(texts):
             _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
-            parts.append(self.task.probabilities(np.stack(logits)))
+            parts.append(self.task.probabilities(np.asarray(logits)))
         return np.concatenate(parts)
 
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
@@ -250,7 +251,7 @@ class Predictor:
     ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
         if self._native is not None and self._native.reads(texts):
             logits, read = self._native.logits(texts)
-            return read, list(logits)
+            return read, logits  # type: ignore[return-value]  # rows
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
