@@ -57,7 +57,7 @@ def main() -> None:
     args = parser.parse_args()
     on_one_core()
     origin = provenance(seed=0, packages=("onnxruntime", "scikit-learn", "numpy"))
-    results = {name: measure(args.data / name, PRESET[name], args.rounds) for name in args.sets}
+    results = {name: evaluate(args.data / name, PRESET[name], args.rounds) for name in args.sets}
     write_json(args.out, {**origin, "rounds": args.rounds, "results": results})
     print(json.dumps(results, indent=2))
 
@@ -70,7 +70,7 @@ def read(path: Path) -> tuple[list[str], list[str]]:
     return texts, [str(row["intent"] if "intent" in row else row["label"]) for row in rows]
 
 
-def measure(folder: Path, preset: str, rounds: int) -> dict[str, Any]:
+def evaluate(folder: Path, preset: str, rounds: int) -> dict[str, Any]:
     """All systems on the texts of a data set."""
     texts, labels = read(folder / "train.jsonl.gz")
     chosen = random.Random(0).sample(range(len(texts)), min(TRAINED, len(texts)))

@@ -12,7 +12,7 @@ pytest.importorskip("mixling.native._core", reason="the native engine is not bui
 
 from mixling.native._core import Model
 from mixling.runtime.predictor import Predictor
-from mixling.text.clean import clean, normalise
+from mixling.text.clean import clean, normalize
 from mixling.text.unicode import tables
 from mixling.text.words import word_spans
 
@@ -27,7 +27,7 @@ def native(content: bytes) -> Model:
 def test_all_characters_have_the_digest_that_python_has(export: Callable[..., bytes]) -> None:
     model, digest = native(export("mixling-tiny")), hashlib.sha256()
     for code in range(0x110000):
-        found = [model.normalise(code, how) for how in (1, 2, 3)]
+        found = [model.normalize(code, how) for how in (1, 2, 3)]
         texts = [" ".join(f"{part:x}" for part in np.frombuffer(data, np.uint32)) for _, data in found]
         digest.update(f"{code:x};{found[0][0]:x};{';'.join(texts)}\n".encode())
     assert digest.hexdigest() == DIGEST
@@ -73,7 +73,7 @@ def test_long_words_are_not_spelled_and_other_marks_are_composed(export: Callabl
         (row,), = encoder.spell([[word]])  # fmt: skip
         expected = encoder.bags(np.array(row)).positions[0]
         assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word[:10])
-        assert normalise(word, lowercase=True)
+        assert normalize(word, lowercase=True)
 
 
 def test_final_sigmas(export: Callable[..., bytes]) -> None:

@@ -9,7 +9,7 @@ import unicodedata
 
 import pytest
 
-from mixling.text.clean import normalise
+from mixling.text.clean import normalize
 from mixling.text.unicode import compose, lower, tables
 from mixling.text.words import split_words
 
@@ -62,7 +62,7 @@ def test_lower_case_and_composition_are_those_of_the_interpreter() -> None:
         text = "".join(rng.choices(pool, k=rng.randint(1, 8)))
         assert lower(text) == text.lower(), ascii(text)
         assert compose(text) == unicodedata.normalize("NFC", text), ascii(text)
-        assert normalise(text, lowercase=True) == unicodedata.normalize("NFC", text.lower())
+        assert normalize(text, lowercase=True) == unicodedata.normalize("NFC", text.lower())
 
 
 @pytest.mark.skipif(not SAME_VERSION, reason="this interpreter has another Unicode version")

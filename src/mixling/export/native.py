@@ -52,18 +52,18 @@ class _Plan:
         ]
 
     def of(self, model: Model, table: Tensor, scale: Tensor | None) -> dict[str, Any]:
-        frontend, head, encoder = model.frontend, model.head, model.encoder
-        if frontend.positions is not None or frontend.norm is not None or not isinstance(head, PoolingHead):
+        embedding, head, encoder = model.embedding, model.head, model.encoder
+        if embedding.positions is not None or embedding.norm is not None or not isinstance(head, PoolingHead):
             raise _Unsupported
         blocks = [block for block in encoder.layers if isinstance(block, Block)]
         return {
             "version": PLAN_VERSION,
-            "dim": frontend.dim,
-            "window": frontend.window,
+            "dim": embedding.dim,
+            "window": embedding.window,
             "table": self._find(table)[0],
             "scale": None if scale is None else self._find(scale),
-            "spread": None if frontend.spread is None else self._find(frontend.spread),
-            "bias": None if frontend.bias is None else self._find(frontend.bias),
+            "spread": None if embedding.spread is None else self._find(embedding.spread),
+            "bias": None if embedding.bias is None else self._find(embedding.bias),
             "sublayers": [layer for block in blocks for layer in self._sublayers(block)],
             "final_norm": None if encoder.norm is None else self._norm(encoder.norm),
             "pooling": head.pooling,
@@ -106,8 +106,8 @@ class _Plan:
     def _find(self, wanted: Tensor) -> list[Any]:
         """Return the name of the tensor with these values, and whether it is transposed."""
         values = wanted.detach().numpy()
-        forms = [values] if values.ndim < 2 else [values, values.T]
-        for (name, array), (number, form) in itertools.product(self.tensors, enumerate(forms)):
-            if array.shape == form.shape and array.dtype == form.dtype and np.array_equal(array, form):
+        templates = [values] if values.ndim < 2 else [values, values.T]
+        for (name, array), (number, template) in itertools.product(self.tensors, enumerate(templates)):
+            if array.shape == template.shape and array.dtype == template.dtype and np.array_equal(array, template):
                 return [name, bool(number)]
         raise _Unsupported

@@ -30,7 +30,7 @@ def clean(text: str, max_chars: int) -> tuple[str, bool]:
     return text, truncated
 
 
-def normalise(word: str, *, lowercase: bool) -> str:
+def normalize(word: str, *, lowercase: bool) -> str:
     """One word in Unicode's composed form (NFC), in lower case if asked for."""
     if word.isascii():
         return word.lower() if lowercase else word

@@ -106,14 +106,14 @@ def _with_final_sigmas(text: str) -> str:
     """Replace each capital sigma that ends a word by the final one: a cased letter is before it and none after."""
     kinds = _cased_or_ignored()
     out, before, ends = list(text), 0, [False] * len(text)
-    for place, char in enumerate(text):
-        ends[place] = before == CASED
+    for location, char in enumerate(text):
+        ends[location] = before == CASED
         before = before if kinds.get(char) == IGNORED else kinds.get(char, 0)
     after = 0
-    for place in range(len(text) - 1, -1, -1):
-        if text[place] == _SIGMA and ends[place] and after != CASED:
-            out[place] = _FINAL_SIGMA
-        after = after if kinds.get(text[place]) == IGNORED else kinds.get(text[place], 0)
+    for location in range(len(text) - 1, -1, -1):
+        if text[location] == _SIGMA and ends[location] and after != CASED:
+            out[location] = _FINAL_SIGMA
+        after = after if kinds.get(text[location]) == IGNORED else kinds.get(text[location], 0)
     return "".join(out)
 
 
