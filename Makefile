@@ -1,7 +1,7 @@
 PYTHON ?= python
 
-.PHONY: check test-fast format picture
-check:  ## what CI runs: format, lint, types, layers, tests
+.PHONY: check test-fast format picture native
+check: native  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
@@ -14,6 +14,9 @@ test-fast:  ## for the loop of a developer: what trains no model and exports non
 format:
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
+
+native:  ## the native engine, in the source tree; without a C compiler it is left out
+	$(PYTHON) setup.py -q build_ext --inplace
 
 picture:  ## docs/architecture.svg and .md from the imports, docs/api.md from the docstrings
 	$(PYTHON) docs/architecture.py

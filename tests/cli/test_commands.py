@@ -461,6 +461,6 @@ def test_files_that_are_of_no_run_are_not_replaced(call: Call, reviews: Path, tm
     (tmp_path / "README.md").write_text("mine")
     done = call("train", reviews / "train.csv", "--text", "review", "--label", "stars", "-o", tmp_path)
     assert done.code == 2
-    assert f"{tmp_path}: is no run but holds README.md, which a run would replace" in done.err
+    assert f"{tmp_path}: is not a run but holds README.md, which a run would replace" in done.err
     assert (tmp_path / "README.md").read_text() == "mine"
     assert len(list(tmp_path.iterdir())) == 1

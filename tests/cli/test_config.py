@@ -49,7 +49,7 @@ def test_every_key_has_a_line_with_its_type_before_it(spec: Spec[Any]) -> None:
         if match := re.match(r"(?:# )*(\w+) =", line):
             found.add(match[1])
             assert before.startswith("# ")
-            assert before.endswith((")", "as below")), before
+            assert before.endswith((")", "this line")), before
         elif match := re.match(r"(?:# )*\[+(?:\w+\.)*(\w+)\]+$", line):
             found.add(match[1])
     assert set(keys(resolve({}, spec=spec).config)) <= found

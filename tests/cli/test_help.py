@@ -43,7 +43,7 @@ FLAGS = {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
     },
-    "show": {"model", "--json"},
+    "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
     "export": {"model", "--out", "-o", "--precision"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},

@@ -1,11 +1,14 @@
-"""Makes the saved model of format version 1 that tests/golden/test_format.py reads. Run it only for a new version.
+"""Makes the saved models that tests/golden/test_format.py reads. Run it only for a new version of the format.
 
-python tests/golden/make.py
+python tests/golden/make.py NAME
+
+`model-v1` is the first of format version 1, `plan-v1` the first with a plan for the native engine.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import torch
@@ -20,8 +23,8 @@ HERE = Path(__file__).parent
 TEXTS = ["what a film", "", "Ça alors, 你好!", "un-be-lievable " * 20]
 
 
-def main() -> None:
-    """Write model-v1.onnx, and the logits that torch gives with the 8-bit weights' float originals."""
+def main(name: str) -> None:
+    """Write NAME.onnx, and in NAME.json the logits that torch gives with the 8-bit weights' float originals."""
     text = {"max_len": 16, "projection": {"num_features": 128, "num_hashes": 8}}
     changes = {"dim": 8, "embedding": {"window": 1}, "text": text, "num_layers": 1}
     config = parse(ModelConfig, merge(PRESETS["pnlp-mixer-x-small"].config.to_dict(), changes), where="golden")
@@ -31,13 +34,13 @@ def main() -> None:
     data = export_onnx(
         model, text=config.text, task="classification", labels=labels, vocabulary=vocabulary, precision="int8"
     )
-    (HERE / "model-v1.onnx").write_bytes(data)
+    (HERE / f"{name}.onnx").write_bytes(data)
     encoder = TextEncoder(config.text, vocabulary)
     with torch.inference_mode():
         batches = [collate([item.words], encoder) for item in encoder.encode(TEXTS)]
         logits = [model.eval()(b.positions, b.weights, b.index, b.mask)[0].tolist() for b in batches]
-    (HERE / "model-v1.json").write_text(json.dumps({"texts": TEXTS, "float_logits": logits}, indent=1) + "\n")
+    (HERE / f"{name}.json").write_text(json.dumps({"texts": TEXTS, "float_logits": logits}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mixling import Predictor
 
@@ -23,3 +24,18 @@ def test_the_saved_model_of_version_1_still_gives_its_answers() -> None:
     # The expected numbers are the float model's; 8-bit weights are off by a part of a percent.
     np.testing.assert_allclose(logits, saved["float_logits"], atol=0.02)
     assert [p.truncated for p in predictor.predict(saved["texts"])] == [False, False, False, True]
+
+
+def test_the_first_plan_still_gives_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
+    saved = json.loads((HERE / "plan-v1.json").read_text("utf-8"))
+    monkeypatch.setenv("MIXLING_ENGINE", "native")
+    predictor = Predictor(HERE / "plan-v1.onnx")
+    assert predictor.engine.startswith("native")
+    found = predictor.predict(saved["texts"])
+    expected = np.exp(saved["float_logits"])
+    expected /= expected.sum(1, keepdims=True)
+    got = [list(item.probabilities.values()) for item in found]
+    # The expected numbers are the float model's; 8-bit weights are off by a part of a percent.
+    np.testing.assert_allclose(got, expected, atol=0.01)
+    assert [p.truncated for p in found] == [False, False, False, True]

@@ -27,6 +27,12 @@ from mixling.text.labels import LabelSet  # noqa: E402
 SEAL_LENGTH = 84
 
 
+@pytest.fixture(autouse=True)
+def _by_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs are for ONNX Runtime; the native engine does not read them (tests/native/test_damaged_files.py)."""
+    monkeypatch.setenv("MIXLING_ENGINE", "onnx")
+
+
 @pytest.fixture(scope="module")
 def content() -> bytes:
     config: ModelConfig = pnlp_mixer(num_features=32, window=0, dim=4, num_layers=1)

@@ -15,12 +15,20 @@ from mixling.errors import printable
 def show_command(
     model: ModelArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print all details as JSON.")] = False,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="Print which engine computes predictions here: native, or onnx and why.")
+    ] = False,
 ) -> None:
     """Describe a saved model.
 
     Prints task, labels, size and configuration, for run folders also the validation metrics; for unfinished runs the
     step, the best evaluation so far and the command that resumes the run.
     """
+    if engine:
+        from mixling.runtime.predictor import Predictor
+
+        put(Predictor(model).engine + "\n")
+        return
     from mixling.runs.description import describe, summary
 
     facts = describe(model)

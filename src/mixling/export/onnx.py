@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import UserError
+from mixling.export.native import native_plan
 from mixling.export.quantize import quantize, quantize_graph
 from mixling.models.model import Model, count_parameters
 from mixling.runtime.onnx_file import OPSET, seal
@@ -115,7 +116,9 @@ def export_onnx(
         parameters=count_parameters(model),
     )
     frozen = copy.deepcopy(model).cpu().float().eval()
-    graph = _trace(ExportedModel(frozen, precision=precision, has_weights=has_weights), max_len=text.max_len)
+    exported = ExportedModel(frozen, precision=precision, has_weights=has_weights)
+    graph = _trace(exported, max_len=text.max_len)
+    plan = native_plan(frozen, graph, exported.table, exported.scale)
     if precision == "int8":
         quantize_graph(graph)
     _strip(graph)
@@ -132,6 +135,8 @@ def export_onnx(
         "vocabulary_name": name,
         "vocabulary": content,
     }
+    if plan is not None:
+        entries["native"] = json.dumps(plan, sort_keys=True)
     helper.set_model_props(proto, entries)
     return seal(proto.SerializeToString(deterministic=True))
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import weakref
-
-# Versions from 1.29 on send usage data to Microsoft unless this is set before the import; their thread for it also
-# keeps forked processes from exiting.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from mixling.errors import ModelFileError
-
-if os.environ["ORT_DISABLE_TELEMETRY"] != "0":  # in case it was imported before
-    onnxruntime.disable_telemetry_events()
 
 Float32 = npt.NDArray[np.float32]
 Feed = dict[str, npt.NDArray]
@@ -36,14 +30,15 @@ class Engine:
         name: the path of the file, for messages.
         num_nodes: number of nodes of the graph.
         num_threads: number of threads of a run.
+        later: open the session at the first run only; a model that the native engine runs may never need it.
 
     Raises:
         ModelFileError: ONNX Runtime cannot read the graph.
     """
 
-    def __init__(self, data: bytes, name: str, *, num_nodes: int, num_threads: int) -> None:
+    def __init__(self, data: bytes, name: str, *, num_nodes: int, num_threads: int, later: bool = False) -> None:
         self.data, self.name, self.num_nodes, self.num_threads = data, name, num_nodes, num_threads
-        self.session: onnxruntime.InferenceSession | None = self._open()
+        self.session: Any = None if later else self._open()
         _ENGINES.add(self)
 
     def run(self, output: str, feed: Feed, *, only_path: bool = False) -> Float32:
@@ -57,7 +52,7 @@ class Engine:
         Raises:
             ModelFileError: the graph cannot be run on these inputs.
         """
-        options = onnxruntime.RunOptions() if only_path else None
+        options = _onnxruntime().RunOptions() if only_path else None
         if options is not None:
             options.only_execute_path_to_fetches = True
         try:
@@ -68,7 +63,8 @@ class Engine:
         except Exception as error:  # the binding's exceptions have no other common base class
             raise ModelFileError(f"{self.name}: the graph cannot be run: {first_line(error)}") from None
 
-    def _open(self) -> onnxruntime.InferenceSession:
+    def _open(self) -> Any:
+        onnxruntime = _onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.num_threads
         options.inter_op_num_threads = 1
@@ -83,6 +79,21 @@ class Engine:
             )
         except Exception as error:
             raise ModelFileError(f"ONNX Runtime cannot read it: {first_line(error)}") from None
+
+
+@functools.cache
+def _onnxruntime() -> Any:
+    """The package, which takes 20 ms to import, without its telemetry.
+
+    Versions from 1.29 on send usage data to Microsoft unless the variable is set before the import; the thread that
+    does so also keeps every forked process from ending.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime
+
+    if os.environ["ORT_DISABLE_TELEMETRY"] != "0":  # where it was imported before
+        onnxruntime.disable_telemetry_events()
+    return onnxruntime
 
 
 _ENGINES: weakref.WeakSet[Engine] = weakref.WeakSet()

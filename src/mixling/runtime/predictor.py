@@ -55,7 +55,8 @@ class Predictor:
     pickle, only from trusted sources; the model file itself may come from anywhere.
 
     The summed rows of words are cached, up to 64 MiB (with an encoder passed by the caller: of all words in its table),
-    so a repeated word costs no hashing and no projection.
+    so a repeated word costs no hashing and no projection. The native engine caches up to 128 MiB for each thread that
+    predicts at a time.
     """
 
     def __init__(self, path: str | Path | bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
@@ -83,6 +84,8 @@ class Predictor:
                 "share the encoder of the model that reads fewer"
             )
         self.encoder = encoder
+        # An encoder of the caller's may read fewer words.
+        self._native = self._model.native if encoder.config.max_len == config.max_len else None
         reading = self.metadata.reading
         self._window_encoder = None if reading is None else WindowEncoder(encoder, reading)
         # The new words of a window fit into the cache, even if all of them are distinct.
@@ -108,6 +111,14 @@ class Predictor:
             f"<{type(self).__name__} of {self._model.name}: {metadata.task}, {labels}"
             f"{metadata.parameters:,} parameters, {metadata.precision}>"
         )
+
+    @property
+    def engine(self) -> str:
+        """What computes: "native", or "onnx" and why; texts given as words are always computed by ONNX Runtime."""
+        if self._native is not None:
+            return f"native ({self._native.instructions})"
+        reason = self._model.no_native or "the encoder given reads fewer words than the model"
+        return f"onnx ({reason})"
 
     @property
     def metadata(self) -> Metadata:
@@ -143,6 +154,9 @@ class Predictor:
         if self._window_encoder is not None:
             return self._answers([text], BATCH_SIZE)[0]
         task = self.task
+        if self._native is not None and not isinstance(text, list):
+            answer, (read,) = self._native.logits((text,))
+            return task.decode(answer[0], read, text)
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
@@ -174,7 +188,7 @@ class Predictor:
         parts = [np.zeros((0, len(self.labels)))]
         for window in self._windows(texts):
             _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
-            parts.append(self.task.probabilities(np.stack(logits)))
+            parts.append(self.task.probabilities(np.asarray(logits)))
         return np.concatenate(parts)
 
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
@@ -233,7 +247,10 @@ class Predictor:
 
     def _encode_and_run(
         self, texts: list[Text], *, offsets: bool, batch_size: int
-    ) -> tuple[list[Encoded], list[Float32]]:
+    ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        if self._native is not None and self._native.reads(texts):
+            logits, read = self._native.logits(texts)
+            return read, logits  # type: ignore[return-value]  # rows
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]

@@ -22,6 +22,7 @@ from mixling.errors import ConfigError, DataError, ModelFileError, shown
 from mixling.runtime.engine import Engine, Feed, Float32, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
+from mixling.runtime.native import NativeEngine, open_native
 from mixling.runtime.onnx_file import ONNX_FILE, read_model_file
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
@@ -62,6 +63,7 @@ class OpenModel:
         name: its path, for messages.
         row_dim: R, values of a word's summed row.
         has_weights: whether the words' bags have weights.
+        native: computes the logits of whole texts if it can; otherwise `no_native` is the reason.
     """
 
     name: str
@@ -72,6 +74,8 @@ class OpenModel:
     has_weights: bool
     engine: Engine
     limits: GraphLimits
+    native: NativeEngine | None
+    no_native: str
 
     def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
         """Return the summed rows (U, R) of words with bags (U, P); raise a ModelFileError as `logits` does."""
@@ -113,7 +117,8 @@ def open_model(path: str | Path | bytes, *, num_threads: int = 1) -> OpenModel:
         model = _open(data, name, num_threads)
     except (ModelFileError, ValueError) as error:
         raise ModelFileError(f"{name}: {error}") from None
-    _try_out(model)
+    if model.native is None:
+        _try_out(model)
     return model
 
 
@@ -152,8 +157,12 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     limits = GraphLimits(graph, row_dim)
     limits.check_rows(*TRIED_BAGS)
     limits.check_logits(*_tried_texts(metadata))
-    engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads)
-    return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, engine, limits)
+    native, no_native = open_native(data)
+    later = native is not None
+    engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads, later=later)
+    return OpenModel(
+        name, metadata, task, vocabulary, row_dim, has_weights, engine, limits, native=native, no_native=no_native
+    )
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:

@@ -97,9 +97,9 @@ class Classification(Task):
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
-        if not logits:
+        if not len(logits):
             return []
-        stacked = np.stack(logits)
+        stacked = np.asarray(logits)
         rows, bests = self.probabilities(stacked).tolist(), stacked.argmax(-1).tolist()
         return [self._prediction(*item) for item in zip(bests, rows, encoded, strict=True)]
 

@@ -103,9 +103,9 @@ class MultiLabel(Task):
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
-        if not logits:
+        if not len(logits):
             return []
-        rows = self.probabilities(np.stack(logits)).tolist()
+        rows = self.probabilities(np.asarray(logits)).tolist()
         return [self._prediction(row, item) for row, item in zip(rows, encoded, strict=True)]
 
     def _prediction(self, values: Iterable[float], encoded: Encoded, threshold: float = 0.5) -> Prediction:

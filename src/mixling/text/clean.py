@@ -5,11 +5,12 @@ Every replacement keeps the number of characters, so offsets into the cleaned te
 
 from __future__ import annotations
 
+import functools
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 
 from mixling.errors import DataError
+from mixling.text.unicode import compose, lower
 
 # A lone surrogate cannot be encoded as UTF-8; NUL and the byte order mark separate words and have no other meaning.
 _UNSAFE = re.compile("[\x00\ufeff\ud800-\udfff]")
@@ -31,9 +32,14 @@ def clean(text: str, max_chars: int) -> tuple[str, bool]:
 
 def normalize(word: str, *, lowercase: bool) -> str:
     """Return a word in Unicode's composed form (NFC), optionally in lower case."""
-    if lowercase:
-        word = word.lower()
-    return word if word.isascii() else unicodedata.normalize("NFC", word)
+    if word.isascii():
+        return word.lower() if lowercase else word
+    return _normal(word, lowercase)
+
+
+@functools.lru_cache(maxsize=1 << 13)  # a vocabulary's training text has each word many times
+def _normal(word: str, lowercase: bool) -> str:
+    return compose(lower(word) if lowercase else word)
 
 
 def check_many(items: object, what: str) -> None:

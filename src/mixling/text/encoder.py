@@ -14,6 +14,7 @@ from mixling.errors import DataError
 from mixling.text.clean import clean, normalize
 from mixling.text.config import TextConfig
 from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word
+from mixling.text.unicode import lower
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.words import split_words, word_spans
 
@@ -138,10 +139,10 @@ class TextEncoder(WordTable):
         sides = [[plain_word(word) for word in side] for side in (first, second)]
         shared: set[str] = set()
         if self.config.overlap:
-            shared = set.intersection(*({word.lower() for word in side} for side in sides))
+            shared = set.intersection(*({lower(word) for word in side} for side in sides))
 
         def mark(word: str, segment: int) -> Word:
-            marks = (SHARED if word.lower() in shared else 0) | segment
+            marks = (SHARED if lower(word) in shared else 0) | segment
             return (word, marks) if marks else word
 
         second_mark = SECOND if self.config.segments else 0

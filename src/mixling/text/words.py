@@ -11,10 +11,10 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import unicodedata
 
-_ASCII_SIGNS = r"!-/:-@\[-`{-~"
-_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+from mixling.text.unicode import SIGN, SPACE, tables
+
+_ASCII_SIGNS, _ASCII_SPACES = r"!-/:-@\[-`{-~", r"\t-\r\x1c-\x20"
 
 
 def split_words(text: str, *, contractions: bool = False) -> list[str]:
@@ -30,22 +30,11 @@ def word_spans(text: str, limit: int, *, contractions: bool = False) -> list[tup
 
 @functools.cache
 def _pattern(ascii_only: bool, contractions: bool) -> re.Pattern[str]:
-    signs = _ASCII_SIGNS if ascii_only else _ASCII_SIGNS + _sign_ranges() + _HAN
-    word = rf"[^\s{signs}]"
+    # The classes are Unicode's of one version, and `\s` would be the interpreter's.
+    signs, spaces = (_ASCII_SIGNS, _ASCII_SPACES) if ascii_only else map(tables().ranges, (SIGN, SPACE))
+    word = rf"[^{spaces}{signs}]"
     endings = ""
     if contractions:
         negation = rf"[nN]['’][tT](?!{word})"
         endings = rf"{word}+?(?={negation})|{negation}|['’](?:[sSdDmM]|[rRvV][eE]|[lL][lL])(?!{word})|"
     return re.compile(rf"{endings}{word}+|[{signs}]")
-
-
-def _sign_ranges() -> str:
-    """Return Unicode's punctuation and symbols (categories P and S) beyond ASCII, as ranges of a character class."""
-    signs = [code for code in range(0x80, 0x20000) if unicodedata.category(chr(code))[0] in "PS"]
-    ranges: list[list[int]] = []
-    for code in signs:
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)

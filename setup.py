@@ -1,0 +1,23 @@
+"""The extension module, which is optional: without a compiler that can build it, ONNX Runtime computes."""
+
+import os
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+NATIVE = Path("src/mixling/native")
+FLAGS = ["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math"]
+
+setup(
+    ext_modules=[
+        Extension(
+            "mixling.native._core",
+            sources=sorted(str(file) for file in NATIVE.glob("*.c") if file.name != "example.c"),
+            depends=[*map(str, NATIVE.glob("*.h")), "src/mixling/text/unicode_tables.inc"],
+            extra_compile_args=[] if os.name == "nt" else FLAGS,
+            py_limited_api=True,
+            optional=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

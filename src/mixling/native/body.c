@@ -1,0 +1,191 @@
+/* Rows of words -> token vectors -> sublayers -> pools -> logits, of one text. */
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+/* Memory for texts of `n` tokens; 0, or -1 without it. */
+static int reserve(mixling_worker *worker, size_t n) {
+    const mixling_model *model = worker->model;
+    if (n <= worker->body_size) return 0;
+    size_t size = (n + 15) / 16 * 16, over_channels = size * model->widest, over_tokens = model->hidden * model->width;
+    size_t inner = over_channels > over_tokens ? over_channels : over_tokens;
+    free(worker->tokens);
+    free(worker->normed);
+    free(worker->inner);
+    free(worker->scores);
+    free(worker->parts);
+    free(worker->folded);
+    worker->parts = malloc(size * sizeof *worker->parts);
+    worker->folded = malloc((size * model->parts * model->folded.stride + 1) * sizeof(float));
+    worker->tokens = malloc(size * model->width * sizeof(float));
+    worker->normed = malloc(size * model->width * sizeof(float));
+    worker->inner = malloc((inner ? inner : 1) * sizeof(float));
+    worker->scores = malloc(size * sizeof(float));
+    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores && worker->parts &&
+                                worker->folded
+                            ? size
+                            : 0;
+    return worker->body_size ? 0 : -1;
+}
+
+enum { MAX_PARTS = 17 };
+
+/* The parts that token i is the sum of, in what `from` has for each token, of `width` a part; their number. */
+static size_t parts_of(
+    const mixling_model *model, const float *const *from, size_t width, size_t n, size_t i, const float **out) {
+    size_t number = 0;
+    for (size_t part = 0; part < model->parts; part++) {
+        size_t at = i + part;
+        if (at >= model->window && at - model->window < n) out[number++] = from[at - model->window] + part * width;
+    }
+    return number;
+}
+
+/* Have the processor fetch what token i will be made of: the table is larger than its caches. */
+static void prefetch(const float *const *from, size_t floats, size_t n, size_t i) {
+#if defined(__GNUC__)
+    if (i >= n) return;
+    for (size_t at = 0; at < floats; at += 16) __builtin_prefetch(from[i] + at);
+#else
+    (void)from, (void)floats, (void)n, (void)i;
+#endif
+}
+
+enum { AHEAD = 3 }; /* tokens */
+
+/* x_i = b + the sum over o of part o of the row of word i + o - w. */
+static void embed(mixling_worker *worker, const uint32_t *rows, size_t n) {
+    const mixling_model *model = worker->model;
+    const float *parts[MAX_PARTS];
+    for (size_t i = 0; i < n; i++) worker->parts[i] = worker->table.rows + rows[i] * model->parts * model->width;
+    for (size_t i = 0; i < n; i++) {
+        prefetch(worker->parts, model->parts * model->width, n, i + AHEAD);
+        size_t number = parts_of(model, worker->parts, model->width, n, i, parts);
+        model->kernels->combine(model->width, model->bias, number, parts, worker->tokens + i * model->width);
+    }
+}
+
+/* worker->inner or the tokens begin as copies of a bias. */
+static void set_rows(float *out, size_t rows, size_t width, const float *bias) {
+    for (size_t i = 0; i < rows; i++) memcpy(out + i * width, bias, width * sizeof *out);
+}
+
+static void set_columns(float *out, size_t rows, size_t width, const float *bias) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j++) out[i * width + j] = bias[i];
+}
+
+/* The hidden layer of the first sublayer before GELU, from the products of words. */
+static void expand_folded(mixling_worker *worker, const uint32_t *rows, size_t n) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    const word_table *table = &worker->table;
+    size_t stride = model->folded.stride, width = model->width, floats = model->parts * stride;
+    const float *parts[MAX_PARTS];
+    for (size_t i = 0; i < n; i++) {
+        float *out = worker->folded + i * floats;
+        if (rows[i] >= table->folded_capacity) table_fold(worker, table->rows + rows[i] * model->parts * width, out);
+        worker->parts[i] = rows[i] < table->folded_capacity ? table->folded + rows[i] * floats : out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float *out = worker->inner + i * stride;
+        prefetch(worker->parts, floats, n, i + AHEAD);
+        size_t number = parts_of(model, worker->parts, stride, n, i, parts);
+        kernels->combine(stride, model->folded_bias, number, parts, out);
+        float factor = kernels->factor(model->dim, width, worker->tokens + i * width);
+        kernels->affine(stride, factor, model->folded_shift, out);
+    }
+}
+
+/* y += W2 gelu(hidden) + b2 over channels. */
+static void contract(mixling_worker *worker, const sublayer *layer, size_t n, float *y) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    size_t width = model->width, stride = layer->expand.stride;
+    kernels->gelu(worker->inner, n * stride);
+    for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f, layer->contract_bias, y + i * width);
+    kernels->multiply(
+        n, width, layer->expand.columns, worker->inner, stride, layer->contract.values, width, y, width);
+}
+
+/* y += f(x), of (n, width), where y and x are different. */
+static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const float *x, float *y) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    const matrix *expand = &layer->expand, *second = &layer->contract;
+    size_t width = model->width;
+    float *inner = worker->inner;
+    if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
+        size_t hidden = expand->rows;
+        set_columns(inner, hidden, width, layer->expand_bias);
+        kernels->multiply(hidden, width, n, expand->values, expand->stride, x, width, inner, width);
+        kernels->gelu(inner, hidden * width);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
+        kernels->multiply(n, width, hidden, second->values, second->stride, inner, width, y, width);
+        /* The padding is not zero any more: the biases of the hidden layer are there, too. */
+        if (model->dim < width)
+            for (size_t i = 0; i < n; i++) memset(y + i * width + model->dim, 0, (width - model->dim) * sizeof *y);
+        return;
+    }
+    set_rows(inner, n, expand->stride, layer->expand_bias);
+    kernels->multiply(n, expand->stride, model->dim, x, width, expand->values, expand->stride, inner, expand->stride);
+    contract(worker, layer, n, y);
+}
+
+static void pool(mixling_worker *worker, size_t n) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    size_t width = model->width;
+    const float *x = worker->tokens;
+    float *out = worker->pools;
+    float *weighted = out, *mean = weighted + (model->attention ? width : 0), *highest = mean + (model->mean ? width : 0);
+    float top = -FLT_MAX, total = 0, *unread = out + model->output.rows; /* for pools that the model has not */
+    for (size_t i = 0; i < n && model->attention; i++) {
+        worker->scores[i] = kernels->dot(width, x + i * width, model->score) + model->score_bias;
+        if (worker->scores[i] > top) top = worker->scores[i];
+    }
+    for (size_t i = 0; i < n; i++) total += worker->scores[i] = model->attention ? expf(worker->scores[i] - top) : 1;
+    for (size_t i = 0; i < n; i++) worker->scores[i] /= total;
+    kernels->pool(
+        n, width, x, worker->scores, model->attention ? weighted : unread, model->mean ? mean : unread,
+        model->maximum ? highest : unread);
+}
+
+int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    size_t width = model->width;
+    if (reserve(worker, n)) return MIXLING_MEMORY;
+    embed(worker, rows, n);
+    for (size_t i = 0; i < model->num_sublayers; i++) {
+        const sublayer *layer = model->sublayers + i;
+        if (i == 0 && model->folded.values) {
+            expand_folded(worker, rows, n);
+            contract(worker, layer, n, worker->tokens);
+            continue;
+        }
+        if (layer->before) {
+            kernels->norm(n, model->dim, width, worker->tokens, layer->norm_weight, layer->norm_bias, worker->normed);
+            apply(worker, layer, n, worker->normed, worker->tokens);
+            continue;
+        }
+        memcpy(worker->normed, worker->tokens, n * width * sizeof *worker->normed);
+        apply(worker, layer, n, worker->normed, worker->tokens);
+        kernels->norm(n, model->dim, width, worker->tokens, layer->norm_weight, layer->norm_bias, worker->tokens);
+    }
+    if (model->final_weight)
+        kernels->norm(n, model->dim, width, worker->tokens, model->final_weight, model->final_bias, worker->tokens);
+    pool(worker, n);
+    const matrix *output = &model->output;
+    memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);
+    kernels->multiply(
+        1, output->stride, output->rows, worker->pools, output->rows, output->values, output->stride, worker->logits,
+        output->stride);
+    memcpy(logits, worker->logits, model->num_labels * sizeof *logits);
+    return MIXLING_OK;
+}

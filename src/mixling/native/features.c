@@ -1,0 +1,172 @@
+/* Words -> subwords (WordPiece) -> features (MinHash), as mixling/text/vocabulary.py and fingerprint.py. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+enum { MAX_PROBES = 1000, MAX_SPELLED = 1000, NGRAM = 3 };
+
+static uint32_t slot_of(const vocabulary *from, uint32_t hash) { return hash_mix(hash) & from->mask; }
+
+int vocabulary_has(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash) {
+    size_t before = continues ? 2 : 0;
+    for (uint32_t at = slot_of(from, hash); from->slots[at]; at = (at + 1) & from->mask) {
+        uint32_t number = from->slots[at] - 1, start = from->starts[number];
+        if (from->starts[number + 1] - start != size + before) continue;
+        const uint8_t *unit = from->text + start;
+        if ((!continues || (unit[0] == '#' && unit[1] == '#')) && !memcmp(unit + before, text, size)) return 1;
+    }
+    return 0;
+}
+
+int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
+    vocabulary *out = &model->vocabulary;
+    uint32_t number = 0, at = 0, slots = 4;
+    *reason = "its vocabulary is empty, or too long";
+    if (!content.size || content.size >= UINT32_MAX / 2) return MIXLING_DAMAGED;
+    for (size_t i = 0; i < content.size; i++) number += content.data[i] == '\n';
+    number += content.data[content.size - 1] != '\n';
+    while (slots < 2 * number) slots *= 2;
+    out->text = model_take(model, content.size, 1);
+    out->starts = model_take(model, (size_t)number + 1, sizeof *out->starts);
+    out->slots = model_take(model, slots, sizeof *out->slots);
+    *reason = "out of memory";
+    if (!out->text || !out->starts || !out->slots) return MIXLING_MEMORY;
+    out->mask = slots - 1;
+    for (size_t i = 0; i <= content.size; i++) {
+        int last = i == content.size;
+        if (!last && content.data[i] != '\n') {
+            out->text[at++] = content.data[i];
+            continue;
+        }
+        if (last && content.data[i - 1] == '\n') break;
+        uint32_t start = out->starts[out->number], size = at - start;
+        uint32_t hash = fnv(FNV_START, out->text + start, size);
+        *reason = "its vocabulary has a unit twice, or units of one hash";
+        if (vocabulary_has(out, 0, out->text + start, size, hash)) return MIXLING_DAMAGED;
+        uint32_t slot = slot_of(out, hash);
+        for (int probes = 0; out->slots[slot]; probes++) {
+            if (probes == MAX_PROBES) return MIXLING_UNSUPPORTED;
+            slot = (slot + 1) & out->mask;
+        }
+        out->slots[slot] = ++out->number;
+        out->starts[out->number] = at;
+        if (size > out->longest) out->longest = size;
+    }
+    *reason = "the unit [UNK] is missing in its vocabulary";
+    const uint8_t *unknown = (const uint8_t *)"[UNK]";
+    return vocabulary_has(out, 0, unknown, 5, fnv(FNV_START, unknown, 5)) ? MIXLING_OK : MIXLING_DAMAGED;
+}
+
+/* Put the word by its key into scratch->text in its normal form, with the end of each character; their number. */
+static size_t normalise(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size) {
+    size_t n = 0, bytes = 0;
+    uint32_t *codes = scratch->codes[0], *other = scratch->codes[1];
+    int ascii = 1;
+    for (size_t at = 0; at < size; n++) {
+        at += utf8_read(key + at, size - at, codes + n);
+        ascii &= codes[n] < 0x80;
+    }
+    if (ascii) {
+        for (size_t i = 0; i < n; i++) {
+            uint8_t c = key[i];
+            scratch->text[i] = model->lowercase && c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c;
+            scratch->ends[i] = (uint32_t)i + 1;
+        }
+        return n;
+    }
+    if (model->lowercase) {
+        n = unicode_lower(&model->unicode, codes, n, other);
+        codes = other;
+        other = scratch->codes[0];
+    }
+    n = unicode_compose(&model->unicode, codes, n, other);
+    for (size_t i = 0; i < n; i++) {
+        bytes += utf8_write(other[i], scratch->text + bytes);
+        scratch->ends[i] = (uint32_t)bytes;
+    }
+    return n;
+}
+
+/* The end, in characters, of the longest unit that the word goes on with from the character `first`; 0: there is none. */
+static size_t longest_unit(const mixling_model *model, word_scratch *scratch, size_t first, size_t n) {
+    const vocabulary *from = &model->vocabulary;
+    uint32_t start = first ? scratch->ends[first - 1] : 0, at = start;
+    uint32_t hash = first ? fnv(FNV_START, (const uint8_t *)"##", 2) : FNV_START;
+    uint32_t longest = first ? (from->longest > 2 ? from->longest - 2 : 0) : from->longest;
+    size_t end = first;
+    while (end < n && scratch->ends[end] - start <= longest) {
+        hash = fnv(hash, scratch->text + at, scratch->ends[end] - at);
+        at = scratch->ends[end];
+        scratch->hashes[end++] = hash;
+    }
+    for (; end > first; end--) {
+        uint32_t size = scratch->ends[end - 1] - start;
+        if (vocabulary_has(from, first > 0, scratch->text + start, size, scratch->hashes[end - 1])) return end;
+    }
+    return 0;
+}
+
+/* Count the n-grams of the unit of characters from `first` up to `end`. */
+static void add_unit(const mixling_model *model, word_scratch *scratch, size_t first, size_t end) {
+    uint32_t start = first ? scratch->ends[first - 1] : 0, stop = end ? scratch->ends[end - 1] : 0;
+    const uint8_t *text = scratch->text + start;
+    const kernels *kernels = model->kernels;
+    int continues = first > 0;
+    if (continues || end - first <= NGRAM || (text[0] == '#' && text[1] == '#')) {
+        uint32_t hash = continues ? fnv(FNV_START, (const uint8_t *)"##", 2) : FNV_START;
+        kernels->minhash(model->num_hashes, fnv(hash, text, stop - start), model->keys, scratch->lowest);
+        return;
+    }
+    for (size_t i = first; i + NGRAM <= end; i++) {
+        uint32_t from = i ? scratch->ends[i - 1] : 0;
+        uint32_t hash = fnv(FNV_START, scratch->text + from, scratch->ends[i + NGRAM - 1] - from);
+        kernels->minhash(model->num_hashes, hash, model->keys, scratch->lowest);
+    }
+}
+
+static size_t hash_word(const mixling_model *model, word_scratch *scratch, size_t n, int spelled, uint32_t *out) {
+    memset(scratch->lowest, 0xFF, model->num_hashes * sizeof *scratch->lowest);
+    size_t first = 0, end;
+    if (spelled && n <= MAX_SPELLED) {
+        while (first < n && (end = longest_unit(model, scratch, first, n))) first = end;
+    }
+    if (first && first == n) {
+        for (first = 0; first < n; first = end) {
+            end = longest_unit(model, scratch, first, n);
+            add_unit(model, scratch, first, end);
+        }
+    } else {
+        add_unit(model, scratch, 0, n);
+    }
+    size_t size = 0;
+    for (; size < model->num_hashes; size++) out[size] = scratch->lowest[size] % model->num_features;
+    if (model->word_hashes) {
+        uint32_t whole = fnv(FNV_START, scratch->text, n ? scratch->ends[n - 1] : 0);
+        for (uint32_t i = 0; i < model->word_hashes; i++)
+            out[size++] = hash_mix(whole ^ model->keys[model->num_hashes + i]) % model->num_features;
+    }
+    return size;
+}
+
+size_t features_of(
+    const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks, uint32_t *out) {
+    size_t n;
+    int special = size && key[0] == 0; /* no word has a NUL: these are [SEP] and [EMPTY], which are hashed whole */
+    if (special) {
+        n = size - 1;
+        memcpy(scratch->text, key + 1, n);
+        for (size_t i = 0; i < n; i++) scratch->ends[i] = (uint32_t)i + 1;
+    } else {
+        n = normalise(model, scratch, key, size);
+    }
+    size_t number = hash_word(model, scratch, n, !special, out);
+    uint32_t row = model->num_rows - 2 * (uint32_t)(model->segments + model->overlap);
+    if (model->segments) {
+        out[number++] = row + (marks & MARK_SECOND ? 1 : 0);
+        row += 2;
+    }
+    if (model->overlap) out[number++] = row + (marks & MARK_SHARED ? 1 : 0);
+    return number;
+}

@@ -1,0 +1,35 @@
+/* Vectors of GCC's kind, which clang (and so Zig, Android's, Apple's and WebAssembly's compilers) has too. */
+
+#include "kernels.h"
+
+#include <math.h>
+
+#define NAME(x) x##_plain
+#define TARGET
+#define WIDTH 4
+#define TEXT "plain"
+#include "kernels_body.h"
+
+#if defined(__x86_64__)
+#define NAME(x) x##_avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define WIDTH 8
+#define TEXT "avx2"
+#include "kernels_body.h"
+
+#define NAME(x) x##_avx512
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
+#define WIDTH 16
+#define TEXT "avx512"
+#include "kernels_body.h"
+#endif
+
+const kernels *kernels_choose(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
+        return &kernels_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &kernels_avx2;
+#endif
+    return &kernels_plain;
+}

@@ -1,0 +1,176 @@
+/* Included once for each set of instructions, with NAME(x), TARGET, and WIDTH floats in a register. */
+
+typedef float NAME(vector) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+#define VECTOR NAME(vector)
+#define INLINE static inline __attribute__((always_inline)) TARGET
+
+/* `rows` rows of C, `columns` registers wide. Every value is summed in the order of k, whatever the tile: a text's logits
+   are the same bits in any company. */
+INLINE void NAME(tile)(
+    const int rows, const int columns, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
+    size_t ldc) {
+    VECTOR sums[6][8];
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) sums[r][j] = *(const VECTOR *)(c + (size_t)r * ldc + j * WIDTH);
+    for (size_t i = 0; i < k; i++, b += ldb) {
+        VECTOR row[8];
+        for (int j = 0; j < columns; j++) row[j] = *(const VECTOR *)(b + j * WIDTH);
+        for (int r = 0; r < rows; r++) {
+            float x = a[(size_t)r * lda + i];
+            for (int j = 0; j < columns; j++) sums[r][j] += x * row[j];
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) *(VECTOR *)(c + (size_t)r * ldc + j * WIDTH) = sums[r][j];
+}
+
+/* All columns of a few rows: the fewer rows, the wider the tile, so that sums enough are under way. */
+INLINE void NAME(band)(
+    const int rows, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
+    const int columns = rows == 1 ? 8 : rows <= 3 ? 4 : 2;
+    size_t j = 0;
+    for (; j + columns * WIDTH <= n; j += columns * WIDTH)
+        NAME(tile)(rows, columns, k, a, lda, b + j, ldb, c + j, ldc);
+    for (; j < n; j += 2 * WIDTH) NAME(tile)(rows, 2, k, a, lda, b + j, ldb, c + j, ldc);
+}
+
+TARGET static void NAME(multiply)(
+    size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
+    while (m) {
+        size_t rows = m >= 12 || m == 6 ? 6 : m > 6 ? (m + 1) / 2 : m;
+        switch (rows) {
+            case 6: NAME(band)(6, n, k, a, lda, b, ldb, c, ldc); break;
+            case 5: NAME(band)(5, n, k, a, lda, b, ldb, c, ldc); break;
+            case 4: NAME(band)(4, n, k, a, lda, b, ldb, c, ldc); break;
+            case 3: NAME(band)(3, n, k, a, lda, b, ldb, c, ldc); break;
+            case 2: NAME(band)(2, n, k, a, lda, b, ldb, c, ldc); break;
+            default: NAME(band)(1, n, k, a, lda, b, ldb, c, ldc); break;
+        }
+        a += rows * lda;
+        c += rows * ldc;
+        m -= rows;
+    }
+}
+
+/* gelu(x) = x (1 + erf(x / sqrt 2)) / 2; erf as a quotient of polynomials, off by less than 6e-7 (that of Eigen). */
+TARGET static void NAME(gelu)(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float t = x[i] * 0.70710678118654752f;
+        t = t > 4.0f ? 4.0f : t;
+        t = t < -4.0f ? -4.0f : t;
+        float z = t * t, p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;
+        p = p * z + 2.77068142495902e-08f;
+        p = p * z - 2.10102402082508e-06f;
+        p = p * z - 5.69250639462346e-05f;
+        p = p * z - 7.34990630326855e-04f;
+        p = p * z - 2.95459980854025e-03f;
+        p = p * z - 1.60960333262415e-02f;
+        q = q * z - 2.13374055278905e-04f;
+        q = q * z - 1.68282697438203e-03f;
+        q = q * z - 7.37332916720468e-03f;
+        q = q * z - 1.42647390514189e-02f;
+        x[i] = 0.5f * x[i] * (1.0f + t * p / q);
+    }
+}
+
+INLINE float NAME(sum)(VECTOR x) {
+    float out = 0;
+    for (int i = 0; i < WIDTH; i++) out += x[i];
+    return out;
+}
+
+INLINE float NAME(mean)(size_t dim, size_t stride, const float *x) {
+    VECTOR sums = {0};
+    for (size_t i = 0; i < stride; i += WIDTH) sums += *(const VECTOR *)(x + i); /* the padding is zero */
+    return NAME(sum)(sums) / (float)dim;
+}
+
+INLINE float NAME(deviation)(size_t dim, size_t stride, const float *x, float mean) {
+    VECTOR squares = {0};
+    for (size_t i = 0; i < stride; i += WIDTH) {
+        VECTOR away = *(const VECTOR *)(x + i) - mean;
+        squares += away * away;
+    }
+    float square = NAME(sum)(squares) - (float)(stride - dim) * mean * mean;
+    return 1.0f / sqrtf((square > 0 ? square : 0) / (float)dim + 1e-5f);
+}
+
+TARGET static float NAME(factor)(size_t dim, size_t stride, const float *x) {
+    return NAME(deviation)(dim, stride, x, NAME(mean)(dim, stride, x));
+}
+
+TARGET static void NAME(norm)(
+    size_t rows, size_t dim, size_t stride, const float *x, const float *w, const float *b, float *y) {
+    for (size_t r = 0; r < rows; r++, x += stride, y += stride) {
+        float mean = NAME(mean)(dim, stride, x), factor = NAME(deviation)(dim, stride, x, mean);
+        for (size_t i = 0; i < stride; i += WIDTH) /* weights and biases of the padding are zero */
+            *(VECTOR *)(y + i) = (*(const VECTOR *)(x + i) - mean) * factor * *(const VECTOR *)(w + i) +
+                                 *(const VECTOR *)(b + i);
+    }
+}
+
+TARGET static void NAME(combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y) {
+    for (size_t i = 0; i < n; i += 2 * WIDTH) {
+        VECTOR a = *(const VECTOR *)(first + i), b = *(const VECTOR *)(first + i + WIDTH);
+        for (size_t r = 0; r < number; r++) {
+            a += *(const VECTOR *)(rows[r] + i);
+            b += *(const VECTOR *)(rows[r] + i + WIDTH);
+        }
+        *(VECTOR *)(y + i) = a;
+        *(VECTOR *)(y + i + WIDTH) = b;
+    }
+}
+
+TARGET static void NAME(affine)(size_t n, float scale, const float *shift, float *x) {
+    for (size_t i = 0; i < n; i += WIDTH)
+        *(VECTOR *)(x + i) = scale * *(VECTOR *)(x + i) + *(const VECTOR *)(shift + i);
+}
+
+TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
+    for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(y + i) += scale * *(const VECTOR *)(x + i);
+}
+
+TARGET static void NAME(pool)(
+    size_t n, size_t width, const float *x, const float *weights, float *weighted, float *mean, float *highest) {
+    for (size_t i = 0; i < width; i += WIDTH) {
+        VECTOR sum = {0}, plain = {0}, top = *(const VECTOR *)(x + i);
+        for (size_t t = 0; t < n; t++) {
+            VECTOR value = *(const VECTOR *)(x + t * width + i);
+            sum += weights[t] * value;
+            plain += value;
+            for (int j = 0; j < WIDTH; j++) top[j] = value[j] > top[j] ? value[j] : top[j];
+        }
+        *(VECTOR *)(weighted + i) = sum;
+        *(VECTOR *)(mean + i) = plain * (1.0f / (float)n);
+        *(VECTOR *)(highest + i) = top;
+    }
+}
+
+TARGET static float NAME(dot)(size_t n, const float *x, const float *y) {
+    VECTOR sums = {0};
+    for (size_t i = 0; i < n; i += WIDTH) sums += *(const VECTOR *)(x + i) * *(const VECTOR *)(y + i);
+    return NAME(sum)(sums);
+}
+
+TARGET static void NAME(add_int8)(size_t n, const int8_t *x, int32_t *y) {
+    for (size_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, uint32_t *lowest) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t hash = hash_mix(base ^ keys[i]);
+        lowest[i] = hash < lowest[i] ? hash : lowest[i];
+    }
+}
+
+static const kernels NAME(kernels) = {
+    TEXT,      NAME(multiply), NAME(gelu), NAME(norm),     NAME(factor), NAME(combine), NAME(affine),
+    NAME(add), NAME(pool),     NAME(dot),  NAME(add_int8), NAME(minhash),
+};
+
+#undef VECTOR
+#undef INLINE
+#undef NAME
+#undef TARGET
+#undef WIDTH
+#undef TEXT

@@ -1,0 +1,97 @@
+/* libmixling: from a text to the logits of a saved mixling model.
+
+   A model is opened from the bytes of a `model.onnx` and never changes; any number of threads may share it. What is
+   remembered between texts (the vectors of words) is a worker's, and a worker is used by one thread at a time. There
+   are no globals, no locks, no files, no output. Texts are UTF-8; a byte that is none is read as U+FFFD.
+
+   Not every model can be run: `mixling_open` answers MIXLING_UNSUPPORTED for those that need ONNX Runtime, and says
+   why. See example.c for a program. */
+
+#ifndef MIXLING_H
+#define MIXLING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mixling_model mixling_model;
+typedef struct mixling_worker mixling_worker;
+
+enum {
+    MIXLING_OK = 0,
+    MIXLING_DAMAGED = 1,     /* the file is none of a mixling model, or was changed */
+    MIXLING_UNSUPPORTED = 2, /* a sound model perhaps, but with parts that are not built here */
+    MIXLING_MEMORY = 3,      /* out of memory; the worker can be used on */
+    MIXLING_ARGUMENT = 4     /* a pair for a model of single texts, or the other way round */
+};
+
+/* A text, or the two of a pair; `second` is NULL where there is no second text. */
+typedef struct {
+    const char *first;
+    size_t first_size; /* in bytes */
+    const char *second;
+    size_t second_size;
+} mixling_text;
+
+/* Bits of the flags of a text. */
+enum {
+    MIXLING_TRUNCATED = 1, /* words, or characters of a word, were left out */
+    MIXLING_EMPTY = 2      /* there was no word */
+};
+
+/* A word of a text: characters from `start` up to `end` of it. `marks` are those of a pair, see docs/format.md. */
+typedef struct {
+    uint32_t start, end;
+    uint32_t marks;
+} mixling_word;
+
+/* The version of the library, "0.1.0". */
+const char *mixling_version(void);
+
+/* Open a model; `data` is not needed afterwards.
+
+   Writes a reason of less than `error_size` bytes to `error` where the result is not MIXLING_OK. */
+int mixling_open(const void *data, size_t size, mixling_model **model, char *error, size_t error_size);
+void mixling_close(mixling_model *model);
+
+/* The number of labels, which is that of a text's logits, and the UTF-8 name of one. */
+size_t mixling_num_labels(const mixling_model *model);
+const char *mixling_label(const mixling_model *model, size_t index);
+/* "classification", "multi_label", "regression". */
+const char *mixling_task(const mixling_model *model);
+/* The instructions that it computes with: "avx512", "avx2" or "plain". */
+const char *mixling_instructions(const mixling_model *model);
+/* Words that are read of a text. */
+size_t mixling_max_len(const mixling_model *model);
+
+/* Make a worker.
+
+   cache_bytes: about the memory for words that were met; at least as much as the longest text needs is taken.
+   seed: any number that the authors of the texts do not know. */
+int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed, mixling_worker **worker);
+void mixling_stop(mixling_worker *worker);
+
+/* Compute the logits (n, number of labels) and the flags (n) of texts. No answer depends on the other texts. */
+int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
+
+/* Split a single text into the words that `mixling_predict` reads.
+
+   words: room for `mixling_max_len` of them, of which the first `*n` are filled. */
+int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word *words, size_t *n, uint8_t *flags);
+
+/* The features of one word, as rows of the model's table; `*n` is how many, at most `capacity`. */
+int mixling_features(
+    mixling_worker *worker, const char *word, size_t size, uint32_t *features, size_t capacity, size_t *n);
+
+/* Of a code point: its properties (tools/unicode_tables.py), and the text of lower case, or NFC, or both of it.
+
+   out: room for 16 code points; how: 1 lower case, 2 NFC, 3 both. Returns their number. */
+size_t mixling_normalise(const mixling_worker *worker, uint32_t code, int how, uint32_t *out, uint32_t *properties);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,180 @@
+/* Opening a model: its file, its metadata, its text rules and labels. The weights are read in weights.c. */
+
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_LEN = 65536, MAX_WORD_CHARS = 1000, MAX_FEATURES = 1 << 24, MAX_HASHES = 4096, MAX_WORD_HASHES = 64 };
+
+/* Every part that is taken has this size before it, so that a model is closed by closing its chain. */
+typedef struct part {
+    struct part *before;
+    size_t size;
+} part;
+
+struct owner {
+    mixling_model model; /* the first member: a model is its owner */
+    part *parts;
+};
+
+void *model_take(mixling_model *model, size_t number, size_t size) {
+    struct owner *owner = (struct owner *)(void *)model;
+    if (size && number > model->budget / size) return NULL;
+    size_t all = number * size;
+    enum { ALIGN = 64 };
+    if (all + ALIGN > model->budget) return NULL;
+    part *taken = calloc(1, all + 2 * ALIGN);
+    if (!taken) return NULL;
+    taken->before = owner->parts;
+    taken->size = all;
+    owner->parts = taken;
+    model->budget -= all + ALIGN;
+    uintptr_t start = (uintptr_t)(taken + 1);
+    return (char *)(taken + 1) + (ALIGN - start % ALIGN) % ALIGN;
+}
+
+static int read_labels(mixling_model *model, const json *metadata, const char **reason) {
+    uint32_t labels = json_get(metadata, 0, "labels"), names = json_get(metadata, labels, "names");
+    uint32_t task = json_get(metadata, 0, "task");
+    size_t size = metadata->text.size;
+    *reason = "its metadata has no labels, or no task";
+    if (labels == JSON_NONE || names == JSON_NONE || !json_plain(metadata, task).data) return MIXLING_DAMAGED;
+    model->num_labels = json_count(metadata, names);
+    if (!model->num_labels) return MIXLING_DAMAGED;
+    model->task = model_take(model, size, 1);
+    model->names = model_take(model, size + model->num_labels, 1);
+    model->labels = model_take(model, model->num_labels, sizeof *model->labels);
+    *reason = "out of memory";
+    if (!model->task || !model->names || !model->labels) return MIXLING_MEMORY;
+    json_string(metadata, task, model->task);
+    char *at = model->names;
+    uint32_t item = names + 1;
+    for (size_t i = 0; i < model->num_labels; i++, item = metadata->values[item].next) {
+        *reason = "its labels are no strings";
+        if (metadata->values[item].kind != '"') return MIXLING_DAMAGED;
+        model->labels[i] = at;
+        at += json_string(metadata, item, at) + 1; /* memory is zero */
+    }
+    return MIXLING_OK;
+}
+
+int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason) {
+    uint32_t text = json_get(metadata, 0, "text"), projection = json_get(metadata, text, "projection");
+    uint32_t reading = json_get(metadata, 0, "reading"), pairs = json_get(metadata, 0, "pairs");
+    *reason = "its metadata is not that of format version 1";
+    if (json_integer(metadata, json_get(metadata, 0, "format_version"), 1) != 1) return MIXLING_DAMAGED;
+    if (text == JSON_NONE || projection == JSON_NONE) return MIXLING_DAMAGED;
+    *reason = "it answers questions, whose windows are not built here";
+    if (reading != JSON_NONE && !json_null(metadata, reading)) return MIXLING_UNSUPPORTED;
+    *reason = "its tokens are subwords";
+    if (!json_is(metadata, json_get(metadata, text, "tokens"), "words")) return MIXLING_UNSUPPORTED;
+    *reason = "its projection is not MinHash";
+    if (!json_is(metadata, json_get(metadata, projection, "type"), "minhash")) return MIXLING_UNSUPPORTED;
+    *reason = "its vocabulary is not WordPiece of the usual kind";
+    if (!bytes_equal(file->vocabulary_name, "vocab.txt", 9)) return MIXLING_UNSUPPORTED;
+    *reason = "it reads texts of more than 65,536 words, or words of more than 1,000 characters";
+    int64_t max_len = json_integer(metadata, json_get(metadata, text, "max_len"), MAX_LEN);
+    int64_t max_word_chars = json_integer(metadata, json_get(metadata, text, "max_word_chars"), MAX_WORD_CHARS);
+    if (max_len < 1 || max_word_chars < 1) return MIXLING_UNSUPPORTED;
+    int64_t features = json_integer(metadata, json_get(metadata, projection, "num_features"), MAX_FEATURES);
+    int64_t hashes = json_integer(metadata, json_get(metadata, projection, "num_hashes"), MAX_HASHES);
+    int64_t word_hashes = json_integer(metadata, json_get(metadata, projection, "word_hashes"), MAX_WORD_HASHES);
+    int64_t seed = json_integer(metadata, json_get(metadata, projection, "seed"), UINT32_MAX);
+    model->lowercase = json_boolean(metadata, json_get(metadata, text, "lowercase"));
+    model->contractions = json_boolean(metadata, json_get(metadata, text, "contractions"));
+    model->segments = json_boolean(metadata, json_get(metadata, text, "segments"));
+    model->overlap = json_boolean(metadata, json_get(metadata, text, "overlap"));
+    *reason = "its metadata says not, or wrongly, how texts are read";
+    if (features < 2 || hashes < 1 || word_hashes < 0 || seed < 0 || model->lowercase < 0 || model->contractions < 0 ||
+        model->segments < 0 || model->overlap < 0)
+        return MIXLING_DAMAGED;
+    model->pairs = pairs == JSON_NONE ? -1 : json_boolean(metadata, pairs);
+    model->max_len = (size_t)max_len;
+    model->max_word_chars = (size_t)max_word_chars;
+    model->num_features = (uint32_t)features;
+    model->num_hashes = (uint32_t)hashes;
+    model->word_hashes = (uint32_t)word_hashes;
+    model->num_rows = model->num_features + 2 * (uint32_t)(model->segments + model->overlap);
+    model->keys = model_take(model, (size_t)(hashes + word_hashes), sizeof *model->keys);
+    *reason = "out of memory";
+    if (!model->keys || unicode_open(&model->unicode)) return MIXLING_MEMORY;
+    for (uint32_t i = 0; i < (uint32_t)(hashes + word_hashes); i++)
+        model->keys[i] = hash_mix((uint32_t)seed + (i + 1) * 0x9E3779B9u);
+    for (uint32_t code = 0; code < 128; code++)
+        model->ascii[code] = (uint8_t)(code ? unicode_class(&model->unicode, code) : CLASS_SPACE);
+    return vocabulary_open(model, file->vocabulary, reason);
+}
+
+static int open_parts(mixling_model *model, const onnx_file *file, const char **reason) {
+    json metadata = {{NULL, 0}, NULL, 0}, plan = {{NULL, 0}, NULL, 0};
+    int status = MIXLING_DAMAGED, parsed;
+    *reason = "is not a mixling model: its metadata has no entry `mixling`, or no vocabulary";
+    if (!file->metadata.size || !file->vocabulary.data) return MIXLING_DAMAGED;
+    *reason = "was exported without what this engine reads (the entry `native` of its metadata)";
+    if (!file->plan.size) return MIXLING_UNSUPPORTED;
+    *reason = "its metadata is not JSON";
+    if (!(parsed = json_open(file->metadata, &metadata)) && !(parsed = json_open(file->plan, &plan))) {
+        status = read_labels(model, &metadata, reason);
+        if (status == MIXLING_OK) status = model_read_text(model, &metadata, file, reason);
+        if (status == MIXLING_OK) status = model_read_body(model, &plan, file, reason);
+    } else if (parsed == -2) {
+        status = MIXLING_MEMORY;
+        *reason = "out of memory";
+    }
+    json_close(&metadata);
+    json_close(&plan);
+    return status;
+}
+
+int mixling_open(const void *data, size_t size, mixling_model **out, char *error, size_t error_size) {
+    const char *reason = "out of memory";
+    onnx_file file = {0};
+    int status = MIXLING_MEMORY;
+    struct owner *owner = calloc(1, sizeof *owner);
+    *out = NULL;
+    if (owner) {
+        mixling_model *model = &owner->model;
+        /* A model in 8 bits takes four times its file when it is unpacked, and padding some more; more than that is an
+           attempt to fill the memory. */
+        model->budget = (size < SIZE_MAX / 32 ? 16 * size : SIZE_MAX / 2) + ((size_t)1 << 26);
+        model->kernels = kernels_choose();
+        status = file_read((bytes){data, size}, &file, &reason);
+        if (status == MIXLING_OK) status = open_parts(model, &file, &reason);
+        file_close(&file);
+        if (status == MIXLING_OK)
+            *out = model;
+        else
+            mixling_close(model);
+    }
+    if (status != MIXLING_OK && error && error_size) {
+        size_t length = strlen(reason);
+        if (length >= error_size) length = error_size - 1;
+        memcpy(error, reason, length);
+        error[length] = 0;
+    }
+    return status;
+}
+
+void mixling_close(mixling_model *model) {
+    struct owner *owner = (struct owner *)(void *)model;
+    if (!model) return;
+    unicode_close(&model->unicode);
+    for (part *at = owner->parts, *before; at; at = before) {
+        before = at->before;
+        free(at);
+    }
+    free(owner);
+}
+
+size_t mixling_num_labels(const mixling_model *model) { return model->num_labels; }
+
+const char *mixling_label(const mixling_model *model, size_t index) {
+    return index < model->num_labels ? model->labels[index] : NULL;
+}
+
+const char *mixling_task(const mixling_model *model) { return model->task; }
+
+size_t mixling_max_len(const mixling_model *model) { return model->max_len; }
+
+const char *mixling_instructions(const mixling_model *model) { return model->kernels->name; }

@@ -1,0 +1,162 @@
+/* An opened model and a worker, as the parts of the library see them. */
+
+#ifndef MIXLING_MODEL_H
+#define MIXLING_MODEL_H
+
+#include "file.h"
+#include "json.h"
+#include "kernels.h"
+#include "mixling.h"
+#include "unicode.h"
+
+enum { MARK_SECOND = 1, MARK_SHARED = 2 }; /* of a word of a pair */
+
+/* A matrix (rows, columns) whose rows have `stride` floats. */
+typedef struct {
+    size_t rows, columns, stride;
+    float *values;
+} matrix;
+
+typedef struct {
+    int mixes_tokens; /* a token-mixing MLP, else one over the channels */
+    int before;       /* the norm is before it, else after the sum */
+    float *norm_weight, *norm_bias;
+    matrix expand, contract; /* of channels: (D, F), (F, D); of tokens: (H, max_len), (max_len, H) */
+    float *expand_bias, *contract_bias;
+} sublayer;
+
+/* WordPiece: a set of byte strings. */
+typedef struct {
+    uint8_t *text;
+    uint32_t *starts; /* of each unit, and the end of the last */
+    uint32_t *slots;  /* 1 + the number of a unit; 0 where there is none */
+    uint32_t mask, number, longest; /* longest: in bytes */
+} vocabulary;
+
+struct mixling_model {
+    size_t budget; /* bytes that may still be taken */
+    /* text */
+    size_t max_len, max_word_chars;
+    int lowercase, contractions, segments, overlap, pairs;
+    uint32_t num_features, num_hashes, word_hashes, num_rows;
+    uint32_t *keys; /* of the hash family */
+    unicode_tables unicode;
+    uint8_t ascii[128]; /* classes */
+    vocabulary vocabulary;
+    /* labels */
+    char *task, *names;
+    const char **labels;
+    size_t num_labels;
+    /* the table of features: integers with a scale for each column, or floats */
+    size_t row_size; /* S, values of a row */
+    int8_t *integers;
+    float *floats, *scale;
+    /* the body */
+    size_t dim, width, window, parts; /* D, D padded, w, 2w + 1 */
+    matrix spread;                    /* (S, parts * width); no values where a row is that wide itself */
+    float *bias;
+    sublayer *sublayers;
+    size_t num_sublayers;
+    /* Where the first sublayer is over channels, with its norm before it, its first product is made once a word:
+       W1 norm(x) + b1 = r (sum of W' row + `folded_bias`) + `folded_shift`, with W' = (I - 1/D) diag(g) W1, of the rows
+       that x is the sum of, and r = 1 / deviation of x. No values where it is not so. */
+    matrix folded;
+    float *folded_bias, *folded_shift;
+    float *final_weight, *final_bias;
+    int attention, mean, maximum; /* pools */
+    float *score;
+    float score_bias;
+    matrix output; /* (pools * width, C padded) */
+    float *output_bias;
+    size_t widest; /* floats of a token in the hidden layer of a sublayer over channels */
+    size_t hidden; /* rows of the hidden layer of one over tokens */
+    const kernels *kernels;
+};
+
+/* Take zeroed memory that counts as the model's; NULL beyond its budget. */
+void *model_take(mixling_model *model, size_t number, size_t size);
+
+/* The parts of opening: a status of mixling.h, with a reason. */
+int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
+int model_read_body(mixling_model *model, const json *plan, const onnx_file *file, const char **reason);
+int vocabulary_open(mixling_model *model, bytes content, const char **reason);
+/* Whether there is a unit: of `prefix` ("" or "##") and text, whose FNV-1a hash is given. */
+int vocabulary_has(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash);
+
+static inline uint32_t fnv(uint32_t hash, const uint8_t *text, size_t size) {
+    for (size_t i = 0; i < size; i++) hash = (hash ^ text[i]) * 16777619u;
+    return hash;
+}
+#define FNV_START 2166136261u
+
+/* A word of a text: the bytes that name it (its first max_word_chars characters), and where it stands. */
+typedef struct {
+    const uint8_t *key, *text;
+    uint32_t key_size, size; /* in bytes; `size` of the whole word */
+    uint32_t start, end;     /* characters */
+    uint32_t marks;
+} found_word;
+
+/* Split a text into at most max_len words; `flags` gets MIXLING_TRUNCATED. Returns their number. */
+size_t words_split(const mixling_model *model, const uint8_t *text, size_t size, found_word *out, uint8_t *flags);
+
+typedef struct {
+    uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
+    uint8_t *text;          /* the normalised word */
+    uint32_t *ends;         /* of its characters, in bytes */
+    uint32_t *hashes;       /* of the beginnings of a unit */
+    uint32_t *lowest;       /* MinHash */
+    int32_t *sums;
+    float *row;
+} word_scratch;
+
+/* The features of a word by its key; returns how many, all below num_rows. */
+size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
+                   uint32_t *out);
+
+typedef struct {
+    uint64_t hash;
+    uint32_t key, key_size, row, marks; /* key_size 0: free; key: its place in `keys` */
+} slot;
+
+/* Words that were met, with what each adds to the tokens around it. */
+typedef struct {
+    slot *slots;
+    size_t mask, used, capacity; /* words */
+    uint8_t *keys;
+    size_t keys_used, keys_size;
+    float *rows, *folded; /* of the words, and the products of their parts with model->folded */
+    size_t rows_size, folded_size; /* words */
+    size_t folded_capacity;        /* the first words have their products here, the others get them for each text */
+} word_table;
+
+struct mixling_worker {
+    const mixling_model *model;
+    uint64_t seed;
+    word_table table;
+    word_scratch scratch;
+    found_word *words; /* of both texts of a pair, and a separator */
+    uint32_t *rows;    /* of the table, one a token */
+    uint32_t *features;
+    uint32_t *shared[2]; /* code points of a word in full; grown as needed */
+    size_t shared_size;
+    uint64_t *shared_hashes;
+    const float **parts;            /* of each token, its row or product; grown with the next */
+    float *folded;                  /* products of words that the table does not keep */
+    float *tokens, *normed, *inner; /* (N, width) twice, and the hidden layer; grown as needed */
+    size_t body_size;               /* tokens that they are for */
+    float *pools, *scores, *logits;
+};
+
+/* Empty a table that may not have room for the words of one more text. */
+void table_prepare(mixling_worker *worker);
+/* The row of a word, made if it is new; a status. */
+int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t marks, uint32_t *row);
+
+/* The product of a row's parts with model->folded. */
+void table_fold(const mixling_worker *worker, const float *row, float *out);
+
+/* The logits (C) of `n` tokens with rows of the table; a status. */
+int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
+
+#endif

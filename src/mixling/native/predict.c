@@ -1,0 +1,197 @@
+/* Workers, and what they do with texts. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+static const uint8_t SEPARATOR[] = "\0[SEP]", EMPTY[] = "\0[EMPTY]"; /* the keys of words that no text has */
+
+const char *mixling_version(void) { return "0.1.0"; }
+
+static void *take(size_t number, size_t size) { return number > SIZE_MAX / 2 / size ? NULL : calloc(number, size); }
+
+int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed, mixling_worker **out) {
+    size_t chars = model->max_word_chars > 16 ? model->max_word_chars : 16, words = 2 * model->max_len + 2;
+    size_t longest = 2 * MAX_DECOMPOSED * chars, floats = model->parts * model->width;
+    mixling_worker *worker = calloc(1, sizeof *worker);
+    *out = NULL;
+    if (!worker) return MIXLING_MEMORY;
+    worker->model = model;
+    worker->seed = seed;
+    word_scratch *scratch = &worker->scratch;
+    word_table *table = &worker->table;
+    size_t features = model->num_hashes + model->word_hashes + 2;
+    scratch->codes[0] = take(longest, sizeof *scratch->codes[0]);
+    scratch->codes[1] = take(longest, sizeof *scratch->codes[1]);
+    scratch->text = take(4 * longest, 1);
+    scratch->ends = take(longest, sizeof *scratch->ends);
+    scratch->hashes = take(longest, sizeof *scratch->hashes);
+    scratch->lowest = take(model->num_hashes, sizeof *scratch->lowest);
+    scratch->sums = take(model->row_size, sizeof *scratch->sums);
+    scratch->row = take(model->row_size, sizeof *scratch->row);
+    worker->words = take(words, sizeof *worker->words);
+    worker->rows = take(words, sizeof *worker->rows);
+    worker->features = take(features, sizeof *worker->features);
+    worker->shared_hashes = take(words, 2 * sizeof *worker->shared_hashes);
+    worker->pools = take(model->output.rows + model->width, sizeof *worker->pools);
+    worker->logits = take(model->output.stride, sizeof *worker->logits);
+    table->mask = 1023;
+    table->slots = take(table->mask + 1, sizeof *table->slots);
+    table->capacity = cache_bytes / (model->folded.values ? 2 : 1) / (floats * sizeof(float));
+    if (model->folded.values)
+        table->folded_capacity = cache_bytes / 2 / (model->parts * model->folded.stride * sizeof(float));
+    if (table->capacity < words) table->capacity = words;
+    if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
+    if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
+        !scratch->lowest || !scratch->sums || !scratch->row || !worker->words || !worker->rows || !worker->features ||
+        !worker->shared_hashes || !worker->pools || !worker->logits || !table->slots) {
+        mixling_stop(worker);
+        return MIXLING_MEMORY;
+    }
+    *out = worker;
+    return MIXLING_OK;
+}
+
+void mixling_stop(mixling_worker *worker) {
+    if (!worker) return;
+    word_scratch *scratch = &worker->scratch;
+    void *parts[] = {scratch->codes[0], scratch->codes[1],     scratch->text,      scratch->ends,
+                     scratch->hashes,   scratch->lowest,       scratch->sums,      scratch->row,
+                     worker->words,     worker->rows,          worker->features,   worker->shared_hashes,
+                     worker->pools,     worker->logits,        worker->table.slots, worker->table.keys,
+                     worker->table.rows, worker->table.folded, worker->shared[0],    worker->shared[1],  worker->tokens,
+                     worker->normed,    worker->inner,         worker->scores,     (void *)worker->parts,
+                     worker->folded};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
+    free(worker);
+}
+
+/* Two hashes of the whole word in lower case, which stand for it where the words of a pair are compared. */
+static int hash_lower(mixling_worker *worker, const found_word *word, uint64_t out[2]) {
+    const unicode_tables *unicode = &worker->model->unicode;
+    if (word->size > worker->shared_size) {
+        size_t size = 2 * (size_t)word->size;
+        free(worker->shared[0]);
+        free(worker->shared[1]);
+        worker->shared[0] = take(size, sizeof(uint32_t));
+        worker->shared[1] = take(size, 2 * sizeof(uint32_t));
+        worker->shared_size = worker->shared[0] && worker->shared[1] ? size : 0;
+        if (!worker->shared_size) return -1;
+    }
+    size_t n = 0;
+    for (size_t at = 0; at < word->size; n++)
+        at += utf8_read(word->text + at, word->size - at, worker->shared[0] + n);
+    n = unicode_lower(unicode, worker->shared[0], n, worker->shared[1]);
+    out[0] = worker->seed ^ n;
+    out[1] = ~worker->seed;
+    for (size_t i = 0; i < n; i++) {
+        out[0] = (out[0] ^ worker->shared[1][i]) * UINT64_C(0xBF58476D1CE4E5B9);
+        out[1] = (out[1] + worker->shared[1][i]) * UINT64_C(0x94D049BB133111EB);
+        out[0] ^= out[0] >> 31;
+        out[1] ^= out[1] >> 29;
+    }
+    return 0;
+}
+
+static int by_hash(const void *a, const void *b) {
+    return memcmp(a, b, 2 * sizeof(uint64_t)); /* any order does */
+}
+
+/* Mark the words of the second text, and those that both have. */
+static int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b) {
+    const mixling_model *model = worker->model;
+    uint64_t *hashes = worker->shared_hashes, wanted[2];
+    for (size_t i = 0; i < b; i++) second[i].marks = model->segments ? MARK_SECOND : 0;
+    if (!model->overlap) return 0;
+    for (int side = 0; side < 2; side++) {
+        found_word *known = side ? second : first, *asked = side ? first : second;
+        size_t n = side ? b : a, m = side ? a : b;
+        for (size_t i = 0; i < n; i++)
+            if (hash_lower(worker, known + i, hashes + 2 * i)) return -1;
+        qsort(hashes, n, 2 * sizeof *hashes, by_hash);
+        for (size_t i = 0; i < m; i++) {
+            if (hash_lower(worker, asked + i, wanted)) return -1;
+            if (bsearch(wanted, hashes, n, 2 * sizeof *hashes, by_hash)) asked[i].marks |= MARK_SHARED;
+        }
+    }
+    return 0;
+}
+
+/* The rows of the words that are read of a text, or of both of a pair, at most max_len (at least one). */
+static int encode(mixling_worker *worker, const mixling_text *text, size_t *n, uint8_t *flags) {
+    const mixling_model *model = worker->model;
+    found_word *first = worker->words, *second = first + model->max_len;
+    size_t a, b = 0, out = 0;
+    int status = MIXLING_OK;
+    *flags = 0;
+    if (model->pairs >= 0 && model->pairs != (text->second != NULL)) return MIXLING_ARGUMENT;
+    table_prepare(worker);
+    a = words_split(model, (const uint8_t *)text->first, text->first_size, first, flags);
+    if (text->second) {
+        b = words_split(model, (const uint8_t *)text->second, text->second_size, second, flags);
+        if ((model->segments || model->overlap) && mark_pair(worker, first, a, second, b)) return MIXLING_MEMORY;
+        /* What is too long loses words at the end of the longer text. */
+        size_t space = model->max_len - 1, rest = space > a ? space - a : 0, half = space / 2;
+        size_t keep_b = rest > half ? rest : half, keep_a;
+        if (keep_b > b) keep_b = b;
+        keep_a = a < space - keep_b ? a : space - keep_b;
+        if (keep_a < a || keep_b < b) *flags |= MIXLING_TRUNCATED;
+        a = keep_a;
+        b = keep_b;
+    }
+    if (!a && !b) *flags |= MIXLING_EMPTY;
+    for (size_t i = 0; i < a && status == MIXLING_OK; i++)
+        status = table_row(worker, first[i].key, first[i].key_size, first[i].marks, worker->rows + out++);
+    if (text->second && status == MIXLING_OK)
+        status = table_row(worker, SEPARATOR, sizeof SEPARATOR - 1, 0, worker->rows + out++);
+    for (size_t i = 0; i < b && status == MIXLING_OK; i++)
+        status = table_row(worker, second[i].key, second[i].key_size, second[i].marks, worker->rows + out++);
+    if (!out) status = table_row(worker, EMPTY, sizeof EMPTY - 1, 0, worker->rows + out++);
+    *n = out;
+    return status;
+}
+
+int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
+    size_t labels = worker->model->num_labels, tokens;
+    for (size_t i = 0; i < n; i++) {
+        int status = encode(worker, texts + i, &tokens, flags + i);
+        if (status == MIXLING_OK) status = body_run(worker, worker->rows, tokens, logits + i * labels);
+        if (status != MIXLING_OK) return status;
+    }
+    return MIXLING_OK;
+}
+
+int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word *words, size_t *n, uint8_t *flags) {
+    *flags = 0;
+    if (text->second) return MIXLING_ARGUMENT;
+    *n = words_split(worker->model, (const uint8_t *)text->first, text->first_size, worker->words, flags);
+    if (!*n) *flags |= MIXLING_EMPTY;
+    for (size_t i = 0; i < *n; i++) {
+        const found_word *word = worker->words + i;
+        words[i] = (mixling_word){word->start, word->end, word->marks};
+    }
+    return MIXLING_OK;
+}
+
+int mixling_features(
+    mixling_worker *worker, const char *word, size_t size, uint32_t *features, size_t capacity, size_t *n) {
+    const uint8_t *key = (const uint8_t *)word;
+    size_t used = 0;
+    uint32_t code;
+    for (size_t i = 0; i < worker->model->max_word_chars && used < size; i++)
+        used += utf8_read(key + used, size - used, &code);
+    *n = features_of(worker->model, &worker->scratch, key, used, 0, worker->features);
+    for (size_t i = 0; i < *n && i < capacity; i++) features[i] = worker->features[i];
+    return *n <= capacity ? MIXLING_OK : MIXLING_ARGUMENT;
+}
+
+size_t mixling_normalise(const mixling_worker *worker, uint32_t code, int how, uint32_t *out, uint32_t *properties) {
+    const unicode_tables *unicode = &worker->model->unicode;
+    uint32_t lowered[2] = {code, 0};
+    size_t n = how & 1 ? unicode_lower(unicode, &code, 1, lowered) : 1;
+    *properties = unicode_properties(unicode, code);
+    if (how & 2) return unicode_compose(unicode, lowered, n, out);
+    memcpy(out, lowered, n * sizeof *out);
+    return n;
+}

@@ -1,0 +1,123 @@
+/* Text -> words, as mixling/text/words.py and clean.py. */
+
+#include "model.h"
+
+enum { END = -1 };
+static const uint8_t UNKNOWN[] = {0xEF, 0xBF, 0xBD}; /* U+FFFD, for what is no text */
+
+typedef struct {
+    size_t byte, chars;
+} place;
+
+typedef struct {
+    const mixling_model *model;
+    const uint8_t *text;
+    size_t size, max_chars;
+} reader;
+
+/* The class of the character at a place; `after` is the place after it. */
+static int look(const reader *from, place at, uint32_t *code, place *after) {
+    if (at.byte >= from->size || at.chars >= from->max_chars) return END;
+    after->chars = at.chars + 1;
+    uint8_t first = from->text[at.byte];
+    if (first < 0x80) {
+        *code = first;
+        after->byte = at.byte + 1;
+        return from->model->ascii[first];
+    }
+    after->byte = at.byte + utf8_read(from->text + at.byte, from->size - at.byte, code);
+    return *code == 0xFEFF ? CLASS_SPACE : unicode_class(&from->model->unicode, *code);
+}
+
+static int is_word(const reader *from, place at) {
+    uint32_t code;
+    place after;
+    return look(from, at, &code, &after) == CLASS_WORD;
+}
+
+static int is_apostrophe(uint32_t code) { return code == '\'' || code == 0x2019; }
+
+/* The place after "'t", where that follows an n, and no word. */
+static int negation(const reader *from, place at, place *after) {
+    uint32_t code;
+    if (look(from, at, &code, &at) == END || !is_apostrophe(code)) return 0;
+    if (look(from, at, &code, after) == END || (code | 32) != 't') return 0;
+    return !is_word(from, *after);
+}
+
+/* The place after an ending of English that follows an apostrophe: s, d, m, re, ve, ll, and then no word. */
+static int ending(const reader *from, place at, place *after) {
+    uint32_t code;
+    if (look(from, at, &code, &at) == END || code > 'z') return 0;
+    uint32_t first = code | 32, second = first == 'l' ? 'l' : 'e';
+    *after = at;
+    if (first == 's' || first == 'd' || first == 'm') return !is_word(from, at);
+    if (first != 'r' && first != 'v' && first != 'l') return 0;
+    if (look(from, at, &code, after) == END || (code | 32) != second || code > 'z') return 0;
+    return !is_word(from, *after);
+}
+
+/* Whether a text has more characters than are looked at. */
+static int is_longer(const uint8_t *text, size_t size, size_t max_chars) {
+    size_t byte = 0, chars = 0;
+    uint32_t code;
+    if (size <= max_chars) return 0;
+    for (; byte < size && chars <= max_chars; chars++) byte += utf8_read(text + byte, size - byte, &code);
+    return chars > max_chars;
+}
+
+static void describe(const reader *from, place start, place end, found_word *out) {
+    size_t limit = from->model->max_word_chars, size = end.byte - start.byte;
+    uint32_t code;
+    out->text = from->text + start.byte;
+    out->size = (uint32_t)size;
+    out->start = (uint32_t)start.chars;
+    out->end = (uint32_t)end.chars;
+    out->marks = 0;
+    if (end.chars - start.chars > limit) {
+        size = 0;
+        while (limit--) size += utf8_read(out->text + size, end.byte - start.byte - size, &code);
+    } else if (out->text[0] >= 0x80 && end.chars - start.chars == 1) {
+        utf8_read(out->text, size, &code);
+        if (code == REPLACEMENT) {
+            out->text = UNKNOWN;
+            out->size = sizeof UNKNOWN;
+            size = sizeof UNKNOWN;
+        }
+    }
+    out->key = out->text;
+    out->key_size = (uint32_t)size;
+}
+
+size_t words_split(const mixling_model *model, const uint8_t *text, size_t size, found_word *out, uint8_t *flags) {
+    reader from = {model, text, size, model->max_len * (model->max_word_chars + 1)};
+    place at = {0, 0}, end, last, after;
+    uint32_t code = 0, before;
+    size_t number = 0;
+    if (is_longer(text, size, from.max_chars)) *flags |= MIXLING_TRUNCATED;
+    for (;;) {
+        int kind;
+        while ((kind = look(&from, at, &code, &end)) == CLASS_SPACE) at = end;
+        if (kind == END) return number;
+        if (number == model->max_len) {
+            *flags |= MIXLING_TRUNCATED;
+            return number;
+        }
+        if (kind == CLASS_WORD) {
+            last = at;
+            before = code;
+            for (place next = end; look(&from, next, &code, &next) == CLASS_WORD;) {
+                last = end;
+                before = code;
+                end = next;
+            }
+            if (model->contractions && (before | 32) == 'n' && negation(&from, end, &after))
+                end = last.byte > at.byte ? last : after;
+        } else if (model->contractions && is_apostrophe(code) && ending(&from, end, &after)) {
+            end = after;
+        }
+        if (end.chars - at.chars > model->max_word_chars) *flags |= MIXLING_TRUNCATED;
+        describe(&from, at, end, out + number++);
+        at = end;
+    }
+}

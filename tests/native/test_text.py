@@ -1,0 +1,89 @@
+"""Words, offsets, normal forms and features in C are those in Python."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
+
+from mixling import Predictor
+from mixling.native._core import Model
+from mixling.text.clean import clean, normalize
+from mixling.text.unicode import tables
+from mixling.text.words import word_spans
+
+DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"  # tests/text/test_unicode.py has it
+
+
+def native(content: bytes) -> Model:
+    return Model(content, 1 << 20, 1)
+
+
+@pytest.mark.slow
+def test_all_characters_have_the_digest_that_python_has(export: Callable[..., bytes]) -> None:
+    model, digest = native(export("mixling-tiny")), hashlib.sha256()
+    for code in range(0x110000):
+        found = [model.normalize(code, how) for how in (1, 2, 3)]
+        texts = [" ".join(f"{part:x}" for part in np.frombuffer(data, np.uint32)) for _, data in found]
+        digest.update(f"{code:x};{found[0][0]:x};{';'.join(texts)}\n".encode())
+    assert digest.hexdigest() == DIGEST
+
+
+@pytest.mark.parametrize("preset", ["mixling-tiny", "pnlp-mixer-x-small"])
+def test_words_and_offsets(export: Callable[..., bytes], texts: list[str], preset: str) -> None:
+    content = export(preset)
+    model, config = native(content), Predictor(content).text_config
+    assert config.contractions == (preset == "mixling-tiny")
+    for text in texts:
+        cleaned, cut = clean(text, config.max_chars)
+        spans = word_spans(cleaned, config.max_len + 1, contractions=config.contractions)
+        cut |= len(spans) > config.max_len
+        spans = spans[: config.max_len]
+        cut |= any(end - start > config.max_word_chars for start, end in spans)
+        assert model.words(text) == (spans, cut | 2 * (not spans)), ascii(text[:80])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"text": {"lowercase": False, "max_word_chars": 5}},
+        {"text": {"projection": {"num_features": 1000, "num_hashes": 7, "word_hashes": 3, "seed": 4_000_000_000}}},
+    ],
+)
+def test_features(export: Callable[..., bytes], texts: list[str], changes: dict) -> None:
+    content = export("mixling-tiny", **changes)
+    model, encoder = native(content), Predictor(content).encoder
+    words = {word for text in texts for word in encoder._split(text, False)[0]}
+    assert len(words) > 2000
+    for word in sorted(words):
+        (row,), = encoder.spell([[word]])  # fmt: skip
+        expected = encoder.bags(np.array(row)).positions[0]
+        assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)
+
+
+def test_long_words_are_not_spelled_and_other_marks_are_composed(export: Callable[..., bytes]) -> None:
+    content = export("mixling-tiny", text={"max_word_chars": 1000})
+    model, encoder = native(content), Predictor(content).encoder
+    for word in ("a" * 1000, "İ" * 600, "ǰ\u0323\u0301" * 300, "\u0390" * 999, "ᄀ" + "ᅡᆨ" * 400):
+        (row,), = encoder.spell([[word]])  # fmt: skip
+        expected = encoder.bags(np.array(row)).positions[0]
+        assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word[:10])
+        assert normalize(word, lowercase=True)
+
+
+def test_final_sigmas(export: Callable[..., bytes]) -> None:
+    """Of each kind of character beside a sigma."""
+    model, encoder = native(export("mixling-tiny")), Predictor(export("mixling-tiny")).encoder
+    kinds = {properties >> 2 & 3: chr(first) for first, _, properties in reversed(tables().runs) if first > 0xFF}
+    assert set(kinds) == {0, 1, 2}
+    for before in ("", *kinds.values()):
+        for after in ("", *kinds.values()):
+            for word in (f"{before}Σ{after}", f"A{before}Σ{after}", f"{before}Σ{after}B"):
+                (row,), = encoder.spell([[word]])  # fmt: skip
+                expected = encoder.bags(np.array(row)).positions[0]
+                assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)

@@ -1,0 +1,73 @@
+"""The tables of characters: one digest for every interpreter and every implementation, and Python's own functions."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+import unicodedata
+
+import pytest
+
+from mixling.text.clean import normalize
+from mixling.text.unicode import compose, lower, tables
+from mixling.text.words import split_words
+
+# SHA-256 over all code points: see `record`. It belongs to the file format: another digest is another hash version.
+DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"
+SAME_VERSION = tuple(map(int, unicodedata.unidata_version.split("."))) == tables().version
+
+
+def record(code: int, properties: int) -> str:
+    """Code point, properties as in the file, lower case, NFC, and NFC of the lower case, in hexadecimal."""
+    char = chr(code)
+    texts = [" ".join(f"{ord(c):x}" for c in text) for text in (lower(char), compose(char), compose(lower(char)))]
+    return f"{code:x};{properties:x};{';'.join(texts)}\n"
+
+
+@pytest.mark.slow
+def test_all_characters_have_the_properties_of_the_frozen_version() -> None:
+    digest, end = hashlib.sha256(), 0
+    for first, end, properties in tables().runs:
+        for code in range(first, end):
+            digest.update(record(code, properties).encode())
+            assert len(split_words(f"é{chr(code)}é")) == 1 + (properties & 3)
+    assert end == sys.maxunicode + 1
+    assert digest.hexdigest() == DIGEST
+
+
+def test_classes_are_those_of_the_interpreter_where_it_knows_the_character() -> None:
+    for code in range(0x80, 0x20000):
+        char = chr(code)
+        category = unicodedata.category(char)
+        if category == "Cn" or "\u3400" <= char <= "\u9fff" or "\uf900" <= char <= "\ufaff":
+            continue
+        expected = 2 if char.isspace() else 3 if category[0] in "PS" else 1
+        assert len(split_words(f"é{char}é")) == expected, hex(code)
+
+
+def test_a_word_does_not_depend_on_the_interpreter() -> None:
+    assert split_words("great🫨 film") == ["great", "🫨", "film"]  # of Unicode 15.0; Python 3.11 has 14.0
+
+
+def test_lower_case_and_composition_are_those_of_the_interpreter() -> None:
+    rng = random.Random(0)
+    marks = [char for char in map(chr, range(0x300, 0x20000)) if unicodedata.combining(char)]
+    composed = [char for char in map(chr, range(0x30000)) if unicodedata.decomposition(char)]
+    jamo = [chr(code) for code in range(0x1100, 0x1200)] * 3
+    pool = [*marks, *composed, *jamo, *"ΣΣΣΣ" * 50, *"aA'.·:\u00ad" * 20]
+    pool += [part for char in composed for part in unicodedata.normalize("NFD", char)]
+    pool += [chr(rng.randrange(0xAC00, 0xD7A4)) for _ in range(300)]
+    for _ in range(20_000):
+        text = "".join(rng.choices(pool, k=rng.randint(1, 8)))
+        assert lower(text) == text.lower(), ascii(text)
+        assert compose(text) == unicodedata.normalize("NFC", text), ascii(text)
+        assert normalize(text, lowercase=True) == unicodedata.normalize("NFC", text.lower())
+
+
+@pytest.mark.skipif(not SAME_VERSION, reason="this interpreter has another Unicode version")
+def test_every_character_is_that_of_the_interpreter_of_the_same_version() -> None:
+    for code in range(sys.maxunicode + 1):
+        char = chr(code)
+        assert lower(char) == char.lower()
+        assert compose(char) == unicodedata.normalize("NFC", char)
