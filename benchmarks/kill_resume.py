@@ -1,7 +1,7 @@
 """Kill a training at random moments, go on with --resume, and compare what it ends with to an uninterrupted run.
 
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --kills 50 --out FILE.json
-    OMP_NUM_THREADS=1 python benchmarks/kill_resume.py train --processes 2 --kills 20 --out FILE.json
+    OMP_NUM_THREADS=1 python benchmarks/kill_resume.py train --distributed 2 --kills 20 --out FILE.json
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py pretrain CORPUS --out FILE.json -- --set train.steps=200
 
 Everything goes through the command line: `mixling train ROWS -o DIR`, SIGKILL, `mixling train --resume -o DIR`,
@@ -171,7 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", nargs="?", choices=("train", "pretrain"), default="train")
     parser.add_argument("files", nargs="*", help="what it trains on; without them train gets made-up rows")
-    parser.add_argument("--processes", type=int, default=1, help="started by torchrun")
+    parser.add_argument("--distributed", type=int, default=1, help="started by torchrun")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=600, help="rows of made-up text to train on")
     parser.add_argument("--epochs", type=int, default=12, help="of the made-up rows")

@@ -64,7 +64,7 @@ def evaluate(model: str, num_words: int, distinct: int) -> None:
 def main() -> None:
     """Measure each size in a process of its own, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--evaluate", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--words", type=int, nargs="+", default=[1_000, 20_000, 120_000, 1_000_000])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "long_contexts.json")
     options = parser.parse_args()
@@ -79,7 +79,7 @@ def main() -> None:
         make_model(model)
         for num_words in options.words:
             for distinct in (5_000, 999_983):
-                command = [sys.executable, __file__, "--measure", str(model), str(num_words), str(distinct)]
+                command = [sys.executable, __file__, "--evaluate", str(model), str(num_words), str(distinct)]
                 done = subprocess.run(command, check=True, capture_output=True, text=True)
                 row = {"words": num_words, "distinct": min(distinct, num_words), **json.loads(done.stdout)}
                 print(row)

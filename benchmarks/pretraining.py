@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6, help="of BERT; gMLP has 4/3 as many and as many parameters")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--units", type=int, default=8192)
+    parser.add_argument("--subwords", type=int, default=8192)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

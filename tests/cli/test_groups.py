@@ -58,7 +58,7 @@ def test_a_majority_class_stands_beside_the_result(call: Call, films: Path, tmp_
     [
         (["--group", "flim"], ["no column 'flim'; did you mean 'film'?", "--group"]),
         (["--group", "film", "--validation", "films.csv"], ["--group", "--validation", "give only one of the two"]),
-        (["--group", "film", "--task", "text2text"], ["--group: is not of --task text2text"]),
+        (["--group", "film", "--task", "text2text"], ["--group: does not apply to --task text2text"]),
     ],
     ids=["column", "validation", "text2text"],
 )
