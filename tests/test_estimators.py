@@ -139,7 +139,7 @@ def test_sets_of_labels_make_it_multi_label() -> None:
     weights = np.arange(1, 49)
     odd = [{"good"}, *sets[1:]]
     assert made.score(texts, odd, sample_weight=weights) == pytest.approx(np.average([0, *right[1:]], weights=weights))
-    with pytest.raises(DataError, match=r"<score>:1: got 'film' where a collection of labels is needed"):
+    with pytest.raises(DataError, match=r"<score>:1: got 'film'; a collection of labels is required"):
         made.score(texts, [{"film"}, *["film"] * 47])
 
 
@@ -162,7 +162,7 @@ def test_pairs_and_wrong_texts() -> None:
     for ask in (paired.predict, paired.predict_proba):
         with pytest.raises(DataError, match="item 0 is one text; this model was trained on pairs"):
             ask(texts)
-    for wrong, message in (([1] * 24, "a text is needed"), (texts[:5], "5 texts but 24"), ([("a",)] * 24, "pair")):
+    for wrong, message in (([1] * 24, "which is not a text"), (texts[:5], "5 texts but 24"), ([("a",)] * 24, "pair")):
         with pytest.raises(DataError, match=message):
             classifier().fit(wrong, labels)
     with pytest.raises(
@@ -219,8 +219,8 @@ WORDS, TAGS = ["to", "Rome"], ["O", "B-city"]
         (WORDS, ["O", "I-city"], r"bad IOB at token 2 \('Rome'\): 'I-city' follows 'O'; a span begins with B-city"),
         (WORDS, ["O", "X"], "bad IOB at token 2 .*got 'X'; allowed: O, B-name and I-name"),
         (WORDS, ["O", None], "its tags: slot 2 is empty"),
-        (WORDS, "O B-city", r"its tags is a string \(O B-city\); a list of strings"),
-        ("to Rome", TAGS, r"the sentence is a string \(to Rome\); a list of strings is allowed"),
+        (WORDS, "O B-city", r"its tags is a string \(O B-city\); allowed: a list of strings"),
+        ("to Rome", TAGS, r"the sentence is a string \(to Rome\); allowed: a list of strings"),
         (["to", 3], TAGS, "the sentence: token 2 is not text but a number"),
         (["to", " "], TAGS, "the sentence: token 2 is empty"),
         ([], [], "the sentence is empty; give at least one token"),
@@ -248,8 +248,8 @@ def test_what_is_no_list_is_not_taken_apart(fitted: TextClassifier, wrong: Any) 
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        ([["a", "b"], *["ab"] * 9], "<fit>:1: got 'ab' where a collection of labels is needed"),
-        (["ab", *[["a", "b"]] * 9], r"<fit>:1: got \"\['a', 'b'\]\" where one label is needed"),
+        ([["a", "b"], *["ab"] * 9], "<fit>:1: got 'ab'; a collection of labels is required"),
+        (["ab", *[["a", "b"]] * 9], r"<fit>:1: got \"\['a', 'b'\]\"; one label is required"),
         ([["a"], [None], *[["b"]] * 8], "<fit>:1: label None is of type NoneType"),
         (["a", None, *["b"] * 8], "<fit>:1: label None is of type NoneType"),
         (["a"] * 10, "only the label 'a' in 10 training rows"),
@@ -296,8 +296,8 @@ def test_a_teacher_is_an_estimator_a_function_or_a_folder(tmp_path: Path) -> Non
         (None, ["a text"], "unlabeled texts are for a teacher to label"),
         (5, [], "teacher: got int; a model's folder, an estimator or a function is allowed"),
         (TextClassifier(), [], "this TextClassifier has no classes_: fit it first"),
-        (lambda texts: None, [], "the teacher gave None"),
-        (lambda texts: ["x"] * len(texts), [], "answer to text 0 is 'x'"),
+        (lambda texts: None, [], "the teacher returned None"),
+        (lambda texts: ["x"] * len(texts), [], "prediction for text 0 is 'x'"),
         (lambda texts: [], ["a", None], "<unlabeled>:1: got None, which is not a text"),
         (lambda texts: [], [("a", "b")], "<unlabeled>:0: got a pair of texts; allowed: a single text"),
         (lambda texts: [], "abc", "got one str, not a list of texts"),

@@ -265,7 +265,7 @@ def test_a_sealed_file_reads_as_what_was_written_and_refuses_every_flip(tmp_path
         path.write_bytes(
             sealed[: location // 8] + bytes([sealed[location // 8] ^ 1 << location % 8]) + sealed[location // 8 + 1 :]
         )
-        with pytest.raises(ModelFileError, match=r"run\.json: (is damaged|does not match|format)"):
+        with pytest.raises(ModelFileError, match=r"run\.json: (is damaged|does not match|has format)"):
             read_json(path)
 
 

@@ -108,6 +108,6 @@ def test_the_example_of_the_readme_works_with_the_masks_of_other_libraries() -> 
 def test_a_named_model_is_built_without_more_words() -> None:
     model = build_model(model_config("hypermixer"), num_outputs=2)
     assert model.embedding.weight.shape[0] == 30_522  # BERT's subwords, where no vocabulary says how many
-    assert model.output == "text"
+    assert not model.of_tokens
     assert build_model(model_config("mixling-small"), 2).head.output.out_features == 2
     assert AttentionConfig().build(8, 4)(torch.zeros(1, 4, 8)).shape == (1, 4, 8)

@@ -79,7 +79,7 @@ def test_a_run_without_matplotlib_has_no_plots_and_states_so(
     run = fit(config(), rows(24), rows(8), folder=tmp_path, log=outputs.append)
     assert run is not None
     assert not PLOTS & {path.name for path in tmp_path.iterdir()}
-    reported = [line for line in outputs if "picture" in line]
+    reported = [line for line in outputs if "matplotlib" in line]
     assert len(reported) == 2, "once while it went on, once at the end"
     assert 'pip install "mixling[train]"' in reported[0]
 

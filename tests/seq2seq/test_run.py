@@ -311,7 +311,7 @@ def test_tasks_are_drawn_by_their_rates_and_evaluated_each(data: Path) -> None:
     names = {"val_colors_exact_match", "val_spans_perplexity", "val_exact_match", "val_perplexity"}
     assert names <= run.history[-1].keys()
     assert run.history[-1]["val_exact_match"] == run.history[-1]["val_colors_exact_match"]
-    assert len([line for line in outputs if "tokenizer" in line]) == 1
+    assert len([line for line in outputs if "subwords" in line]) == 1
     assert not (data / "run" / "corpus").exists()
 
 

@@ -87,7 +87,7 @@ def test_a_registered_task_is_known_and_its_name_is_taken() -> None:
     [
         (type("Mine", (Regression,), {"name": "tagging"}), "task 'tagging': mixling has a task of this name"),
         (type("Mine", (Regression,), {"name": ""}), "Mine: has no name; add name ="),
-        (type("Mine", (Task,), {"name": "mine"}), "Mine: lacks the methods decode, evaluate, gate, "),
+        (type("Mine", (Task,), {"name": "mine"}), "Mine: lacks the methods compare_quantized, decode, evaluate, "),
         (dict, "a task is given by a subclass of mixling.tasks.base.Task"),
     ],
 )
@@ -143,4 +143,4 @@ def test_an_installed_package_s_task_is_named_trained_and_loaded_by_another_proc
     near = run("train", "rows.csv", "--task", "star", "-o", "other")
     assert (near.returncode, "did you mean 'stars'" in near.stderr) == (2, True)
     lacking = run("predict", "by-toml", "a good film", site=None)
-    assert (lacking.returncode, "its task is not installed here: unknown task 'stars'" in lacking.stderr) == (2, True)
+    assert (lacking.returncode, "its task is not installed: unknown task 'stars'" in lacking.stderr) == (2, True)
