@@ -144,7 +144,19 @@ def lookups(source: Path) -> int:
 
 def commands_that_import_commands(source: Path) -> list[str]:
     """Return the imports from one command of another."""
-    shared = {"__init__", "main", "options", "output", "folders", "rows", "answers", "command", "completion", "inputs"}
+    shared = {
+        "__init__",
+        "main",
+        "options",
+        "output",
+        "folders",
+        "rows",
+        "answers",
+        "predictions",
+        "command",
+        "completion",
+        "inputs",
+    }
     shared |= {"training"}
     out = set()
     for path, tree in trees(source / "cli"):
