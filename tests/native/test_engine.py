@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from shutil import which
 
+import numpy as np
 import pytest
 
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
@@ -80,16 +81,61 @@ def test_damaged_files_are_refused(export: Callable[..., bytes]) -> None:
         assert reason
 
 
+def built(folder: Path, program: str, *flags: str) -> str:
+    """A program of this folder with the library, without Python."""
+    sources = [str(file) for file in NATIVE.glob("*.c") if file.name not in ("python.c", "example.c")]
+    out = str(folder / program)
+    main = str(Path(__file__).parent / f"{program}.c")
+    command = ["gcc", "-std=gnu11", *flags, f"-I{NATIVE}", main, *sources, "-lm", "-o", out]
+    subprocess.run(command, check=True, timeout=300)
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("preset", ["mixling-tiny", "mixling-mixer"])
+def test_all_instructions_give_the_same_logits(
+    export: Callable[..., bytes], texts: list[str], tmp_path: Path, level: int, preset: str
+) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(export(preset, dim=24))
+    lines = [text for text in texts if len(text) < 1000 and not {"\n", "\x00"} & set(text) and text.isprintable()]
+    assert len(lines) > 100
+    program = built(
+        tmp_path, "logits", "-O3", "-fno-math-errno", "-fno-trapping-math", f"-DMIXLING_INSTRUCTIONS={level}"
+    )
+    given = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run([program, str(path)], input=given.encode(), capture_output=True, check=True, timeout=60)
+    name, *rows = done.stdout.decode().splitlines()
+    assert name in ("plain", "avx2", "avx512")[: level + 1]
+    engine, _ = open_native(path.read_bytes())
+    assert engine is not None
+    np.testing.assert_allclose([list(map(float, row.split())) for row in rows], engine.logits(lines)[0], atol=5e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
 def test_changed_files_do_no_harm(export: Callable[..., bytes], tmp_path: Path) -> None:
     """2,000 changed copies under the address and undefined behaviour sanitisers."""
-    path, program = tmp_path / "model.onnx", tmp_path / "mutate"
-    path.write_bytes(export("mixling-tiny", text={"projection": {"num_features": 64, "num_hashes": 8}}, pairs=False))
-    sources = [str(file) for file in NATIVE.glob("*.c") if file.name not in ("python.c", "example.c")]
-    flags = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-    here = Path(__file__).parent / "mutate.c"
-    subprocess.run(["gcc", *flags, f"-I{NATIVE}", str(here), *sources, "-lm", "-o", str(program)], check=True)
-    done = subprocess.run([str(program), str(path), "2000", "1"], capture_output=True, text=True, timeout=300)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(export("mixling-tiny", text={"projection": {"num_features": 64, "num_hashes": 8}}))
+    program = built(tmp_path, "mutate", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+    done = subprocess.run([program, str(path), "2000", "1"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("opened ")
+
+
+@pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
+def test_the_example_labels_lines(export: Callable[..., bytes], tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(export("mixling-tiny"))
+    sources = [str(file) for file in NATIVE.glob("*.c") if file.name != "python.c"]
+    program = str(tmp_path / "label")
+    subprocess.run(["gcc", "-std=gnu11", *sources, "-lm", "-o", program], check=True, timeout=300)
+    texts = ["what a film", "", "ça alors"]
+    done = subprocess.run([program, str(path)], input="\n".join(texts).encode(), capture_output=True, check=True)
+    assert done.stdout.decode().splitlines() == [p.label for p in Predictor(path).predict(texts)]  # type: ignore[union-attr]
+    done = subprocess.run([program, __file__], stdin=subprocess.DEVNULL, capture_output=True)
+    assert done.returncode == 2
+    assert b"is not a mixling model, or damaged" in done.stderr

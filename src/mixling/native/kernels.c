@@ -10,6 +10,11 @@
 #define TEXT "plain"
 #include "kernels_body.h"
 
+/* Which instructions are used at most: 0 plain ones, 1 AVX2, 2 AVX-512; tests build all of them. */
+#ifndef MIXLING_INSTRUCTIONS
+#define MIXLING_INSTRUCTIONS 2
+#endif
+
 #if defined(__x86_64__)
 #define NAME(x) x##_avx2
 #define TARGET __attribute__((target("avx2,fma")))
@@ -26,10 +31,10 @@
 
 const kernels *kernels_choose(void) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+    if (MIXLING_INSTRUCTIONS > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
         return &kernels_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &kernels_avx2;
+    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &kernels_avx2;
 #endif
     return &kernels_plain;
 }
