@@ -101,7 +101,7 @@ def test_all_instructions_give_the_same_logits(
     path = tmp_path / "model.onnx"
     path.write_bytes(export(preset, dim=24))
     lines = [text for text in texts if len(text) < 1000 and not {"\n", "\x00"} & set(text) and text.isprintable()]
-    assert len(lines) > 100
+    assert len(lines) > 50
     program = built(
         tmp_path, "logits", "-O3", "-fno-math-errno", "-fno-trapping-math", f"-DMIXLING_INSTRUCTIONS={level}"
     )

@@ -60,7 +60,7 @@ int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
 }
 
 /* Put the word by its key into scratch->text in its normal form, with the end of each character; their number. */
-static size_t normalise(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size) {
+static size_t normalize(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size) {
     size_t n = 0, bytes = 0;
     uint32_t *codes = scratch->codes[0], *other = scratch->codes[1];
     int ascii = 1;
@@ -159,7 +159,7 @@ size_t features_of(
         memcpy(scratch->text, key + 1, n);
         for (size_t i = 0; i < n; i++) scratch->ends[i] = (uint32_t)i + 1;
     } else {
-        n = normalise(model, scratch, key, size);
+        n = normalize(model, scratch, key, size);
     }
     size_t number = hash_word(model, scratch, n, !special, out);
     uint32_t row = model->num_rows - 2 * (uint32_t)(model->segments + model->overlap);

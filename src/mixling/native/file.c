@@ -1,4 +1,4 @@
-/* The ONNX format, as far as a model needs it: ModelProto, GraphProto's initialisers, TensorProto. */
+/* The ONNX format, as far as a model needs it: ModelProto, GraphProto's initializers, TensorProto. */
 
 #include "file.h"
 

@@ -89,7 +89,7 @@ int mixling_features(
 /* Of a code point: its properties (tools/unicode_tables.py), and the text of lower case, or NFC, or both of it.
 
    out: room for 16 code points; how: 1 lower case, 2 NFC, 3 both. Returns their number. */
-size_t mixling_normalise(const mixling_worker *worker, uint32_t code, int how, uint32_t *out, uint32_t *properties);
+size_t mixling_normalize(const mixling_worker *worker, uint32_t code, int how, uint32_t *out, uint32_t *properties);
 
 #ifdef __cplusplus
 }

@@ -102,7 +102,7 @@ size_t words_split(const mixling_model *model, const uint8_t *text, size_t size,
 
 typedef struct {
     uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
-    uint8_t *text;          /* the normalised word */
+    uint8_t *text;          /* the normalized word */
     uint32_t *ends;         /* of its characters, in bytes */
     uint32_t *hashes;       /* of the beginnings of a unit */
     uint32_t *lowest;       /* MinHash */

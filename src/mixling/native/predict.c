@@ -186,7 +186,7 @@ int mixling_features(
     return *n <= capacity ? MIXLING_OK : MIXLING_ARGUMENT;
 }
 
-size_t mixling_normalise(const mixling_worker *worker, uint32_t code, int how, uint32_t *out, uint32_t *properties) {
+size_t mixling_normalize(const mixling_worker *worker, uint32_t code, int how, uint32_t *out, uint32_t *properties) {
     const unicode_tables *unicode = &worker->model->unicode;
     uint32_t lowered[2] = {code, 0};
     size_t n = how & 1 ? unicode_lower(unicode, &code, 1, lowered) : 1;

@@ -164,15 +164,15 @@ static PyObject *features(Model *self, PyObject *word) {
     return out;
 }
 
-/* normalise(code point, how) -> (properties, bytes of uint32) */
-static PyObject *normalise(Model *self, PyObject *arguments) {
+/* normalize(code point, how) -> (properties, bytes of uint32) */
+static PyObject *normalize(Model *self, PyObject *arguments) {
     unsigned code;
     int how;
     uint32_t found[16], properties = 0;
     if (!PyArg_ParseTuple(arguments, "Ii", &code, &how)) return NULL;
     mixling_worker *worker = borrow(self);
     if (!worker) return NULL;
-    size_t n = mixling_normalise(worker, code, how, found, &properties);
+    size_t n = mixling_normalize(worker, code, how, found, &properties);
     give_back(self, worker);
     return Py_BuildValue("(Iy#)", (unsigned)properties, (const char *)found, (Py_ssize_t)(n * sizeof *found));
 }
@@ -228,7 +228,7 @@ static PyMethodDef METHODS[] = {
     {"predict", (PyCFunction)predict, METH_O, "Return the logits and the flags of texts."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},
     {"features", (PyCFunction)features, METH_O, "Return the features of a word."},
-    {"normalise", (PyCFunction)normalise, METH_VARARGS, "Return the properties and normal form of a code point."},
+    {"normalize", (PyCFunction)normalize, METH_VARARGS, "Return the properties and normal form of a code point."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef GETTERS[] = {

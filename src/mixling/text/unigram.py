@@ -81,7 +81,7 @@ def train_unigram(
     trained = [(subword, score) for subword, score in trained if not subword[1:].endswith(MARK)]
     lowest = min(score for _, score in trained)
     frequent = {word for word, count in words.items() if whole is not None and count >= whole and MARK not in word[1:]}
-    # The trainer initialises characters by their counts but longer strings by the number of distinct words with them,
+    # The trainer initializes characters by their counts but longer strings by the number of distinct words with them,
     # so a word of one character, such as a bracket between symbols, or a rare word would never become a subword.
     total = sum(words.values())
     chosen = frequent | {word for word, count in words.items() if len(word) == 2 and count > 1}

@@ -1,4 +1,4 @@
-"""Count word vectors from unlabeled text in seconds, to initialise the embeddings of a small model.
+"""Count word vectors from unlabeled text in seconds, to initialize the embeddings of a small model.
 
 Source: positive pointwise mutual information, smoothed over contexts, and a truncated singular value decomposition
 (Levy, Goldberg and Dagan 2015, sections 2 and 3). Decided here: a window of 5 words to each side, all weighted equally;
