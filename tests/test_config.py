@@ -179,7 +179,7 @@ def test_an_override_is_read(item: str, nested: dict) -> None:
     assert read_overrides([item]) == nested
 
 
-def test_overrides_fraction_tables_and_the_later_one_wins() -> None:
+def test_overrides_share_tables_and_the_later_one_wins() -> None:
     assert read_overrides(["a.b=1", "a.c=2", "d=3", "a.b=4"]) == {"a": {"b": 4, "c": 2}, "d": 3}
 
 

@@ -92,7 +92,7 @@ def test_csv_out_has_label_and_probability(call: Call, model: Path, reviews: Pat
     )
 
 
-def test_skipped_rows_keep_their_location(call: Call, model: Path, tmp_path: Path) -> None:
+def test_skipped_rows_keep_their_line(call: Call, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "in.csv"
     file.write_text('review\na great film\n""\n"  "\na poor film\n""\n')
     assert call("predict", model, file).code == 2
@@ -123,7 +123,7 @@ def test_a_line_that_is_not_utf_8_is_named(call: Call, model: Path) -> None:
     assert "<stdin>:2: byte 0xf6" in done.err
 
 
-def test_bad_lines_that_are_skipped_keep_their_location(call: Call, model: Path, tmp_path: Path) -> None:
+def test_bad_lines_that_are_skipped_keep_their_line(call: Call, model: Path, tmp_path: Path) -> None:
     content = "a great film\nschön\n\na poor film\n".encode("latin-1") + b"\xff"
     (tmp_path / "lines.txt").write_bytes(content)
     (tmp_path / "lines.txt.gz").write_bytes(gzip.compress(content))

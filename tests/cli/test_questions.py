@@ -63,7 +63,7 @@ def asked(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_rows_of_a_file_are_answered_with_their_locations(call: Call, asked: Path) -> None:
+def test_the_rows_of_a_file_are_answered_with_offsets(call: Call, asked: Path) -> None:
     done = call("predict", asked / "two", asked / "v2.json")
     lines = [json.loads(line) for line in done.out.splitlines()]
     questions = {
@@ -192,7 +192,7 @@ def test_mistakes(call: Call, asked: Path, options: list[str], says: str) -> Non
     assert says in done.err
 
 
-def test_questions_where_they_have_no_location(call: Call, asked: Path, model: Path, tmp_path: Path) -> None:
+def test_questions_where_they_are_not_allowed(call: Call, asked: Path, model: Path, tmp_path: Path) -> None:
     done = call("predict", model, "--question", "Who?", "--context", "He.")
     assert (done.code, "does not answer questions; its task is classification" in done.err) == (2, True)
     done = call("compare", asked / "v1.json")

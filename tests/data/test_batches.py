@@ -67,7 +67,7 @@ def test_a_batch_holds_each_texts_words_in_order(projection: Projection) -> None
             assert token_bag(batch, i, j) == token_bag(alone, 0, j) != Counter()
 
 
-def test_a_dropped_word_is_a_zero_vector_that_keeps_its_location() -> None:
+def test_a_dropped_word_is_a_zero_vector_that_keeps_its_position() -> None:
     made = encoder()
     (words,) = (item.words for item in made.encode(["the cat sat"]))
     batch = collate([np.where([False, True, False], 0, words).astype(np.int32), words[:1]], made)
@@ -161,7 +161,7 @@ def test_targets_are_padded_with_a_value_that_is_reported() -> None:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
-def test_processes_fraction_a_batch_out_without_rest(world: int) -> None:
+def test_processes_divide_a_batch_completely(world: int) -> None:
     parts = [shard(np.array([5, 8, 2, 9, 4]), rank, world).tolist() for rank in range(world)]
     assert sorted(i for part in parts for i in part) == [2, 4, 5, 8, 9]
     assert max(map(len, parts)) - min(map(len, parts)) <= 1

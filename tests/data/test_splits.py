@@ -45,7 +45,7 @@ def test_classes_keep_their_fractions() -> None:
     assert Counter(texts(train)) + Counter(texts(validation)) == Counter(everything)
 
 
-def test_classes_of_one_row_take_no_location_in_validation() -> None:
+def test_classes_of_one_row_stay_out_of_validation() -> None:
     store = store_of(*((f"s{i}", f"single{i}") for i in range(40)), *((f"t{i}", "many") for i in range(41)))
     assert split_validation(store, fraction=0.5, seed=1)[1].label_counts() == {"many": 21}
 

@@ -30,7 +30,7 @@ def test_entries_are_kept_and_scaled_or_dropped_and_so_are_their_gradients(dtype
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9])
-def test_every_location_is_dropped_as_often_and_apart_from_its_neighbours(fraction: float) -> None:
+def test_every_position_is_dropped_as_often_and_apart_from_its_neighbours(fraction: float) -> None:
     torch.manual_seed(1)
     dropped = (dropout(torch.ones(100_000, 8), fraction) == 0).double()  # eight places: two draws of 64 bits
     error = 5 * (fraction * (1 - fraction) / len(dropped)) ** 0.5

@@ -124,7 +124,7 @@ def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @pytest.mark.parametrize("norm_type", ["layer", "rms"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("cross_after", [None, 0, 1, 2])
-def test_the_context_is_read_at_its_location(cross_after: int | None, norm: str, norm_type: NormType) -> None:
+def test_the_context_is_read_after_the_right_mixer(cross_after: int | None, norm: str, norm_type: NormType) -> None:
     values = {"cross_after": cross_after, "norm": norm, "norm_type": norm_type, "feed_forward": {"ffn_dim": 5}}
     block = block_of(values)
     x, mask, context, context_mask = given()

@@ -103,7 +103,7 @@ def test_the_bottleneck_reads_the_features_of_the_window_side_by_side(window: in
     assert sum(p.numel() for p in embedding.parameters()) == ((2 * window + 1) * m + 1) * dim
 
 
-def test_a_factorized_window_is_a_full_one_whose_matrices_fraction_their_rows() -> None:
+def test_a_factorized_window_is_a_full_one_whose_matrices_share_their_rows() -> None:
     torch.manual_seed(0)
     shared = ProjectionEmbedding(EmbeddingConfig(window=2, window_type="factorized"), num_features=11, dim=4, max_len=9)
     full = ProjectionEmbedding(EmbeddingConfig(window=2), num_features=11, dim=4, max_len=9)
@@ -335,7 +335,7 @@ def test_a_seed_decides_the_first_weights_and_disturbs_no_other_random_numbers()
     assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
 
 
-def test_layers_do_not_fraction_weights() -> None:
+def test_layers_do_not_share_weights() -> None:
     names = dict(built(config()).named_parameters())
     one, two = (names[f"encoder.layers.{i}.mixers.0.expand.weight"] for i in (0, 1))
     assert not torch.equal(one, two)

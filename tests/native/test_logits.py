@@ -85,7 +85,7 @@ def test_other_options(
     check(export("mixling-tiny", **changes), texts[:300], monkeypatch)
 
 
-def test_pairs_that_fraction_words(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_that_share_words(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [
         ("What a FILM", "what? ΟΔΟΣ"),
         ("", ""),
@@ -122,7 +122,7 @@ def test_a_full_table_is_emptied_and_nothing_changes(export: Callable[..., bytes
     assert np.array_equal(large.logits(texts)[0], small.logits(texts)[0])
 
 
-def test_threads_fraction_a_model(export: Callable[..., bytes], texts: list) -> None:
+def test_threads_share_a_model(export: Callable[..., bytes], texts: list) -> None:
     engine, _ = open_native(export("mixling-tiny"))
     assert engine is not None
     expected, wrong = engine.logits(texts)[0], []

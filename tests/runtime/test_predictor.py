@@ -282,7 +282,7 @@ def test_a_stream_is_read_as_far_as_it_is_answered(
     )
 
 
-def test_threads_fraction_a_predictor(classifier: tuple[Model, bytes]) -> None:
+def test_threads_share_a_predictor(classifier: tuple[Model, bytes]) -> None:
     rows = texts(200)
     expected = Predictor(classifier[1]).predict_proba(rows)
     predictor = Predictor(

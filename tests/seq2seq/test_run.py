@@ -392,7 +392,7 @@ def test_two_processes_give_what_one_gives(parallel: str, data: Path) -> None:
         torch.testing.assert_close(mine[name], value, rtol=1e-3, atol=1e-4)
 
 
-def test_a_model_that_writes_takes_the_location_of_one_that_labels(data: Path) -> None:
+def test_a_model_that_writes_replaces_one_that_labels(data: Path) -> None:
     """Until it is finished the folder has the old files, afterwards the new ones alone."""
     old = {"model.onnx": "onnx", "vocab.txt": "words", "config.json": "{}", "corpus/train.rows": "rows"}
     for name, content in old.items():

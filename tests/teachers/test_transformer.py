@@ -102,7 +102,7 @@ def test_words_beyond_the_models_positions_have_no_answer(make_model: MakeModel)
     assert found[0].shape == (22, 2)  # 24 positions with [CLS] and [SEP]
 
 
-def test_the_key_is_of_weights_and_labels_not_of_the_location(make_model: MakeModel, tmp_path: Path) -> None:
+def test_the_key_is_of_weights_and_labels_not_of_the_path(make_model: MakeModel, tmp_path: Path) -> None:
     first = make_model("BertForSequenceClassification", ("a", "b"))
     second = make_model("BertForSequenceClassification", ("a", "c"))
     copy = first.rename(tmp_path / "moved")

@@ -54,7 +54,7 @@ def bag(made: TextEncoder, row: int) -> list[tuple[int, float]]:
     return [(int(p), float(w)) for p, w in zip(bags.positions[0], weights, strict=True) if w != 0]
 
 
-def test_equal_words_fraction_a_row_and_new_words_take_the_next() -> None:
+def test_equal_words_share_a_row_and_new_words_take_the_next() -> None:
     made = encoder()
     assert (PADDING, SEPARATOR, EMPTY, len(made)) == (0, 1, 2, FIRST_ROW)
     first, second = made.encode(["the cat the", "cat dog"])
@@ -149,7 +149,7 @@ def test_a_huge_text_is_cut_before_work_is_done() -> None:
     assert made.config.max_chars == 64 * 101
 
 
-def test_offsets_are_locations_in_the_users_text() -> None:
+def test_offsets_are_positions_in_the_users_text() -> None:
     text = "\ufeffDon’t\x00stop 京都\ud800 now"
     got = encoder().encode([text], offsets=True)[0]
     assert got.offsets is not None
@@ -157,7 +157,7 @@ def test_offsets_are_locations_in_the_users_text() -> None:
     assert len(got.offsets) == len(got.words)
 
 
-def test_offsets_of_a_list_are_locations_in_its_words_joined_by_spaces() -> None:
+def test_offsets_of_a_list_are_positions_in_its_words_joined_by_spaces() -> None:
     tokens = ["New York", "", "x" * 900, "a\x00", "end"]
     got = encoder(max_len=5, max_word_chars=10).encode([tokens], offsets=True)[0]  # 900 characters: more than are read
     assert got.offsets is not None

@@ -102,7 +102,7 @@ def test_windows_overlap_and_leave_no_token_out(stride: int | None, max_len: int
     assert len(made.begins) == 1 or made.begins[-2] + space < len(made.context)  # none that adds nothing
 
 
-def test_a_question_is_cut_at_its_fraction() -> None:
+def test_a_long_question_is_cut() -> None:
     made = encoding(QUESTION, CONTEXT, ReadingConfig(max_question=3))
     assert (len(made.question), made.truncated) == (3, True)
     with pytest.raises(ConfigError, match="max_len: got 7"):

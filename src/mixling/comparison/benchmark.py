@@ -145,8 +145,8 @@ def train_all(
         task(task.label_set(train)), LabeledRows.of(train), LabeledRows.of(validation), seed=seeds[0], log=log
     )
     ours = []
-    for location, candidate in enumerate(field):
-        spent = choosing if location == 0 else 0.0
+    for index, candidate in enumerate(field):
+        spent = choosing if index == 0 else 0.0
         ours.append(_train(candidate, train, validation, seeds, folder, spent=spent, log=log, callback=callback))
     return [*ours, *rivals]
 
@@ -210,10 +210,10 @@ def _train(
         for rate in rates:
             config = _with_rate(candidate.config, seed, rate)
             lr = config.train.optim.lr
-            location = folder / candidate.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
+            run_folder = folder / candidate.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
             log(f"== {candidate.name}, seed {seed}" + (f", rate {lr:g}" if len(candidate.rates) > 1 else ""))
             run_begin = time.perf_counter()
-            run = fit(config, train, validation, folder=location, callback=callback(), log=log)
+            run = fit(config, train, validation, folder=run_folder, callback=callback(), log=log)
             assert run is not None, "one process"
             made[rate] = run
             if len(rates) > 1:

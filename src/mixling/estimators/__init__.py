@@ -1,7 +1,7 @@
 """The scikit-learn face: `TextClassifier`, `TextRegressor` and `TokenClassifier`."""
 
 from mixling.estimators.classifier import TextClassifier
-from mixling.estimators.labeler import TokenClassifier
 from mixling.estimators.regressor import TextRegressor
+from mixling.estimators.token_classifier import TokenClassifier
 
 __all__ = ["TextClassifier", "TextRegressor", "TokenClassifier"]

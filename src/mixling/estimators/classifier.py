@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from mixling.data.in_memory import COLLECTIONS, label_name, labeled_rows, listed, plain_label, score_weights
 from mixling.errors import DataError
 from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
-from mixling.estimators.indicators import IndicatorTemplate
+from mixling.estimators.indicators import IndicatorFormat
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.text.encoder import Text
@@ -27,7 +27,7 @@ class TextClassifier(ClassifierMixin, Estimator):
     Args:
         model: a preset's name, or a TOML file; None: chosen by the size and kind of the data.
         pretrained: the folder of a run, such as one of `mixling pretrain`, to begin with instead.
-        epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the defaults's.
+        epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: as in the defaults.
         validation_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `validation`.
         verbose: 1 shows the progress of `fit` on standard error, 2 what is read and made, too.
         config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.
@@ -59,20 +59,20 @@ class TextClassifier(ClassifierMixin, Estimator):
         Raises:
             DataError: texts and labels that cannot be used.
         """
-        template = IndicatorTemplate.of(y, FIT)
-        targets = listed(y, "targets") if template is None else template.sets(y, FIT)
-        many = template is not None or (bool(targets) and isinstance(targets[0], COLLECTIONS))
-        if template is not None and targets and not any(targets):
+        indicators = IndicatorFormat.of(y, FIT)
+        targets = listed(y, "targets") if indicators is None else indicators.sets(y, FIT)
+        many = indicators is not None or (bool(targets) and isinstance(targets[0], COLLECTIONS))
+        if indicators is not None and targets and not any(targets):
             raise DataError("the indicator matrix has no 1; give a text with a label", path=FIT)
         rows = labeled_rows(X, targets, FIT, many=many)
-        if validation is not None and template is not None:
-            validation = validation[0], template.sets(validation[1], VALIDATION)
+        if validation is not None and indicators is not None:
+            validation = validation[0], indicators.sets(validation[1], VALIDATION)
         validation_rows = None if validation is None else labeled_rows(*validation, VALIDATION, many=many)
         self._fit(
             (MultiLabel if many else Classification).name, rows, validation_rows, sample_weight, teacher, unlabeled
         )
         flat = [item for target in targets for item in target] if many else targets
-        self._set_classes({label_name(item): plain_label(item) for item in flat}, template)
+        self._set_classes({label_name(item): plain_label(item) for item in flat}, indicators)
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:
@@ -80,15 +80,15 @@ class TextClassifier(ClassifierMixin, Estimator):
         if not self.predictor_.task.exclusive:
             found = self.predictor_.predict_stream(X)
             sets = [tuple(self._original[name] for name in item.labels or ()) for item in found]
-            return sets if self._template is None else self._template.matrix(sets)
+            return sets if self._indicators is None else self._indicators.matrix(sets)
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
         """Probabilities (n, C), columns in the order of `classes_`; 0 of a column that had no 1 in training."""
         found = self.predictor_.predict_proba(X)
-        if self._template is None:
+        if self._indicators is None:
             return found[:, self._columns]
-        out = np.zeros((len(found), self._template.columns), found.dtype)
+        out = np.zeros((len(found), self._indicators.columns), found.dtype)
         out[:, list(self._original.values())] = found
         return out
 
@@ -100,15 +100,15 @@ class TextClassifier(ClassifierMixin, Estimator):
         """
         many = not self.predictor_.task.exclusive
         texts, targets = labeled_rows(
-            X, y if self._template is None else self._template.sets(y, SCORE), SCORE, many=many
+            X, y if self._indicators is None else self._indicators.sets(y, SCORE), SCORE, many=many
         )
         weights = score_weights(sample_weight, len(texts))
         found = self.predictor_.predict_stream(texts)
         names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]
         return float(np.average([name == target for name, target in zip(names, targets, strict=True)], weights=weights))
 
-    def _set_classes(self, original: dict[str, Any], template: IndicatorTemplate | None = None) -> None:
-        self._template = template
+    def _set_classes(self, original: dict[str, Any], indicators: IndicatorFormat | None = None) -> None:
+        self._indicators = indicators
         names = self.predictor_.labels.names
         self._original = {name: original.get(name, name) for name in names}
         values = list(self._original.values())
@@ -116,8 +116,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         order = sorted(range(len(values)), key=lambda i: values[i] if len(kinds) == 1 else names[i])
         self._columns = np.array(order)
         self.classes_ = np.array([values[i] for i in order], dtype=None if len(kinds) == 1 else object)
-        if template is not None:
-            self.classes_ = np.arange(template.columns)
+        if indicators is not None:
+            self.classes_ = np.arange(indicators.columns)
 
     def _loaded(self) -> None:
         self._set_classes({})

@@ -14,7 +14,7 @@ from mixling.errors import DataError
 
 
 @dataclass(frozen=True)
-class IndicatorTemplate:
+class IndicatorFormat:
     """An indicator matrix without its rows: how to read others like it, and to write predictions so.
 
     Attributes:
@@ -26,7 +26,7 @@ class IndicatorTemplate:
     container: type | None
 
     @classmethod
-    def of(cls, y: Any, where: str) -> IndicatorTemplate | None:
+    def of(cls, y: Any, where: str) -> IndicatorFormat | None:
         """Return the form of targets; None where they are no matrix of numbers.
 
         Raises:

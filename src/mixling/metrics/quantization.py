@@ -47,7 +47,7 @@ def compare_quantized(
 
 
 def quantization_check(lost: npt.NDArray[np.integer], *, changed: int, decisions: int) -> QuantizationCheck:
-    """Return the gate of `decisions`, of which 8 bits changed some.
+    """Return the check of `decisions`, of which 8 bits changed some.
 
     Args:
         lost: (texts,) right decisions of the float model less those of the 8-bit one.

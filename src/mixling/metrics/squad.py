@@ -99,14 +99,14 @@ def answer_report(answers: Sequence[str], right: Sequence[Answers]) -> AnswerMet
     )
 
 
-def choose_threshold(found: Sequence[Found], reported: Sequence[str], right: Sequence[Answers]) -> float:
+def choose_threshold(found: Sequence[Found], texts: Sequence[str], right: Sequence[Answers]) -> float:
     """The threshold on the margin of no answer that gives the greatest mean F1.
 
     Midway between two questions' margins, so that it does not hang on the last bits of a number; of equally good ones
     the least, which says "no answer" most often.
 
     Args:
-        reported: what was found, as text.
+        texts: what was found, as text.
     """
     known = [i for i, item in enumerate(found) if item.span is not None]  # the others have no answer in any case
     known.sort(key=lambda i: found[i].margin)
@@ -115,7 +115,7 @@ def choose_threshold(found: Sequence[Found], reported: Sequence[str], right: Seq
         return 0.0
     gains = []
     for i in known:
-        gains.append(score_answer(reported[i], right[i])[1] - score_answer("", right[i])[1])
+        gains.append(score_answer(texts[i], right[i])[1] - score_answer("", right[i])[1])
     cuts = [margins[0] - 1, *((a + b) / 2 for a, b in itertools.pairwise(margins)), margins[-1] + 1]
     totals = np.cumsum([0.0, *gains])
     # Between equal margins no threshold can stand.

@@ -63,11 +63,11 @@ def _by_matrices(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[
 
 
 def _waves(
-    locations: Int[Tensor, "*B N"], length: Int[Tensor, "*B"], dtype: torch.dtype
+    positions: Int[Tensor, "*B N"], length: Int[Tensor, "*B"], dtype: torch.dtype
 ) -> tuple[Float[Tensor, "*B N N"], Float[Tensor, "*B N N"]]:
     """Return cos and sin of 2 pi i j / length."""
     length = length.clamp(min=1)[..., None, None]
-    whole = locations[..., :, None] * locations[..., None, :] % length  # in integers: a large angle would be inexact
+    whole = positions[..., :, None] * positions[..., None, :] % length  # in integers: a large angle would be inexact
     angles = whole.to(dtype) / length * (2 * math.pi)
     return angles.cos(), angles.sin()
 

@@ -80,9 +80,9 @@ class TokenObjective(Objective):
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         from torch.nn import functional as F
 
-        fractions = (targets != NO_TARGET).to(logits.dtype)
+        scale = (targets != NO_TARGET).to(logits.dtype)
         if weights is not None:
-            fractions = fractions * weights[:, None]
+            scale = scale * weights[:, None]
         losses = F.cross_entropy(
             logits.flatten(0, 1),
             targets.flatten(),
@@ -90,7 +90,7 @@ class TokenObjective(Objective):
             ignore_index=NO_TARGET,
             label_smoothing=self.label_smoothing,
         )
-        return (losses.view_as(targets) * fractions).sum(), fractions.sum()
+        return (losses.view_as(targets) * scale).sum(), scale.sum()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

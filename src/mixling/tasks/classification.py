@@ -77,11 +77,11 @@ class Classification(Task):
         smoothing = 0.0 if soft else self.loss_config.label_smoothing
         targets = targets.to(logits.dtype) if soft else targets
         losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
-        fractions = torch.ones_like(losses) if weights is None else weights
+        scale = torch.ones_like(losses) if weights is None else weights
         if self.class_weights is not None:
             of_class = self._weights_like(logits)
-            fractions = fractions * (targets @ of_class if soft else of_class[targets])
-        return (losses * fractions).sum(), fractions.sum()
+            scale = scale * (targets @ of_class if soft else of_class[targets])
+        return (losses * scale).sum(), scale.sum()
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         # In plain Python: for a handful of classes a chain of NumPy calls costs several times as much.

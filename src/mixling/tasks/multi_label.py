@@ -89,8 +89,8 @@ class MultiLabel(Task):
             soft = soft * (1 - smoothing) + smoothing / 2
         positive = None if self.class_weights is None else self._weights_like(logits)
         losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none", pos_weight=positive).mean(1)
-        fractions = torch.ones_like(losses) if weights is None else weights
-        return (losses * fractions).sum(), fractions.sum()
+        scale = torch.ones_like(losses) if weights is None else weights
+        return (losses * scale).sum(), scale.sum()
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text, *, threshold: float = 0.5) -> Prediction:
         """Return the prediction for one text; a label is predicted from `threshold` on."""

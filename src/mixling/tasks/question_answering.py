@@ -150,8 +150,8 @@ class QuestionAnswering(Task):
         if smoothing:
             others = -logs.masked_fill(~allowed, 0).sum(1) / allowed.sum(1)
             losses = (1 - smoothing) * losses + smoothing * others
-        fractions = torch.ones_like(losses[:, 0]) if weights is None else weights
-        return (losses.mean(1) * fractions).sum(), fractions.sum()
+        scale = torch.ones_like(losses[:, 0]) if weights is None else weights
+        return (losses.mean(1) * scale).sum(), scale.sum()
 
     def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
         return (texts, tokens, len(self.labels))

@@ -267,6 +267,6 @@ def _correlation(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
 
 def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return ranks from 1; equal values have the mean of their ranks."""
-    _, locations, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2)[locations]
+    return (ends - (counts - 1) / 2)[groups]

@@ -135,12 +135,12 @@ class Tagging(Task):
         losses = F.cross_entropy(
             logits.flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=smoothing, ignore_index=NO_TARGET
         ).view_as(targets)
-        fractions = (targets != NO_TARGET).to(losses.dtype)
+        scale = (targets != NO_TARGET).to(losses.dtype)
         if weights is not None:
-            fractions = fractions * weights[:, None]
+            scale = scale * weights[:, None]
         if self.class_weights is not None:
-            fractions = fractions * self._weights_like(logits)[targets.clamp_min(0)]
-        return (losses * fractions).sum(), fractions.sum()
+            scale = scale * self._weights_like(logits)[targets.clamp_min(0)]
+        return (losses * scale).sum(), scale.sum()
 
     def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
         import torch
@@ -157,12 +157,12 @@ class Tagging(Task):
         """Padding, and words that no teacher read, have probabilities of sum 0."""
         targets = targets.to(logits.dtype)
         losses = -(targets * logits.log_softmax(-1)).sum(-1)
-        fractions = targets.sum(-1)
+        scale = targets.sum(-1)
         if weights is not None:
-            fractions = fractions * weights[:, None]
+            scale = scale * weights[:, None]
         if self.class_weights is not None:
-            fractions = fractions * (targets @ self._weights_like(logits))
-        return (losses * fractions).sum(), fractions.sum()
+            scale = scale * (targets @ self._weights_like(logits))
+        return (losses * scale).sum(), scale.sum()
 
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         # The raw ratio would weigh a rare tag a thousand times as much as O; its root is what taggers can bear.
