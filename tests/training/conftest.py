@@ -27,6 +27,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
+from mixling.training.augmentation import Augmenter
 from mixling.training.dataset_adapter import LabelledData
 from mixling.training.loop import Trainer
 from mixling.training.recipe import TrainConfig
@@ -97,6 +98,8 @@ def trainer(
     task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
     shape = model_config(dropout=dropout, mixer=mixer, num_layers=num_layers)
     encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
+    changes = config.augmentation
+    augmenter = None if changes is None else Augmenter.of_texts(changes, encoder, train.sample_texts(1 << 20, 0))
     data = LabelledData(
         objective=task,
         token_dropout=config.token_dropout,
@@ -104,6 +107,7 @@ def trainer(
         train_targets=task.targets(train.targets),
         dev=TextSet(dev, encoder, keep=keep),
         dev_targets=task.targets(dev.targets),
+        augmenter=augmenter,
         weights=weights,
     )
     model = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mixling.errors import Interrupted, ModelFileError, TrainingError
+from mixling.training.augmentation import AugmentationConfig
 from mixling.training.callbacks import Callback, Step
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.files import CHECKPOINT, HISTORY
@@ -31,6 +32,7 @@ ADAFACTOR = OptimConfig(name="adafactor", lr=0.1, schedule="inverse_sqrt")
 KINDS: dict[str, dict[str, Any]] = {
     "tagging": {"tagged": True},
     "texts encoded anew": {"keep": False},
+    "changed words": {"config": CONFIG.model_copy(update={"augmentation": AugmentationConfig(pseudo_words=0.4)})},
     "adafactor": {"config": CONFIG.model_copy(update={"optim": ADAFACTOR})},
 }
 

@@ -180,13 +180,22 @@ def length_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, max_token
 
 
 def drop_words(
-    texts: Sequence[npt.NDArray[np.int32]], rate: float, *, seed: Sequence[int]
+    texts: Sequence[npt.NDArray[np.int32]], rate: float, *, chosen: Indices, size: int, width: int, seed: Sequence[int]
 ) -> list[npt.NDArray[np.int32]]:
-    """Texts with each word replaced by padding (a zero vector) with probability `rate`."""
+    """Return texts of a batch with each word replaced by padding (a zero vector) with probability `rate`.
+
+    What is dropped of a text depends on its index in the batch, not on the others, nor on which process asks.
+
+    Args:
+        texts: (N,) rows of a word table each.
+        chosen: the indices of the texts in the batch.
+        size: how many texts the whole batch has.
+        width: words of the longest text that there can be.
+    """
     if rate == 0:
         return list(texts)
-    rng = np.random.default_rng(seed)
-    return [np.where(rng.random(len(words)) < rate, np.int32(0), words) for words in texts]
+    dropped = np.random.default_rng(seed).random((size, width), np.float32) < rate
+    return [np.where(dropped[i, : len(words)], np.int32(0), words) for i, words in zip(chosen, texts, strict=True)]
 
 
 def pad_targets(targets: Sequence[npt.NDArray[np.integer]], width: int, value: int) -> Int[Tensor, "B N"]:

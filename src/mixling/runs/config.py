@@ -81,6 +81,15 @@ class RunConfig(Config):
         return StartConfig(texts=self.distill.unlabelled) if self.model.text.projection.hashed else given
 
     @model_validator(mode="after")
+    def _augmentation_has_a_task(self) -> RunConfig:
+        if self.train.augmentation is not None and self.train.augmentation.rate and task_type(self.task).windows:
+            raise ValueError(
+                f"train.augmentation: the words of {self.task} are those of the answers and stay as they are; leave it "
+                "out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _teacher_has_a_task(self) -> RunConfig:
         if self.distill is not None and not task_type(self.task).has_labels:
             raise ValueError(f"{self.task} cannot be learnt from a teacher; use `mixling train`, or another task")

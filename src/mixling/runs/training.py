@@ -40,6 +40,7 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
 from mixling.training.callbacks import Callback
 from mixling.training.dataset_adapter import LabelledData
 from mixling.training.distributed import DistributedContext
@@ -160,9 +161,10 @@ class _Labelled(Parts[Metrics]):
             rows_per_label=len(examples.train) / len(self.labels) if task.has_classes else None,
             start=config.initialisation.kind,
             taught=config.distill is not None,
+            augmented=not task.windows,
         )
         encoder = TextEncoder(text, self.vocabulary)
-        self.data, self.dev = _training_data(examples, encoder, stage.say)
+        self.data, self.dev = _training_data(examples, self.training, encoder, stage.say)
         self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.say)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
         if smoothing and config.distill is None:
@@ -244,14 +246,19 @@ class _Labelled(Parts[Metrics]):
         return model_card(values, report, self.examples.task, folder_files=DESCRIPTIONS, pairs=self.pairs)
 
 
-def _training_data(examples: _Examples, encoder: TextEncoder, say: Say) -> tuple[LabelledData | QuestionData, Dev]:
+def _training_data(
+    examples: _Examples, training: TrainConfig, encoder: TextEncoder, say: Say
+) -> tuple[LabelledData | QuestionData, Dev]:
     """Return the encoded examples, and what evaluates models on those of validation."""
     config, task, dev = examples.config, examples.task, examples.dev
-    dropout = config.train.token_dropout
+    dropout, changes = training.token_dropout, training.augmentation
     if task.windows:
         assert examples.weights is None, "questions have no weights"
         questions = question_data(task, examples.train, dev, encoder, config.reading, token_dropout=dropout, say=say)
         return questions, QuestionDev(questions)
+    augmenter = None
+    if changes is not None and changes.rate:
+        augmenter = Augmenter.of_texts(changes, encoder, examples.texts.sample_texts(WORD_SAMPLE_BYTES, training.seed))
     data = LabelledData(
         objective=task,
         train=TextSet(examples.texts, encoder, keep=not examples.texts.spooled),
@@ -259,6 +266,7 @@ def _training_data(examples: _Examples, encoder: TextEncoder, say: Say) -> tuple
         dev=TextSet(dev, encoder, keep=not dev.spooled),
         dev_targets=task.targets(dev.targets),
         token_dropout=dropout,
+        augmenter=augmenter,
         weights=examples.weights,
     )
     say_truncated(data.train, encoder.config.max_len, say)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from mixling.text.words import split_words, word_spans
 
 # One text, a pair of texts, or the words of a sentence that was split before.
 Text = str | tuple[str, str] | list[str]
+# Other words in the place of a text's words, as many.
+Change = Callable[[Sequence[str]], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,19 @@ class Encoded:
 class TextEncoder(WordTable):
     """Encodes texts as rows of its table of words."""
 
-    def encode(self, texts: Sequence[Text], *, offsets: bool = False) -> list[Encoded]:
-        """Encode texts; words beyond `max_len` are left out and the answer says so."""
+    def encode(
+        self, texts: Sequence[Text], *, offsets: bool = False, changes: Sequence[Change] | None = None
+    ) -> list[Encoded]:
+        """Encode texts; words beyond `max_len` are left out and the answer says so.
+
+        Args:
+            changes: for each text one, which its words pass, both sides of a pair one after the other.
+        """
         full = self._make_room()
-        split = [self._split(text, offsets) for text in texts]
+        split = [
+            self._split(text, offsets, change)
+            for text, change in zip(texts, changes or itertools.repeat(None), strict=False)
+        ]
         if self.config.tokens == "units":
             return [self._encoded_units(text, *item, full) for text, item in zip(texts, split, strict=True)]
         ids = self._ids
@@ -99,7 +110,9 @@ class TextEncoder(WordTable):
             rows, starts = [EMPTY], np.zeros(1, np.int32)
         return Encoded(np.array(rows[: self.config.max_len], np.int32), spans, cut, self.generation, starts)
 
-    def _split(self, text: Text, offsets: bool) -> tuple[Sequence[Word], list[tuple[int, int]] | None, bool]:
+    def _split(
+        self, text: Text, offsets: bool, change: Change | None = None
+    ) -> tuple[Sequence[Word], list[tuple[int, int]] | None, bool]:
         config = self.config
         if isinstance(text, str):
             text, cut = clean(text, config.max_chars)
@@ -110,20 +123,22 @@ class TextEncoder(WordTable):
                 spans, words = [], split_words(text, contractions=config.contractions)
             if len(words) > config.max_len:
                 words, spans, cut = words[: config.max_len], spans[: config.max_len], True
+            words = words if change is None else change(words)
             return words, spans if offsets else None, cut or self._too_long(words)
         if isinstance(text, tuple):
-            return self._split_pair(text)
+            return self._split_pair(text, change)
         given = text[: config.max_len]
         words = [clean(word, config.max_chars)[0] for word in given]
+        words = words if change is None else change(words)
         cut = len(text) > config.max_len or self._too_long(words)
         if not offsets:
             return words, None, cut
         ends = np.cumsum([len(word) + 1 for word in given]).tolist()  # of the words as given, joined by spaces
         return words, [(end - 1 - len(word), end - 1) for word, end in zip(given, ends, strict=True)], cut
 
-    def _split_pair(self, pair: tuple[str, str]) -> tuple[list[Word], None, bool]:
+    def _split_pair(self, pair: tuple[str, str], change: Change | None) -> tuple[list[Word], None, bool]:
         """Both texts with a separator between; what is too long loses words at the end of the longer text."""
-        (first, _, cut_a), (second, _, cut_b) = (self._split(text, False) for text in pair)
+        (first, _, cut_a), (second, _, cut_b) = (self._split(text, False, change) for text in pair)
         cut = cut_a or cut_b
         if self.config.segments or self.config.overlap:
             first, second = self.marked(first, second)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from mixling.models.model import Model
 from mixling.tasks.base import Objective, Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import Targets
+from mixling.training.augmentation import Augmenter
 from mixling.training.memory import release
 
 Forward = Callable[[Inputs], Tensor]
@@ -66,7 +67,12 @@ class TrainingData(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledData(TrainingData):
-    """Encoded texts and their targets; `weights` are the user's weights of the training examples."""
+    """Encoded texts and their targets.
+
+    Attributes:
+        augmenter: what the training texts pass each time that they are read; None: they stay as they are.
+        weights: the user's weights of the training examples.
+    """
 
     objective: Task
     train: TextSet
@@ -74,6 +80,7 @@ class LabelledData(TrainingData):
     dev: TextSet
     dev_targets: Targets
     token_dropout: float = 0.0
+    augmenter: Augmenter | None = None
     weights: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
@@ -83,13 +90,25 @@ class LabelledData(TrainingData):
         return training_batches(self.train.lengths, batch_size, seed=seed, epoch=number)
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
-        words: Sequence[npt.NDArray[np.int32]] = self.train.words(indices)
-        words = drop_words(words, self.token_dropout, seed=[seed, 1, step])  # of the whole batch, whoever works on it
-        mine = indices[chosen]
-        starts = self.train.starts(mine) if self.objective.per_word else None
-        batch = collate([words[i] for i in chosen], self.train.encoder, starts)
+        mine, size, encoder = indices[chosen], len(indices), self.train.encoder
+        words, starts = self._encoded(mine, chosen, size, seed=seed, step=step)
+        width = encoder.config.max_len
+        words = drop_words(words, self.token_dropout, chosen=chosen, size=size, width=width, seed=[seed, 1, step])
+        encoder = encoder if self.augmenter is None else self.augmenter.encoder
+        batch = collate(words, encoder, starts if self.objective.per_word else None)
         targets = self.objective.stack([self.train_targets[i] for i in mine], batch.num_answers)
         return batch, targets, None if self.weights is None else torch.from_numpy(self.weights[mine])
+
+    def _encoded(
+        self, mine: Indices, chosen: Indices, size: int, *, seed: int, step: int
+    ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]] | None]:
+        """Return training texts as rows of an encoder's word table, and the first tokens of words where they count."""
+        if self.augmenter is None:
+            return self.train.words(mine), self.train.starts(mine)
+        texts = [self.train.dataset.texts[i] for i in mine]
+        encoded = self.augmenter.encode(texts, chosen, size, seed=seed, step=step)
+        starts = [item.starts for item in encoded if item.starts is not None]
+        return [item.words for item in encoded], starts or None
 
     def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mixling.config import Config
 from mixling.tasks.base import LossConfig
+from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
 
@@ -30,6 +31,9 @@ class TrainConfig(Config):
     load_best_at_end: bool = Field(True, description="end with the weights of the best evaluation, not of the last")
     seed: int = Field(0, ge=0, lt=2**32)
     token_dropout: float = Field(0.2, ge=0, lt=1, description="share of words that are replaced by zero vectors")
+    augmentation: AugmentationConfig | None = Field(
+        None, description="changes of training words; None: by the task (see `settled`)"
+    )
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
     precision: Literal["auto", "float32", "bfloat16"] = Field(
@@ -61,7 +65,9 @@ class TrainConfig(Config):
         """`epochs`, or as many as make about 400,000 examples seen: at least 3, at most 40."""
         return self.epochs or min(max(round(400_000 / max(num_examples, 1)), 3), 40)
 
-    def settled(self, num_examples: int, *, rows_per_label: float | None, start: Start, taught: bool) -> TrainConfig:
+    def settled(
+        self, num_examples: int, *, rows_per_label: float | None, start: Start, taught: bool, augmented: bool = True
+    ) -> TrainConfig:
         """With what is left open decided by the data; chosen on the dev splits of SST-2, CLINC150 and SNIPS.
 
         A model that begins with word vectors needs fewer epochs, the fewer the more text they are of: it learns a label
@@ -72,6 +78,7 @@ class TrainConfig(Config):
             rows_per_label: of a task with one label a text, else None.
             start: what the bottleneck begins with: random numbers, vectors of the training text, or of more text.
             taught: the examples are a teacher's.
+            augmented: texts are of a task whose words may be changed.
         """
         epochs = self.planned_epochs(num_examples)
         if self.epochs is None and taught:
@@ -84,10 +91,15 @@ class TrainConfig(Config):
         if share is None:
             share = 0.3 if start == "text" and not taught else 1.0
         optim = self.optim.model_copy(update={"embedding_lr": share})
-        return self.model_copy(update={"epochs": epochs, "optim": optim})
+        augmentation = self.augmentation
+        if augmentation is None:
+            augmentation = AugmentationConfig() if augmented else NO_AUGMENTATION
+        return self.model_copy(update={"epochs": epochs, "optim": optim, "augmentation": augmentation})
 
 
 def _of_units(train: TrainConfig) -> TrainConfig:
+    if train.augmentation is not None:
+        raise ValueError("augmentation is of tasks with labels; here it has no use, leave it out")
     of_labels = (("token_dropout", train.token_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
     for name, value, unused in of_labels:
         if value != unused:
