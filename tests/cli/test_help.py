@@ -37,7 +37,7 @@ FLAGS = {
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
-        "--on-bad-row", "--threads", "--source", "--target", "--kind", "--of", "--bleu",
+        "--on-bad-row", "--threads", "--source", "--target", "--kind", "--of", "--bleu", "--noise", "--noise-rates",
     },
     "show": {"model", "--json"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
@@ -59,7 +59,7 @@ FLAGS = {
     "compare": {
         "files", "--dev", "--dev-fraction", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--task", "--model", "--start", "--unlabelled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
-        "--keep", "--out", "-o", "--markdown", "--group",
+        "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates",
     },
 }  # fmt: skip
 

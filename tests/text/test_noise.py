@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.errors import ConfigError
-from mixling.text.noise import NOISES, blend, blendable, noisy, noisy_texts
+from mixling.text.noise import NOISES, NoiseLevel, blend, blendable, noisy, noisy_texts
 from mixling.text.words import split_words
 
 WORDS = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzÄéßAMZ1'"), min_size=1, max_size=12)
@@ -66,7 +66,7 @@ def test_case_and_emoji_leave_the_letters(word: str, seed: int) -> None:
 @pytest.mark.parametrize("noise", TYPOS)
 @pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
 def test_words_change_at_the_rate_and_what_is_between_them_stays(noise: str, rate: float) -> None:
-    made = noisy(LONG, noise, rate=rate, rng=Random(1))
+    made = noisy(LONG, NoiseLevel(noise, rate), Random(1))
     assert isinstance(made, str)
     before, after = split_words(LONG), split_words(made)
     assert len(before) == len(after)
@@ -79,29 +79,31 @@ def test_words_change_at_the_rate_and_what_is_between_them_stays(noise: str, rat
 
 def test_pairs_and_sentences_of_words_keep_their_form() -> None:
     pair, words = ("book a table", "reserve seats"), ["book", "a", "table", "now"]
-    made = noisy_texts([pair, words], "swap", rate=1.0)
+    made = noisy_texts([pair, words], NoiseLevel("swap", 1.0))
     assert isinstance(made[0], tuple)
     assert isinstance(made[1], list)
     assert [sorted(part) for part in made[0]] == [sorted(part) for part in pair]
     assert made[0] != pair
     assert [sorted(word) for word in made[1]] == [sorted(word) for word in words]
-    assert len(noisy_texts([words], "emoji", rate=1.0)[0]) == len(words)
+    assert len(noisy_texts([words], NoiseLevel("emoji", 1.0))[0]) == len(words)
 
 
 def test_what_becomes_of_a_text_depends_on_its_index_and_the_seed_alone() -> None:
     texts = ["book a table for the evening", "play something by a famous singer", "book a table for the evening"]
-    made = noisy_texts(texts, "delete", rate=0.5, seed=3)
-    assert noisy_texts(["other", *texts[1:]], "delete", rate=0.5, seed=3)[1:] == made[1:]
+    level = NoiseLevel("delete", 0.5)
+    made = noisy_texts(texts, level, seed=3)
+    assert noisy_texts(["other", *texts[1:]], level, seed=3)[1:] == made[1:]
+    assert noisy_texts(texts[1:], level, seed=3, first=1) == made[1:]
     assert made[0] != made[2]
-    assert made != noisy_texts(texts, "delete", rate=0.5, seed=4)
-    assert noisy_texts(texts, "delete", rate=0.0) == texts
+    assert made != noisy_texts(texts, level, seed=4)
+    assert noisy_texts(texts, NoiseLevel("delete", 0.0)) == texts
 
 
 def test_unknown_noises_and_rates_are_refused() -> None:
     with pytest.raises(ConfigError, match="swap"):
-        noisy_texts([], "swaps", rate=0.1)
+        NoiseLevel("swaps", 0.1)
     with pytest.raises(ConfigError, match=r"1\.5.*0 to 1"):
-        noisy_texts([], "swap", rate=1.5)
+        NoiseLevel("swap", 1.5)
 
 
 @given(st.lists(WORDS, min_size=1, max_size=8), SEEDS)

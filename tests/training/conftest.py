@@ -106,6 +106,7 @@ def trainer(
         train=TextSet(train, encoder, keep=keep),
         train_targets=task.targets(train.targets),
         dev=TextSet(dev, encoder, keep=keep),
+        dev_task=task,
         dev_targets=task.targets(dev.targets),
         augmenter=augmenter,
         weights=weights,

@@ -54,8 +54,8 @@ def data(config: AugmentationConfig | None, *, tagged: bool = False, **options: 
     texts = TextSet(train, made)
     targets = task.targets(train.targets)
     return LabelledData(
-        objective=task, train=texts, train_targets=targets, dev=texts, dev_targets=targets, token_dropout=0.2,
-        augmenter=None if config is None else Augmenter.of_texts(config, made, TEXTS),
+        objective=task, train=texts, train_targets=targets, dev=texts, dev_task=task, dev_targets=targets,
+        token_dropout=0.2, augmenter=None if config is None else Augmenter.of_texts(config, made, TEXTS),
     )  # fmt: skip
 
 

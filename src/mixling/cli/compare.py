@@ -14,6 +14,7 @@ import typer
 from mixling.cli.command import OUTPUT
 from mixling.cli.completion import LABELLING, complete_models
 from mixling.cli.folders import interruptible
+from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import Duration, LabelledData, VectorOptions
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, Interrupted, command_line
@@ -73,7 +74,7 @@ class CompareReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(LabelledData, CompareModels, CompareTraining, CompareReport):
+class CompareOptions(LabelledData, CompareModels, CompareTraining, NoiseOptions, CompareReport):
     """All that `mixling compare` takes."""
 
     files: Annotated[
@@ -117,7 +118,7 @@ def compare(options: CompareOptions) -> None:
     from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
 
-    seeds, keep = read_seeds(options.seeds), options.keep
+    seeds, keep, noise = read_seeds(options.seeds), options.keep, options.levels()
     for path in (options.out, options.markdown):
         if path is not None and path.is_dir():
             raise ConfigError(f"{path}: is a folder; name a file to write the report to")
@@ -149,6 +150,7 @@ def compare(options: CompareOptions) -> None:
                     folder=folder,
                     say=terminal.say,
                     callback=callback,
+                    noise=noise,
                 )
         except Interrupted as error:
             kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
+from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import LabelledColumns, ModelArgument, PairColumns, ThreadsOption
 from mixling.cli.output import put
 from mixling.errors import ConfigError
@@ -23,7 +24,7 @@ Report = tuple[str, dict[str, Any], Callable[[Path], None] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(LabelledColumns, PairColumns):
+class EvaluateOptions(LabelledColumns, PairColumns, NoiseOptions):
     """What is measured, on which rows."""
 
     files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labelled rows, in any format of `train`.")]
@@ -53,7 +54,7 @@ class ReportOptions:
 def evaluate(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
     """Measure a saved model on labelled rows.
 
-    A label that the model does not know is a bad row. Torch is not needed. Of a folder of `mixling pretrain` the
+    A label that the model does not know counts as an error. Torch is not needed. Of a folder of `mixling pretrain` the
     perplexity on unlabelled text is measured, and of a model that writes text its answers, with torch.
     """
     from mixling.data.readers.rows import OnBadRow
@@ -65,6 +66,8 @@ def evaluate(model: ModelArgument, options: EvaluateOptions, report: ReportOptio
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
     kind = kind_of_model(model)
+    if options.noise is not None and kind in (PRETRAINING, TEXT_TO_TEXT):
+        raise ConfigError("--noise: is for models of labelled rows")
     if kind == PRETRAINING or (kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")):
         text, values, draw = _of_pretrained(model, options, masked=kind == PRETRAINING)
     elif kind == TEXT_TO_TEXT:
@@ -101,16 +104,27 @@ def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, b
     from mixling.cli.folders import refuse_unfinished
     from mixling.data.examples import read_examples
     from mixling.metrics.base import ClassificationMetrics, format_table
+    from mixling.metrics.robustness import aligned, noise_cells, noise_values
     from mixling.runs.evaluation import columns_of, measure
     from mixling.runtime.predictor import Predictor
 
     refuse_unfinished(model)
+    noise = options.levels()
     predictor = Predictor(model, num_threads=report.threads)
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: only texts with one label each have a confusion matrix")
     columns = columns_of(model, options.columns())
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
-    metrics = measure(predictor, examples, on_bad_row=bad)
+    found = measure(predictor, examples, noise=noise)
+    metrics, text = found.metrics, format_table(found.metrics)
+    if found.unseen:
+        print(found.unseen, file=sys.stderr)
+    values = {"skipped": bad.skipped, **metrics.to_dict()}
+    if noise:
+        name = predictor.task.headline.replace("_", " ")
+        clean = {name: metrics.numbers()[predictor.task.headline]}
+        text += "\n\n" + aligned(noise_cells(clean, {name: found.robustness}))
+        values["noise"] = noise_values(found.robustness)
 
     def draw(path: Path) -> None:
         import numpy as np
@@ -118,6 +132,6 @@ def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, b
         from mixling.export.plots import confusion_matrix
 
         assert isinstance(metrics, ClassificationMetrics)
-        confusion_matrix(np.array(metrics.confusion), predictor.labels.names, path)
+        confusion_matrix(np.array(metrics.confusion), [row.label for row in metrics.per_class], path)
 
-    return format_table(metrics), {"skipped": bad.skipped, **metrics.to_dict()}, draw
+    return text, values, draw

@@ -18,6 +18,7 @@ from mixling.comparison.speed import Answerer, Speed, measure_speed
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, near_miss
+from mixling.metrics.robustness import Robustness
 from mixling.runs import Run, RunConfig, fit
 from mixling.runs.artifact import ONNX_FILE
 from mixling.runs.spec import Resolved
@@ -26,6 +27,7 @@ from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
+from mixling.text.noise import NoiseLevel, noisy_texts
 from mixling.training.callbacks import Callback
 
 Say = Callable[[str], None]
@@ -265,6 +267,27 @@ def standings(contestants: Sequence[Contestant], task: Task, rows: Rows) -> dict
             difference_interval=None if name == reference else resampled(ahead, sizes),
         )
     return out
+
+
+def robustness(
+    contestants: Sequence[Contestant], task: Task, rows: Rows, levels: Sequence[NoiseLevel]
+) -> dict[str, Robustness]:
+    """Return the mean of the headline metric over the seeds on the rows with noise, by contestant and level."""
+    noisy = {level: noisy_texts(rows.texts, level) for level in levels}
+    return {
+        one.name: {
+            level: float(
+                np.mean(
+                    [
+                        task.score(rows.targets, answerer.predict(texts)).numbers[task.headline]
+                        for answerer in one.answerers
+                    ]
+                )
+            )
+            for level, texts in noisy.items()
+        }
+        for one in contestants
+    }
 
 
 def speeds(contestants: Sequence[Contestant], rows: Rows) -> dict[str, Speed]:

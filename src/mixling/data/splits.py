@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import names_of
-from mixling.errors import ConfigError, DataError, near_miss
+from mixling.data.examples import Target, names_of
+from mixling.errors import ConfigError, DataError, near_miss, printable
 
 _MANY_LABELS = 20  # so few are classes, whatever they look like
+_NAMED = 10  # labels in a message
 _NUMBER = re.compile(r"[-+]?(\d{1,300}\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
@@ -139,6 +140,23 @@ def unseen(store: Dataset, known_labels: Collection[str]) -> npt.NDArray[np.int6
     )
 
 
+def describe_unseen(targets: Iterable[Target], known_labels: Collection[str]) -> str:
+    """Return how many examples carry which labels that are not known, in a sentence; "" where there are none."""
+    known, counts, number = set(known_labels), Counter[str](), 0
+    for target in targets:
+        new = set(names_of(target)) - known
+        counts.update(new)
+        number += bool(new)
+    if not number:
+        return ""
+    named = ", ".join(f"{printable(label)!r} ({count:,})" for label, count in counts.most_common(_NAMED))
+    more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
+    have, count = ("example has a label", "counts as an error")
+    if number > 1:
+        have, count = ("examples have labels", "count as errors")
+    return f"{number:,} {have} that training never saw and {count}: {named}{more}"
+
+
 def _check_classes(store: Dataset, *, repeated: bool) -> None:
     """Refuse labels that are no classes.
 
@@ -171,13 +189,13 @@ def _is_whole(number: str) -> bool:
 
 
 def check_labels(train: Dataset, dev: Dataset | None) -> None:
-    """Refuse what cannot be learnt or measured.
+    """Refuse what cannot be learnt, and validation examples of which no label can be.
 
     Questions have no labels. For slots, `B-name` makes `I-name` known and the other way round.
 
     Raises:
         DataError: train has one class only, or no slots but O; its labels are numbers, or nearly as many as its rows;
-            dev has a label that train lacks.
+            none of the labels of dev occurs in train.
     """
     if train.schema.targets in ("answers", "number"):
         return
@@ -190,10 +208,10 @@ def check_labels(train: Dataset, dev: Dataset | None) -> None:
     known = set(counts)
     if "O" in counts and train.class_ids() is None:
         known |= {prefix + slot[2:] for slot in counts if slot != "O" for prefix in ("B-", "I-")}
-    bad = unseen(dev, known) if dev is not None else np.zeros(0, dtype=np.int64)
-    if dev is not None and len(bad):
-        path, line = dev.where(bad[0])
-        label = next(label for label in names_of(dev.targets[bad[0]]) if label not in known)
-        remedy = "correct it, leave the row out, or add training rows with it"
-        message = f"label {label!r} does not occur in training; {near_miss(label, sorted(known))}; {remedy}"
+    given = dev.label_counts() if dev is not None else {}
+    if dev is not None and given and known.isdisjoint(given):
+        path, line = dev.where(int(unseen(dev, known)[0]))
+        label = next(iter(given))
+        got = f"label {label!r} does not occur in training, nor does any other of these rows"
+        message = f"{got}; {near_miss(label, sorted(known))}; give rows with the labels of training"
         raise DataError(message, path=path, line=line)

@@ -56,7 +56,7 @@ class LabelledDev(Dev):
     """Texts with labels; models say logits."""
 
     def __init__(self, data: LabelledData, dev: Dataset) -> None:
-        super().__init__(data.objective, data.dev_targets)
+        super().__init__(data.dev_task, data.dev_targets)
         self._data, self._dev = data, dev
 
     def of_model(self, model: Model) -> Said:

@@ -162,6 +162,7 @@ def _say_quality(answers: list[Answer], dev: Dataset, task: Task, say: Say) -> d
     if not known:
         return {}
     logits = [task.scores(answers[i].astype(np.float32), least=_TINY) for i in known]  # type: ignore[union-attr]
+    task = task.with_unknown(dev.targets)
     metrics = task.evaluate(logits, task.targets(dev.subset(known).targets), tables=False)
     say(f"teacher: dev {metrics.summary()}")
     return metrics.numbers()

@@ -237,7 +237,8 @@ class _Labelled(Parts[Metrics]):
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):
-            confusion_matrix(np.array(metrics.confusion), self.labels.names, folder / CONFUSION_FILE)
+            names = [row.label for row in metrics.per_class]
+            confusion_matrix(np.array(metrics.confusion), names, folder / CONFUSION_FILE)
 
     def card(self, report: dict[str, Any]) -> str:
         used = {"model": self.model_config.to_dict(), "train": self.training.to_dict()}
@@ -259,12 +260,14 @@ def _training_data(
     augmenter = None
     if changes is not None and changes.rate:
         augmenter = Augmenter.of_texts(changes, encoder, examples.texts.sample_texts(WORD_SAMPLE_BYTES, training.seed))
+    dev_task = task.with_unknown(dev.targets)
     data = LabelledData(
         objective=task,
         train=TextSet(examples.texts, encoder, keep=not examples.texts.spooled),
         train_targets=examples.targets,
         dev=TextSet(dev, encoder, keep=not dev.spooled),
-        dev_targets=task.targets(dev.targets),
+        dev_task=dev_task,
+        dev_targets=dev_task.targets(dev.targets),
         token_dropout=dropout,
         augmenter=augmenter,
         weights=examples.weights,

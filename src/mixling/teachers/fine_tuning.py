@@ -13,6 +13,7 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.data.dataset import Dataset
+from mixling.data.splits import unseen
 from mixling.errors import UserError
 from mixling.tasks.base import Task
 from mixling.teachers.transformer import encode, first_subwords, load, longest, quiet
@@ -43,7 +44,8 @@ def fine_tune(
     seed: int,
     say: Callable[[str], None] = lambda message: None,
 ) -> float:
-    """Train a model with a new head; the epoch that is best on dev is saved in `folder`.
+    """Train a model with a new head; the epoch that is best on the validation examples of known labels is saved in
+    `folder`.
 
     Returns:
         the accuracy on dev, of a tagger that of words, of several labels that of the whole set.
@@ -57,6 +59,7 @@ def fine_tune(
         import transformers
     except ImportError:
         raise UserError('fine-tuning a teacher needs transformers: pip install "mixling[hf]"') from None
+    dev = dev.subset(np.setdiff1d(np.arange(len(dev)), unseen(dev, task.labels.names)))
     torch.manual_seed(seed)  # the new head's
     tokenizer, model = load(base, type(task), task.labels)
     config = config.model_copy(update={"max_len": longest(tokenizer, model, config.max_len)})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 from typing import TypeVar
@@ -115,16 +116,30 @@ NOISES: Mapping[str, Noise] = MappingProxyType(
 )
 
 
-def noisy(text: Text, noise: str, *, rate: float, rng: Random) -> Text:
-    """Return a text in which each word is changed with probability `rate`; all else stays as it is.
+@dataclass(frozen=True)
+class NoiseLevel:
+    """A noise of `NOISES`, and the fraction of the words that it changes.
+
+    Raises:
+        ConfigError: there is no such noise, or the rate is not from 0 to 1.
+    """
+
+    noise: str
+    rate: float
+
+    def __post_init__(self) -> None:
+        if self.noise not in NOISES:
+            raise ConfigError(f"noise: got {self.noise!r}; {near_miss(self.noise, NOISES)}")
+        if not 0 <= self.rate <= 1:
+            raise ConfigError(f"noise: got the rate {self.rate:g}; a fraction of the words from 0 to 1 is allowed")
+
+
+def noisy(text: Text, level: NoiseLevel, rng: Random) -> Text:
+    """Return a text whose words are each changed with the level's probability; all else stays as it is.
 
     Of words that were split before there are as many afterwards.
-
-    Args:
-        noise: of `NOISES`.
-        rate: from 0 to 1.
     """
-    change = NOISES[noise]
+    change, rate = NOISES[level.noise], level.rate
     if isinstance(text, list):
         return [change(word, rng) if rng.random() < rate else word for word in text]
     if isinstance(text, tuple):
@@ -132,17 +147,13 @@ def noisy(text: Text, noise: str, *, rate: float, rng: Random) -> Text:
     return _noisy(text, change, rate, rng)
 
 
-def noisy_texts(texts: Iterable[Text], noise: str, *, rate: float, seed: int = 0) -> list[Text]:
+def noisy_texts(texts: Iterable[Text], level: NoiseLevel, *, first: int = 0, seed: int = 0) -> list[Text]:
     """Return texts as `noisy` changes them; what one becomes depends on its index, not on the texts before it.
 
-    Raises:
-        ConfigError: a noise or a rate that there is not.
+    Args:
+        first: the index of the first of the texts.
     """
-    if noise not in NOISES:
-        raise ConfigError(f"noise: got {noise!r}; {near_miss(noise, NOISES)}")
-    if not 0 <= rate <= 1:
-        raise ConfigError(f"noise: got the rate {rate:g}; a share of the words from 0 to 1 is allowed")
-    return [noisy(text, noise, rate=rate, rng=Random(f"{seed} {noise} {index}")) for index, text in enumerate(texts)]
+    return [noisy(text, level, Random(f"{seed} {level.noise} {index}")) for index, text in enumerate(texts, first)]
 
 
 def blend(words: Sequence[str], rng: Random) -> str:

@@ -70,6 +70,7 @@ class LabelledData(TrainingData):
     """Encoded texts and their targets.
 
     Attributes:
+        dev_task: with the labels of the validation examples that training never saw, of which `dev_targets` are.
         augmenter: what the training texts pass each time that they are read; None: they stay as they are.
         weights: the user's weights of the training examples.
     """
@@ -78,6 +79,7 @@ class LabelledData(TrainingData):
     train: TextSet
     train_targets: Targets
     dev: TextSet
+    dev_task: Task
     dev_targets: Targets
     token_dropout: float = 0.0
     augmenter: Augmenter | None = None
@@ -115,7 +117,7 @@ class LabelledData(TrainingData):
         logits = predict_logits(model, self.dev)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an answer on dev is not finite")
-        metrics = self.objective.evaluate(logits, self.dev_targets, tables=False)
+        metrics = self.dev_task.evaluate(logits, self.dev_targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, logits, self.dev_targets)
 
     def where(self, index: int) -> tuple[str, int] | None:
@@ -154,8 +156,9 @@ def predict_logits(model: Model, texts: EncodedTexts, *, batch_size: int = 512) 
 
 
 def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Targets) -> float:
-    """The mean loss of the task over texts, without the weights of examples."""
+    """The mean loss of the task over texts, without the weights of examples; those of unseen labels have none."""
     total, weight = 0.0, 0.0
+    targets, shares = task.learnable(targets)
     for first in range(0, len(logits), 4096):
         part = logits[first : first + 4096]
         width = max(len(row) for row in part)
@@ -163,6 +166,8 @@ def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Target
         for row, item in zip(scores, part, strict=True):
             row[: len(item)] = torch.from_numpy(item)
         gold = task.stack(targets[first : first + 4096], width)  # type: ignore[arg-type]
-        losses, weights = task.loss(scores, gold, None)
+        losses, weights = task.loss(
+            scores, gold, None if shares is None else torch.from_numpy(shares[first : first + 4096])
+        )
         total, weight = total + float(losses), weight + float(weights)
     return total / max(weight, 1e-12)
