@@ -21,7 +21,7 @@ FLAGS = {
         "files", "--out", "-o", "--dev", "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--start", "--unlabelled", "--from", "--source", "--target", "--kind", "--form",
-        "--prefix", "--group",
+        "--prefix", "--group", "--refit",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--dev", "--text", "--vocabulary", "--steps", "--epochs", "--time-budget",

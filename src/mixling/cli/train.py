@@ -58,9 +58,14 @@ class TrainOptions(PairData, BeginningOptions, LabelledTraining):
         typer.Option("--task", metavar="|".join(TASKS), help="By default seen from the rows."),
     ] = None
 
+    refit: Annotated[
+        bool,
+        typer.Option("--refit", help="Train again with the validation rows too, as long as the first time was best."),
+    ] = False
+
     def values(self) -> dict[str, Any]:
         start = {"vectors": self.start, "texts": self.unlabelled, "pretrained": self.pretrained}
-        return {**super().values(), "start": start}
+        return {**super().values(), "start": start, "refit": self.refit or None}
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options laid out as `PairRunConfig` is.
@@ -69,6 +74,7 @@ class TrainOptions(PairData, BeginningOptions, LabelledTraining):
             ConfigError: an option is given that only labelled rows have.
         """
         of_labels = {**self.columns(), "group": self.group, "start": self.start, "unlabelled": self.unlabelled}
+        of_labels |= {"refit": self.refit}
         if also := [name for name, value in of_labels.items() if value]:
             name = also[0].replace("_", "-")
             raise ConfigError(f"--{name}: is not of --task text2text; columns are --source and --target")

@@ -142,6 +142,10 @@ def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgr
     size = (run.folder / "model.onnx").stat().st_size
     example = task.sample_inputs(pairs=config.data.columns.text_pair is not None)
     put(f"dev: {run.metrics.summary()}\n")
+    if "refit" in run.report:
+        terminal.say(
+            "these are the metrics before the refit; the validation rows are now among those it was trained on"
+        )
     terminal.say(
         f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.report['precision']}), {run.parameters:,} parameters, "
         f"best epoch {run.best['epoch']:g}\n"

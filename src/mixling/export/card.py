@@ -65,7 +65,7 @@ print({task.usage})
 ## Results
 
 Of the exported {report["precision"]} model on the {dev["n"]:,} development rows, which also chose the epoch
-({report["best"]["epoch"]:g}); on new text it will be a little worse.
+({report["best"]["epoch"]:g}); on new text it will be a little worse.{_refit(report.get("refit"))}
 
 | measure | value |
 |---|---|
@@ -140,6 +140,16 @@ def _code(name: str) -> str:
         fence += "`"
     pad = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _refit(refit: Mapping[str, Any] | None) -> str:
+    if refit is None:
+        return ""
+    return f"""
+
+These are the metrics of a first training. The model here was then trained anew on all {refit["examples"]:,} labelled
+rows, the development rows among them, for the {refit["steps"]:,} steps that were best: on these it can no longer be
+measured."""
 
 
 def _gate(gate: Mapping[str, Any] | None) -> str:

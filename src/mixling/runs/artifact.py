@@ -34,6 +34,7 @@ CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
 MAX_WEIGHTS = 2 << 30  # bytes of model.onnx, as its format allows, and of the same weights in model.safetensors
 TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and its answers
 CORPUS_FOLDER = "corpus"  # of unlabelled text, encoded
+REFIT_FOLDER = "refit"  # of an unfinished second training on all examples
 NEXT = ".next"  # of the run that will replace the one in the folder; see `mixling.runs.replacement`
 COMPLETE = "complete"  # in NEXT: its files are the folder's from now on
 SETUP_FILE = "checkpoint.json"  # of an unfinished run: the model, labels and vocabulary that its checkpoint is of

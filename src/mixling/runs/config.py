@@ -70,6 +70,9 @@ class RunConfig(Config):
     reading: ReadingConfig = Field(ReadingConfig(), description="of question answering")
     train: TrainConfig = TrainConfig()
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
+    refit: bool = Field(
+        False, description="train anew on training and validation examples, for as many steps as were best"
+    )
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 
     @property
@@ -87,6 +90,13 @@ class RunConfig(Config):
                 f"train.augmentation: the words of {self.task} are those of the answers and stay as they are; leave it "
                 "out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _refit_has_labels(self) -> RunConfig:
+        if self.refit and (self.distill is not None or task_type(self.task).windows):
+            other = self.task if self.distill is None else "a run with a teacher"
+            raise ValueError(f"refit: {other} cannot be trained on its validation examples too; leave it out")
         return self
 
     @model_validator(mode="after")

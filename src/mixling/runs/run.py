@@ -16,9 +16,10 @@ from mixling.config import Config
 from mixling.errors import command_line
 from mixling.export.plots import training_curves
 from mixling.models.model import count_parameters
-from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE
+from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE, REFIT_FOLDER
 from mixling.runs.pictures import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
+from mixling.runs.refit import refit
 from mixling.runs.weights import write_model
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList
@@ -27,6 +28,7 @@ from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.recipe import TrainConfig
+from mixling.training.state import weights_of
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -110,6 +112,10 @@ class Parts(ABC, Generic[M]):
     data: TrainingData
     training: TrainConfig
 
+    def all_examples(self) -> TrainingData | None:
+        """Return the data of a second training, on the validation examples too; None: there is none."""
+        return None
+
     @property
     def parameters(self) -> int:
         """The number of parameters that are saved for use."""
@@ -167,7 +173,7 @@ def execute(
     Returns:
         the run; None in processes other than the main one.
     """
-    distributed = distributed or DistributedContext()
+    distributed, follower = distributed or DistributedContext(), callback
     resuming = command_line("mixling", command or KINDS[kind].command, "--resume", "-o", folder)
     with open_run(folder, resume=resume, distributed=distributed, command=resuming) as place:
         recorded = resume or not distributed.is_main
@@ -189,31 +195,65 @@ def execute(
         begin()
         if distributed.is_main:
             parts.begin(place)
-            callback = CallbackList(callback or Callback(), Curves(place, say))
+            callback = CallbackList(follower or Callback(), Curves(place, say))
+        fingerprint, again = _fingerprint(config, elsewhere, parts.content()), parts.all_examples()
+        initial = {} if again is None else weights_of(parts.model)
         trainer = Trainer(
             parts.model, parts.data, parts.training,
             folder=place,
             command=resuming,
-            fingerprint=_fingerprint(config, elsewhere, parts.content()),
+            fingerprint=fingerprint,
             distributed=distributed,
             callback=callback,
         )  # fmt: skip
         history = trainer.fit(resume=begun)
+        chosen: _Chosen[M] | None = None
+        if again is not None:
+            parts.model.cpu()
+            best = best_evaluation(history)
+            found = None
+            if distributed.is_main:
+                (place / REFIT_FOLDER).mkdir(exist_ok=True)
+                found = parts.evaluate(place / REFIT_FOLDER, best, say)
+            refitted = refit(
+                parts, again,
+                initial=initial, total_steps=trainer.total_steps, steps=best["step"],
+                folder=place, fingerprint=fingerprint, command=resuming, distributed=distributed,
+                callback=follower, say=say,
+            )  # fmt: skip
+            chosen = None if found is None else _Chosen(*found, refitted)
         if not distributed.is_main:
             return None
         parts.model.cpu()
-        metrics, report = _save(kind, parts, place, history, say)
+        metrics, report = _save(kind, parts, place, history, chosen, say)
         finish_run(place, config, kind=kind)
     return Run(folder=folder, metrics=metrics, history=history, report=report)
 
 
+@dataclass(frozen=True)
+class _Chosen(Generic[M]):
+    """What a first training gave on validation, and what metrics.json has of the second one, on all examples."""
+
+    metrics: M
+    report: dict[str, Any]
+    refit: dict[str, Any]
+
+
 def _save(
-    kind: str, parts: Parts[M], folder: Path, history: list[dict[str, Any]], say: Say
+    kind: str,
+    parts: Parts[M],
+    folder: Path,
+    history: list[dict[str, Any]],
+    chosen: _Chosen[M] | None,
+    say: Say,
 ) -> tuple[M, dict[str, Any]]:
-    """Write all files of a trained model but the record of its run; what is evaluated is what was saved."""
+    """Write all files of a trained model but the record of its run; what is evaluated is what was saved, or, of a model
+    that was trained on validation examples, what chose its steps on them."""
     best, parameters = best_evaluation(history), parts.parameters
     write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})
     metrics, own = parts.evaluate(folder, best, say)
+    if chosen is not None:
+        metrics, own = chosen.metrics, {**own, "dev": chosen.report["dev"], "refit": chosen.refit}
     at = {key: best[key] for key in ("epoch", "step", "train_loss", "dev_loss")}
     report = {"best": at, "parameters": parameters, **own}
     write_sealed(folder / METRICS_FILE, report)

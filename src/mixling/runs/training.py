@@ -26,6 +26,7 @@ from mixling.runs.data import say_truncated
 from mixling.runs.dev import Dev, LabelledDev, QuestionDev, Said
 from mixling.runs.distill import Lessons, Member, make_lessons
 from mixling.runs.pretrained import load_pretrained
+from mixling.runs.refit import with_validation
 from mixling.runs.replacement import share_folder
 from mixling.runs.run import Parts, Run, Say, Stage, execute
 from mixling.runs.start import make_vectors
@@ -128,7 +129,8 @@ def _examples(
         if stage.distributed.is_main and stage.folder != stage.home:
             share_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
         stage.begin()  # what takes long begins
-    if vectors is None and (not stage.begun or (config.distill is not None and config.distill.teacher == SELF)):
+    of_members = config.distill is not None and config.distill.teacher == SELF
+    if vectors is None and (not stage.begun or config.refit or of_members):
         vectors = make_vectors(config, train, stage.say)
     if config.distill is not None:
         lessons = _lessons(config, train, dev, task, teacher, unlabelled, vectors, stage)
@@ -171,6 +173,12 @@ class _Labelled(Parts[Metrics]):
             stage.say(
                 f"losses while training include label smoothing of {smoothing:g}; the log-loss at the end does not"
             )
+
+    def all_examples(self) -> LabelledData | None:
+        if not self.config.refit:
+            return None
+        assert isinstance(self.data, LabelledData), "a configuration with refit has another task"
+        return with_validation(self.data, self.examples.dev, self.examples.task)
 
     @property
     def pairs(self) -> bool:

@@ -45,6 +45,8 @@ class Trainer:
         folder: where checkpoints and metrics.jsonl go; None keeps nothing.
         command: resumes an interrupted training; by default that of `mixling train` into the folder.
         fingerprint: identifies data and configuration; a checkpoint of another fingerprint is not resumed.
+        last_step: where to end without an evaluation, with the weights of that step; the learning rate is that of a
+            training that goes on.
     """
 
     def __init__(
@@ -58,7 +60,9 @@ class Trainer:
         fingerprint: str = "",
         distributed: DistributedContext | None = None,
         callback: Callback | None = None,
+        last_step: int | None = None,
     ) -> None:
+        self.last_step, self.total_steps = last_step, 0
         self.data, self.config, self.folder = data, config, folder
         self.command = command or command_line("mixling", "train", "--resume", "-o", folder or "DIR")
         self.fingerprint = fingerprint
@@ -99,11 +103,12 @@ class Trainer:
             StorageError, ModelFileError: a checkpoint could not be written, or read.
         """
         state = self._restore() if resume else self._plan()
+        self.total_steps = state.total_steps
         self._write_history(state)
         if self.folder is not None and not resume:
             self._save(state)
         try:
-            self._callbacks.started(state.step, state.total_steps)
+            self._callbacks.started(state.step, self.last_step or state.total_steps)
             with Interrupts(enabled=self.folder is not None) as interrupts:
                 self._run(state, interrupts)
         finally:
@@ -113,11 +118,12 @@ class Trainer:
         return state.history
 
     def _run(self, state: State, interrupts: Interrupts) -> None:
-        while state.step < state.total_steps and not state.stopped:
+        last = self.last_step or state.total_steps
+        while state.step < last and not state.stopped:
             made, signum = self._step(state, interrupts)
             self._callbacks.stepped(made)
             at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
-            if at_evaluation:
+            if at_evaluation and self.last_step is None:
                 self._evaluate(state)
             self._heap.limit()
             if signum:
@@ -125,6 +131,8 @@ class Trainer:
                 raise self._interrupted(state, signum)
             if time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self._save(state)
+        if self.last_step is not None:
+            self._best = weights_of(self._trained)
         self._save(state)
         if interrupts.received:  # after the last step's look at it
             raise self._interrupted(state, interrupts.received)

@@ -1,0 +1,97 @@
+"""A second training on all labelled examples, those of validation too, with what the first one chose on validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor, nn
+
+from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
+from mixling.data.splits import unseen
+from mixling.runs.artifact import REFIT_FOLDER
+from mixling.tasks.base import Task
+from mixling.text.labels import Targets
+from mixling.training.callbacks import Callback
+from mixling.training.dataset_adapter import LabelledData, TrainingData
+from mixling.training.distributed import DistributedContext
+from mixling.training.files import CHECKPOINT
+from mixling.training.loop import Trainer
+from mixling.training.recipe import TrainConfig
+from mixling.training.state import load_weights
+
+
+class _Trained(Protocol):
+    """What `mixling.runs.run.Parts` has."""
+
+    model: nn.Module
+    training: TrainConfig
+
+
+def with_validation(data: LabelledData, dev: Dataset, task: Task) -> LabelledData:
+    """Return the training data with the validation examples of known labels at their end, each of weight 1."""
+    dev = dev.subset(np.setdiff1d(np.arange(len(dev)), unseen(dev, task.labels.names))) if task.has_labels else dev
+    train = data.train.dataset
+    joined = Dataset.from_examples((example for part in (train, dev) for example in part), pairs=train.schema.pairs)
+    weights = data.weights
+    return LabelledData(
+        objective=data.objective,
+        train=TextSet(joined, data.train.encoder, keep=not train.spooled),
+        train_targets=_joined(data.train_targets, task.targets(dev.targets)),
+        dev=data.dev,
+        dev_task=data.dev_task,
+        dev_targets=data.dev_targets,
+        token_dropout=data.token_dropout,
+        augmenter=data.augmenter,
+        weights=None if weights is None else np.concatenate([weights, np.ones(len(dev), np.float32)]),
+    )
+
+
+def _joined(first: Targets, second: Targets) -> Targets:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.concatenate([first, second])
+    return [*first, *second]
+
+
+def refit(
+    parts: _Trained,
+    data: TrainingData,
+    *,
+    initial: Mapping[str, Tensor],
+    total_steps: int,
+    steps: int,
+    folder: Path,
+    fingerprint: str,
+    command: str,
+    distributed: DistributedContext,
+    callback: Callback | None,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Train the model of a run anew on other data, from its initial weights; or resume that.
+
+    Args:
+        total_steps: of the first training, by which the learning rate goes.
+        steps: those after which the first training was best; where this one ends.
+        folder: of the run, with the folder of its second training in it.
+
+    Returns:
+        what metrics.json has of it.
+    """
+    load_weights(parts.model, initial)
+    say(f"refit: {len(data):,} examples, those of validation too, {steps:,} steps")
+    changes = {"steps": total_steps, "time_budget": None, "patience": None, "track": "none"}
+    place = folder / REFIT_FOLDER
+    trainer = Trainer(
+        parts.model, data, parts.training.model_copy(update=changes),
+        folder=place,
+        command=command,
+        fingerprint=f"{fingerprint} refit",
+        distributed=distributed,
+        callback=callback,
+        last_step=steps,
+    )  # fmt: skip
+    trainer.fit(resume=distributed.broadcast([(place / CHECKPOINT).exists()])[0] > 0)
+    return {"examples": len(data), "steps": steps}
