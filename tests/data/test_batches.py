@@ -155,6 +155,7 @@ def test_words_are_dropped_at_the_rate_and_by_the_seed() -> None:
     again, other = (drop_words(texts, 0.3, **both, seed=[1, 2, last]) for last in (3, 4))
     assert all(np.array_equal(a, b) for a, b in zip(dropped, again, strict=True))
     assert not np.array_equal(dropped[0], other[0])
+    assert not np.array_equal(dropped[0] == 0, dropped[1][:1000] == 0)
     assert all(np.array_equal(a, b) for a, b in zip(drop_words(texts, 0.0, **both, seed=[1]), texts, strict=True))
     assert texts[0][0] == 3  # the texts themselves stay
     second = drop_words(texts[1:], 0.3, chosen=np.array([1]), size=2, width=5000, seed=[1, 2, 3])

@@ -66,6 +66,7 @@ def test_all_words_become_what_the_configuration_asks_for() -> None:
     new = [word for words in pseudo for word in words if word not in known]
     assert len(new) > 0.8 * sum(map(len, pseudo))  # a blend of a word with itself may be the word
     assert len(set(new)) > 50
+    assert words_of(augmenter(ALL_TYPOS), [text.split() for text in TEXTS]) == typos
     for before, after in zip(TEXTS, typos, strict=True):
         for word, other in zip(before.split(), after, strict=True):
             assert (word == other) == (len(word) < 3)
