@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from mixling.config import merge
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
@@ -50,7 +51,7 @@ def config(**changes: Any) -> RunConfig:
         "train": {"epochs": 4, "batch_size": 8, "device": "cpu", "precision": "float32", "checkpoint_seconds": 1e-9},
         "precision": "float32",
     }
-    return resolve({}, spec=LABELS, overrides={**values, **changes}).config
+    return resolve({}, spec=LABELS, overrides=merge(values, changes)).config
 
 
 class Cut(Exception):
@@ -107,6 +108,19 @@ def test_the_second_training_is_another_from_the_beginning(runs: Path) -> None:
     best = report(runs / "plain")["best"]["step"]
     assert WATCHES["refit"].trainings == [(0, 4 * 6), (0, best)]
     assert len(WATCHES["plain"].trainings) == 1
+
+
+def test_its_weights_are_those_of_a_training_on_all_rows(runs: Path, tmp_path: Path) -> None:
+    """With a constant rate, where the number of steps is given and the last weights are kept."""
+    train = {"optim": {"schedule": "constant", "warmup": 0.0}}
+    text = {"vocabulary": str(runs / "plain" / "vocab.txt"), "max_len": 8}
+    fit(config(refit=True, train=train, model={"text": text}), TRAIN, DEV, folder=tmp_path / "refit")
+    steps = report(tmp_path / "refit")["refit"]["steps"]
+    known = {"steps": steps, "load_best_at_end": False, **train}
+    joined = Dataset.from_examples([*TRAIN, *DEV])
+    fit(config(train=known, model={"text": text}), joined, DEV, folder=tmp_path / "known")
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("refit", "known"))
+    assert all((first[name] == second[name]).all() for name in first)
 
 
 @pytest.mark.parametrize("tagged", [False, True])
