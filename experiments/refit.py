@@ -1,4 +1,4 @@
-"""Does it pay to train anew on all labelled examples, once validation has chosen the number of steps?
+"""Does it pay to train anew on all labelled examples, once validation has chosen the number of epochs?
 
 No paper. Each training file is cut to some examples a label, `mixling train` sets a tenth of them aside as it does for
 a user, and models with and without `--refit` are measured on the set's own validation examples, which neither reads:

@@ -73,7 +73,12 @@ class TrainOptions(PairData, BeginningOptions, LabelledTraining):
         Raises:
             ConfigError: an option is given that only labelled rows have.
         """
-        of_labels: dict[str, Any] = {**self.columns(), "group": self.group, "start": self.start, "unlabelled": self.unlabelled}
+        of_labels: dict[str, Any] = {
+            **self.columns(),
+            "group": self.group,
+            "start": self.start,
+            "unlabelled": self.unlabelled,
+        }
         of_labels |= {"refit": self.refit}
         if also := [name for name, value in of_labels.items() if value]:
             name = also[0].replace("_", "-")

@@ -148,7 +148,7 @@ def _refit(refit: Mapping[str, Any] | None) -> str:
     return f"""
 
 These are the metrics of a first training. The model here was then trained anew on all {refit["examples"]:,} labelled
-rows, the development rows among them, for the {refit["steps"]:,} steps that were best: on these it can no longer be
+rows, the development rows among them, for as many epochs as were best: on these it can no longer be
 measured."""
 
 

@@ -71,7 +71,7 @@ class RunConfig(Config):
     train: TrainConfig = TrainConfig()
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     refit: bool = Field(
-        False, description="train anew on training and validation examples, for as many steps as were best"
+        False, description="train anew on training and validation examples, for as many epochs as were best"
     )
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 

@@ -1,7 +1,8 @@
-"""A second training on all labelled examples, those of validation too, with what the first one chose on validation."""
+"""A second training on all labelled examples, those of validation too, for as many epochs as were best on them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,8 +62,8 @@ def refit(
     data: TrainingData,
     *,
     initial: Mapping[str, Tensor],
-    total_steps: int,
-    steps: int,
+    first: Trainer,
+    step: int,
     folder: Path,
     fingerprint: str,
     command: str,
@@ -73,15 +74,19 @@ def refit(
     """Train the model of a run anew on other data, from its initial weights; or resume that.
 
     Args:
-        total_steps: of the first training, by which the learning rate goes.
-        steps: those after which the first training was best; where this one ends.
+        first: the first training. This one has its epochs, and the learning rate that it had in each.
+        step: the one after which the first training was best.
         folder: of the run, with the folder of its second training in it.
 
     Returns:
         what metrics.json has of it.
     """
     load_weights(parts.model, initial)
-    say(f"refit: {len(data):,} examples, those of validation too, {steps:,} steps")
+    per_epoch = math.ceil(len(data) / parts.training.batch_size)
+    # Epochs are kept, not steps: of few examples one epoch more or less of each is much.
+    steps = max(1, round(step / first.steps_per_epoch * per_epoch))
+    total_steps = max(steps, round(first.total_steps / first.steps_per_epoch * per_epoch))
+    say(f"refit: {len(data):,} examples, those of validation too, {steps / per_epoch:.3g} epochs")
     changes = {"steps": total_steps, "time_budget": None, "patience": None, "track": "none"}
     place = folder / REFIT_FOLDER
     trainer = Trainer(

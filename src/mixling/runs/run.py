@@ -217,7 +217,7 @@ def execute(
                 found = parts.evaluate(place / REFIT_FOLDER, best, say)
             refitted = refit(
                 parts, again,
-                initial=initial, total_steps=trainer.total_steps, steps=best["step"],
+                initial=initial, first=trainer, step=best["step"],
                 folder=place, fingerprint=fingerprint, command=resuming, distributed=distributed,
                 callback=follower, say=say,
             )  # fmt: skip
