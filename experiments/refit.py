@@ -1,4 +1,4 @@
-"""Does it pay to train anew on all labelled examples, once validation has chosen the number of epochs?
+"""Does it pay to train anew on all labeled examples, once validation has chosen the number of epochs?
 
 No paper. Each training file is cut to some examples a label, `mixling train` sets a tenth of them aside as it does for
 a user, and models with and without `--refit` are measured on the set's own validation examples, which neither reads:
@@ -24,7 +24,7 @@ from own_models import SETS, load
 
 from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
-from mixling.data.splits import split_dev
+from mixling.data.splits import split_validation
 from mixling.runs import fit
 from mixling.runs.spec import LABELS, resolve
 from mixling.runtime.predictor import Predictor
@@ -49,11 +49,11 @@ def some(train: Dataset, count: str, seed: int) -> Dataset:
     )
 
 
-def measured(name: str, count: str, seed: int, data: Path) -> dict[str, Any]:
+def evaluated(name: str, count: str, seed: int, data: Path) -> dict[str, Any]:
     """Return the accuracy of both models on held-out examples, and what they cost."""
     full, held_out, _ = load(name, data)
     chosen = some(full, count, seed)
-    train, dev = split_dev(chosen, fraction=0.1, seed=seed)
+    train, validation = split_validation(chosen, fraction=0.1, seed=seed)
     task = Classification(Classification.label_set(full))
     texts, targets = list(held_out.texts), list(held_out.targets)
     out: dict[str, Any] = {"set": name, "count": count, "examples": len(chosen), "seed": seed}
@@ -62,7 +62,7 @@ def measured(name: str, count: str, seed: int, data: Path) -> dict[str, Any]:
         config = resolved.for_examples(train).config
         with tempfile.TemporaryDirectory() as folder:
             began = time.process_time()
-            run = fit(config, train, dev, folder=Path(folder) / "run")
+            run = fit(config, train, validation, folder=Path(folder) / "run")
             assert run is not None
             seconds = time.process_time() - began
             predictor = Predictor(Path(folder) / "run", num_threads=1)
@@ -85,7 +85,7 @@ def main() -> None:
         name, _, count = item.partition(":")
         for seed in options.seeds:
             made = provenance(seed=seed)
-            line = {**measured(name, count, seed, options.data), "provenance": made}
+            line = {**evaluated(name, count, seed, options.data), "provenance": made}
             print(json.dumps({key: value for key, value in line.items() if key != "provenance"}), flush=True)
             lines = json.loads(options.out.read_text()) if options.out.exists() else []
             same = ("set", "count", "seed")

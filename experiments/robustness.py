@@ -65,7 +65,7 @@ def accuracies(predict: Any, texts: Sequence[Text], targets: Sequence[Target], t
 
 
 def trained(
-    name: str, variant: str, seed: int, train: Dataset, dev: Dataset, runs: Path
+    name: str, variant: str, seed: int, train: Dataset, validation: Dataset, runs: Path
 ) -> tuple[Path, dict[str, Any]]:
     """Return the folder of a run and how it was made; it is trained where it is not there."""
     folder, record = runs / name / variant / str(seed), runs / name / variant / f"{seed}.json"
@@ -74,7 +74,7 @@ def trained(
         config = resolve(values, spec=LABELS, overrides=VARIANTS[variant]).for_examples(train).config
         made = provenance(seed=seed)
         began = time.process_time()
-        run = fit(config, train, dev, folder=folder)
+        run = fit(config, train, validation, folder=folder)
         assert run is not None
         seconds = round(time.process_time() - began, 1)
         write_json(record, {"cpu_seconds": seconds, "epochs": run.report["epochs"], "provenance": made})
@@ -87,10 +87,10 @@ def answer(folder: Path) -> Any:
     return lambda texts: [prediction.label for prediction in predictor.predict_stream(texts)]
 
 
-def baseline(features: str, train: Dataset, dev: Dataset, task: Task) -> tuple[Any, Any, dict[str, Any]]:
+def baseline(features: str, train: Dataset, validation: Dataset, task: Task) -> tuple[Any, Any, dict[str, Any]]:
     """Return a tuned line fitted on train alone, as validation sees it, the one fitted on all rows, and its options."""
-    rows, more = (list(part.texts) for part in (train, dev))
-    targets, truth = list(train.targets), list(dev.targets)
+    rows, more = (list(part.texts) for part in (train, validation))
+    targets, truth = list(train.targets), list(validation.targets)
     encode = TfidfFeatures(features)
     encoded = encode.fit_transform(rows)
     fitted = [
@@ -107,11 +107,11 @@ def baseline(features: str, train: Dataset, dev: Dataset, task: Task) -> tuple[A
 
 def lines_of(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the results of one set."""
-    train, dev, test = load(name, options.data)
+    train, validation, test = load(name, options.data)
     task = Classification(Classification.label_set(train))
 
-    def measured(validation: Any, final: Any) -> dict[str, Any]:
-        out = {"validation": accuracies(validation, list(dev.texts), list(dev.targets), task)}
+    def evaluated(validation: Any, final: Any) -> dict[str, Any]:
+        out = {"validation": accuracies(validation, list(validation.texts), list(validation.targets), task)}
         if options.test:
             out["test"] = accuracies(final, list(test.texts), list(test.targets), task)
         return out
@@ -119,15 +119,15 @@ def lines_of(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     lines = []
     for variant in options.variants:
         for seed in options.seeds:
-            folder, made = trained(name, variant, seed, train, dev, options.runs)
+            folder, made = trained(name, variant, seed, train, validation, options.runs)
             predict = answer(folder)
-            lines.append({"set": name, "variant": variant, "seed": seed, **made, **measured(predict, predict)})
+            lines.append({"set": name, "variant": variant, "seed": seed, **made, **evaluated(predict, predict)})
             print(name, variant, seed, made["cpu_seconds"], lines[-1]["validation"], flush=True)
     for features in BASELINES if options.baselines else ():
         begin = time.process_time()
-        validation, final, chosen = baseline(features, train, dev, task)
+        validation, final, chosen = baseline(features, train, validation, task)
         made = {"cpu_seconds": round(time.process_time() - begin, 1), "options": chosen, "provenance": provenance()}
-        lines.append({"set": name, "variant": f"tf-idf {features}", "seed": 0, **made, **measured(validation, final)})
+        lines.append({"set": name, "variant": f"tf-idf {features}", "seed": 0, **made, **evaluated(validation, final)})
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The second training on all labelled examples: what it is trained on, for how long, and what is reported of it."""
+"""The second training on all labeled examples: what it is trained on, for how long, and what is reported of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.training.callbacks import Callback, Step
-from mixling.training.dataset_adapter import LabelledData
+from mixling.training.dataset_adapter import LabeledData
 
 COLOURS = ("red", "green", "blue")
 
@@ -73,7 +73,7 @@ class Watch(Callback):
             raise Cut
 
 
-TRAIN, DEV = examples(48, seed=1), examples(16, seed=2)
+TRAIN, VALIDATION = examples(48, seed=1), examples(16, seed=2)
 WATCHES = {"plain": Watch(), "refit": Watch()}
 
 
@@ -82,7 +82,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folders `plain` and `refit`: the same run without and with a refit."""
     folder = tmp_path_factory.mktemp("runs")
     for name, watch in WATCHES.items():
-        fit(config(refit=name == "refit"), TRAIN, DEV, folder=folder / name, callback=watch)
+        fit(config(refit=name == "refit"), TRAIN, VALIDATION, folder=folder / name, callback=watch)
     return folder
 
 
@@ -93,12 +93,12 @@ def report(folder: Path) -> dict[str, Any]:
 
 def test_metrics_and_history_are_those_of_the_first_training(runs: Path) -> None:
     plain, again = report(runs / "plain"), report(runs / "refit")
-    assert again["dev"] == plain["dev"]
+    assert again["validation"] == plain["validation"]
     assert again["best"] == plain["best"]
     assert again["refit"] == {"examples": 64, "steps": round(plain["best"]["step"] * 8 / 6)}  # batches of an epoch
     assert "refit" not in plain
     assert (runs / "refit" / "metrics.jsonl").read_bytes() == (runs / "plain" / "metrics.jsonl").read_bytes()
-    assert "on all 64 labelled\nrows" in (runs / "refit" / "README.md").read_text()
+    assert "on all 64 labeled\nrows" in (runs / "refit" / "README.md").read_text()
     assert not (runs / "refit" / "refit").exists()
 
 
@@ -114,11 +114,11 @@ def test_its_weights_are_those_of_a_training_on_all_rows(runs: Path, tmp_path: P
     """With a constant rate, where the number of steps is given and the last weights are kept."""
     train = {"optim": {"schedule": "constant", "warmup": 0.0}}
     text = {"vocabulary": str(runs / "plain" / "vocab.txt"), "max_len": 8}
-    fit(config(refit=True, train=train, model={"text": text}), TRAIN, DEV, folder=tmp_path / "refit")
+    fit(config(refit=True, train=train, model={"text": text}), TRAIN, VALIDATION, folder=tmp_path / "refit")
     steps = report(tmp_path / "refit")["refit"]["steps"]
     known = {"steps": steps, "load_best_at_end": False, **train}
-    joined = Dataset.from_examples([*TRAIN, *DEV])
-    fit(config(train=known, model={"text": text}), joined, DEV, folder=tmp_path / "known")
+    joined = Dataset.from_examples([*TRAIN, *VALIDATION])
+    fit(config(train=known, model={"text": text}), joined, VALIDATION, folder=tmp_path / "known")
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("refit", "known"))
     assert all((first[name] == second[name]).all() for name in first)
 
@@ -134,19 +134,19 @@ def test_its_data_are_those_of_training_and_of_validation(tagged: bool) -> None:
     names = ("O", "B-x", "I-x") if tagged else ("a", "b")
     task = Tagging(LabelSet(names, "iob")) if tagged else Classification(LabelSet(names, "single"))
     train = store([("one", names[0]), ("two", names[1])], "train")
-    dev = store([("three", "B-odd" if tagged else "odd"), ("four", names[1])], "dev")
+    validation = store([("three", "B-odd" if tagged else "odd"), ("four", names[1])], "validation")
     text = TextConfig(projection=MinHash(num_features=64, num_hashes=8), max_len=8, vocabulary_size=100)
     encoder = TextEncoder(text, train_vocabulary(list(train.sample_texts(1 << 10, 0)), text))
-    full = task.with_unknown(dev.targets)
-    data = LabelledData(
+    full = task.with_unknown(validation.targets)
+    data = LabeledData(
         objective=task, train=TextSet(train, encoder), train_targets=task.targets(train.targets),
-        dev=TextSet(dev, encoder), dev_task=full, dev_targets=full.targets(dev.targets),
+        validation=TextSet(validation, encoder), validation_task=full, validation_targets=full.targets(validation.targets),
         weights=np.array([0.5, 2], np.float32),
     )  # fmt: skip
-    joined = with_validation(data, dev, task)
+    joined = with_validation(data, validation, task)
     assert [text if isinstance(text, str) else text[0] for text in joined.train.dataset.texts] == ["one", "two", "four"]
     assert np.array([0, 1, 1]).tolist() == [int(np.ravel(target)[0]) for target in joined.train_targets]
-    assert joined.where(2) == ("dev", 1)
+    assert joined.where(2) == ("validation", 1)
     assert joined.weights is not None
     assert joined.weights.tolist() == [0.5, 2, 1]
     batch, targets, _ = joined.batch(np.arange(3), np.arange(3), seed=0, step=0)
@@ -157,18 +157,18 @@ def test_its_data_are_those_of_training_and_of_validation(tagged: bool) -> None:
 def test_an_interrupted_refit_ends_with_the_same_bytes(runs: Path, tmp_path: Path, cut: int) -> None:
     folder = tmp_path / "cut"
     with pytest.raises(Cut):
-        fit(config(refit=True), TRAIN, DEV, folder=folder, callback=Watch(cut))
+        fit(config(refit=True), TRAIN, VALIDATION, folder=folder, callback=Watch(cut))
     assert (folder / "refit").is_dir()
     watch = Watch()
-    assert fit(config(refit=True), TRAIN, DEV, folder=folder, resume=True, callback=watch) is not None
+    assert fit(config(refit=True), TRAIN, VALIDATION, folder=folder, resume=True, callback=watch) is not None
     assert watch.trainings[1][0] == cut - 1
     for name in ("model.safetensors", "model.onnx", "metrics.json", "metrics.jsonl"):
         assert (folder / name).read_bytes() == (runs / "refit" / name).read_bytes(), name
 
 
 def test_examples_of_unseen_labels_are_left_out(tmp_path: Path) -> None:
-    dev = examples(16, seed=2, odd=True)
-    run = fit(config(refit=True), TRAIN, dev, folder=tmp_path / "run", weights=np.ones(48, np.float32))
+    validation = examples(16, seed=2, odd=True)
+    run = fit(config(refit=True), TRAIN, validation, folder=tmp_path / "run", weights=np.ones(48, np.float32))
     assert run is not None
     assert run.report["refit"]["examples"] == 63
     assert run.metrics.n == 16

@@ -45,8 +45,8 @@ def test_a_class_that_is_unseen_is_never_right() -> None:
         mean_loss(SINGLE, [outputs[i] for i in known], SINGLE.targets([names[i] for i in known])), rel=1e-5
     )
     changed = [row + np.float32(i in known) for i, row in enumerate(outputs)]
-    gate = task.gate(outputs, changed, targets)
-    assert (gate.changed, gate.decisions) == (0, 6)
+    quantization = task.quantization(outputs, changed, targets)
+    assert (quantization.changed, quantization.decisions) == (0, 6)
 
 
 def test_a_set_with_an_unseen_label_is_never_right() -> None:
@@ -58,7 +58,7 @@ def test_a_set_with_an_unseen_label_is_never_right() -> None:
     assert found.micro_f1 == pytest.approx(4 / 5)
     known = [tuple(name for name in names if name != "new") for names in sets]
     assert mean_loss(MULTI, outputs, targets) == pytest.approx(mean_loss(MULTI, outputs, MULTI.targets(known)))
-    assert task.gate(outputs, outputs, targets).decisions == 9
+    assert task.quantization(outputs, outputs, targets).decisions == 9
 
 
 def test_a_word_with_an_unseen_tag_is_never_right() -> None:
@@ -69,8 +69,8 @@ def test_a_word_with_an_unseen_tag_is_never_right() -> None:
     guesses = [[TAGS.labels.names[i] for i in row.argmax(-1)] for row in outputs]
     right = [a == b for gold, guess in zip(tags, guesses, strict=True) for a, b in zip(gold, guess, strict=True)]
     assert found.word_accuracy == np.mean(right)
-    learnt, shares = TAGS.learnable(targets)
-    assert shares is None
+    learnt, fractions = TAGS.learnable(targets)
+    assert fractions is None
     assert [row.tolist() for row in learnt] == [[0, NO_TARGET, 1], [1, 2, NO_TARGET]]
     assert np.isfinite(mean_loss(TAGS, outputs, targets))
 
@@ -79,8 +79,8 @@ def test_a_word_with_an_unseen_tag_is_never_right() -> None:
 def test_a_task_that_knows_all_labels_is_itself(task: Task, targets: list[Any]) -> None:
     assert task.with_unknown(targets) is task
     ids = task.targets(targets)
-    learnt, shares = task.learnable(ids)
-    assert shares is None
+    learnt, fractions = task.learnable(ids)
+    assert fractions is None
     assert [np.asarray(row).tolist() for row in learnt] == [np.asarray(row).tolist() for row in ids]
 
 

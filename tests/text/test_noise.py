@@ -71,8 +71,8 @@ def test_words_change_at_the_rate_and_what_is_between_them_stays(noise: str, rat
     before, after = split_words(LONG), split_words(made)
     assert len(before) == len(after)
     eligible = [(a, b) for a, b in zip(before, after, strict=True) if len(a) > 1]
-    share = sum(a != b for a, b in eligible) / len(eligible)
-    assert abs(share - rate) < 0.05
+    fraction = sum(a != b for a, b in eligible) / len(eligible)
+    assert abs(fraction - rate) < 0.05
     assert [word for word in after if len(word) == 1] == [word for word in before if len(word) == 1]
     assert made.count(" ") == LONG.count(" ")
 

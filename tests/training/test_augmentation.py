@@ -18,8 +18,8 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
 from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter
-from mixling.training.dataset_adapter import LabelledData
-from mixling.training.recipe import TrainConfig
+from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import LabeledData
 
 TEXTS = ["please book a table for dinner", "play some modern music", "what is the weather tomorrow"] * 20
 ALL_PSEUDO, ALL_TYPOS = AugmentationConfig(pseudo_words=1, typos=0), AugmentationConfig(pseudo_words=0, typos=1)
@@ -41,7 +41,7 @@ def words_of(made: Augmenter, texts: list[Text], *, step: int = 0) -> list[list[
     return [[words[row] for row in item.words] for item in encoded]
 
 
-def data(config: AugmentationConfig | None, *, tagged: bool = False, **options: object) -> LabelledData:
+def data(config: AugmentationConfig | None, *, tagged: bool = False, **options: object) -> LabeledData:
     kind: type[Task] = Tagging if tagged else Classification
     labels = LabelSet(("O", "B-thing", "I-thing"), "iob") if tagged else LabelSet(("no", "yes"), "single")
 
@@ -53,8 +53,8 @@ def data(config: AugmentationConfig | None, *, tagged: bool = False, **options: 
     train, made, task = Dataset.from_examples(map(example, range(60), TEXTS)), encoder(**options), kind(labels)
     texts = TextSet(train, made)
     targets = task.targets(train.targets)
-    return LabelledData(
-        objective=task, train=texts, train_targets=targets, dev=texts, dev_task=task, dev_targets=targets,
+    return LabeledData(
+        objective=task, train=texts, train_targets=targets, validation=texts, validation_task=task, validation_targets=targets,
         token_dropout=0.2, augmenter=None if config is None else Augmenter.of_texts(config, made, TEXTS),
     )  # fmt: skip
 
@@ -90,21 +90,21 @@ def test_each_step_draws_afresh_and_a_step_always_the_same() -> None:
     assert len({tuple(words) for words in repeated}) > 5  # the same text, drawn for each place in the batch
 
 
-@pytest.mark.parametrize("tokens", ["words", "units"])
+@pytest.mark.parametrize("tokens", ["words", "subwords"])
 def test_a_part_of_a_batch_is_what_the_whole_has_there(tokens: str) -> None:
     made = data(AugmentationConfig(pseudo_words=0.4, typos=0.4), tokens=tokens)
     indices, part = np.array([3, 1, 20, 0, 7]), np.array([1, 4])
     whole, _, _ = made.batch(indices, np.arange(5), seed=0, step=3)
     mine, targets, _ = made.batch(indices, part, seed=0, step=3)
     assert targets.tolist() == [made.train_targets[1], made.train_targets[7]]
-    for row, place in enumerate(part):
-        bags = [item.positions[item.index[i][item.mask[i]] - 1] for item, i in ((mine, row), (whole, place))]
-        dropped = [item.index[i][item.mask[i]] == 0 for item, i in ((mine, row), (whole, place))]
+    for row, location in enumerate(part):
+        bags = [item.positions[item.index[i][item.mask[i]] - 1] for item, i in ((mine, row), (whole, location))]
+        dropped = [item.index[i][item.mask[i]] == 0 for item, i in ((mine, row), (whole, location))]
         assert (dropped[0] == dropped[1]).all()
         assert bags[0][~dropped[0]].tolist() == bags[1][~dropped[1]].tolist()
 
 
-@pytest.mark.parametrize("tokens", ["words", "units"])
+@pytest.mark.parametrize("tokens", ["words", "subwords"])
 def test_tags_stay_with_their_words(tokens: str) -> None:
     plain, made = (data(config, tagged=True, tokens=tokens) for config in (None, ALL_PSEUDO))
     _, before, _ = plain.batch(INDICES, INDICES, seed=0, step=0)
@@ -151,7 +151,7 @@ def test_what_cannot_be_used_is_refused(spec: object, options: dict[str, object]
 
 
 def test_the_default_is_the_task_s() -> None:
-    known = {"rows_per_label": None, "start": "random", "taught": False}
-    assert TrainConfig().settled(100, **known).augmentation == AugmentationConfig()
-    assert TrainConfig().settled(100, **known, augmented=False).augmentation == NO_AUGMENTATION
-    assert TrainConfig(augmentation=ALL_TYPOS).settled(100, **known).augmentation == ALL_TYPOS
+    known = {"rows_per_label": None, "start": "random", "distilled": False}
+    assert TrainConfig().resolved(100, **known).augmentation == AugmentationConfig()
+    assert TrainConfig().resolved(100, **known, augmented=False).augmentation == NO_AUGMENTATION
+    assert TrainConfig(augmentation=ALL_TYPOS).resolved(100, **known).augmentation == ALL_TYPOS

@@ -1,4 +1,4 @@
-"""How good a saved model is on labelled rows, and which of their columns it reads; without torch."""
+"""How good a saved model is on labeled rows, and which of their columns it reads; without torch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def columns_of(model: str | Path, given: Mapping[str, str | None]) -> ColumnsCon
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """How good a model is on labelled examples.
+    """How good a model is on labeled examples.
 
     Attributes:
         metrics: of the examples as they are.
@@ -58,7 +58,7 @@ class Evaluation:
     robustness: Robustness
 
 
-def measure(predictor: Predictor, examples: Iterable[Example], *, noise: Sequence[NoiseLevel] = ()) -> Evaluation:
+def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequence[NoiseLevel] = ()) -> Evaluation:
     """Evaluate a model on examples, which are read in windows.
 
     Args:

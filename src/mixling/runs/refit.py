@@ -1,4 +1,4 @@
-"""A second training on all labelled examples, those of validation too, for as many epochs as were best on them."""
+"""A second training on all labeled examples, those of validation too, for as many epochs as were best on them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mixling.runs.artifact import REFIT_FOLDER
 from mixling.tasks.base import Task
 from mixling.text.labels import Targets
 from mixling.training.callbacks import Callback
-from mixling.training.dataset_adapter import LabelledData, TrainingData
+from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import LabeledData, TrainingData
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.recipe import TrainConfig
 from mixling.training.state import load_weights
 
 
@@ -32,22 +32,28 @@ class _Trained(Protocol):
     training: TrainConfig
 
 
-def with_validation(data: LabelledData, dev: Dataset, task: Task) -> LabelledData:
+def with_validation(data: LabeledData, validation: Dataset, task: Task) -> LabeledData:
     """Return the training data with the validation examples of known labels at their end, each of weight 1."""
-    dev = dev.subset(np.setdiff1d(np.arange(len(dev)), unseen(dev, task.labels.names))) if task.has_labels else dev
+    validation = (
+        validation.subset(np.setdiff1d(np.arange(len(validation)), unseen(validation, task.labels.names)))
+        if task.has_labels
+        else validation
+    )
     train = data.train.dataset
-    joined = Dataset.from_examples((example for part in (train, dev) for example in part), pairs=train.schema.pairs)
+    joined = Dataset.from_examples(
+        (example for part in (train, validation) for example in part), pairs=train.schema.pairs
+    )
     weights = data.weights
-    return LabelledData(
+    return LabeledData(
         objective=data.objective,
         train=TextSet(joined, data.train.encoder, keep=not train.spooled),
-        train_targets=_joined(data.train_targets, task.targets(dev.targets)),
-        dev=data.dev,
-        dev_task=data.dev_task,
-        dev_targets=data.dev_targets,
+        train_targets=_joined(data.train_targets, task.targets(validation.targets)),
+        validation=data.validation,
+        validation_task=data.validation_task,
+        validation_targets=data.validation_targets,
         token_dropout=data.token_dropout,
         augmenter=data.augmenter,
-        weights=None if weights is None else np.concatenate([weights, np.ones(len(dev), np.float32)]),
+        weights=None if weights is None else np.concatenate([weights, np.ones(len(validation), np.float32)]),
     )
 
 
@@ -69,7 +75,7 @@ def refit(
     command: str,
     distributed: DistributedContext,
     callback: Callback | None,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> dict[str, Any]:
     """Train the model of a run anew on other data, from its initial weights; or resume that.
 
@@ -86,17 +92,17 @@ def refit(
     # Epochs are kept, not steps: of few examples one epoch more or less of each is much.
     steps = max(1, round(step / first.steps_per_epoch * per_epoch))
     total_steps = max(steps, round(first.total_steps / first.steps_per_epoch * per_epoch))
-    say(f"refit: {len(data):,} examples, those of validation too, {steps / per_epoch:.3g} epochs")
+    log(f"refit: {len(data):,} examples, those of validation too, {steps / per_epoch:.3g} epochs")
     changes = {"steps": total_steps, "time_budget": None, "patience": None, "track": "none"}
-    place = folder / REFIT_FOLDER
+    location = folder / REFIT_FOLDER
     trainer = Trainer(
         parts.model, data, parts.training.model_copy(update=changes),
-        folder=place,
+        folder=location,
         command=command,
         fingerprint=f"{fingerprint} refit",
         distributed=distributed,
         callback=callback,
         last_step=steps,
     )  # fmt: skip
-    trainer.fit(resume=distributed.broadcast([(place / CHECKPOINT).exists()])[0] > 0)
+    trainer.fit(resume=distributed.broadcast([(location / CHECKPOINT).exists()])[0] > 0)
     return {"examples": len(data), "steps": steps}

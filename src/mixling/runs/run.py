@@ -23,16 +23,16 @@ from mixling.runs.refit import refit
 from mixling.runs.weights import write_model
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList
+from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.recipe import TrainConfig
 from mixling.training.state import weights_of
 
 M = TypeVar("M")
 T = TypeVar("T")
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class Stage:
     begun: bool
     distributed: DistributedContext
     begin: Callable[[], None]
-    say: Say
+    log: Log
 
     def in_turn(self, make: Callable[[], T]) -> T:
         """Return what `make` returns; the main process calls it first, the others when its files are there."""
@@ -133,7 +133,7 @@ class Parts(ABC, Generic[M]):
         """Write the files beside the weights, and return the description of the model for config.json."""
 
     @abstractmethod
-    def evaluate(self, folder: Path, best: dict[str, Any], say: Say) -> tuple[M, dict[str, Any]]:
+    def evaluate(self, folder: Path, best: dict[str, Any], log: Log) -> tuple[M, dict[str, Any]]:
         """Return the metrics of the model that was saved, and all that metrics.json has of this kind of run.
 
         Args:
@@ -159,7 +159,7 @@ def execute(
     command: str | None = None,
     distributed: DistributedContext | None,
     callback: Callback | None,
-    say: Say,
+    log: Log,
 ) -> Run[M] | None:
     """Begin a run in a folder or resume it there, train, save, evaluate and finish it.
 
@@ -175,32 +175,32 @@ def execute(
     """
     distributed, follower = distributed or DistributedContext(), callback
     resuming = command_line("mixling", command or KINDS[kind].command, "--resume", "-o", folder)
-    with open_run(folder, resume=resume, distributed=distributed, command=resuming) as place:
+    with open_run(folder, resume=resume, distributed=distributed, command=resuming) as location:
         recorded = resume or not distributed.is_main
 
         def begin() -> None:
             nonlocal recorded
             if not recorded:
-                begin_run(place, config, kind=kind, first=first)
+                begin_run(location, config, kind=kind, first=first)
                 recorded = True
 
-        begun = resume and (place / CHECKPOINT).exists()
-        with beginning(place, resume=resume, is_main=distributed.is_main) as first:
+        begun = resume and (location / CHECKPOINT).exists()
+        with beginning(location, resume=resume, is_main=distributed.is_main) as first:
             stage = Stage(
-                home=folder, folder=place, first=first, resume=resume, begun=begun,
-                distributed=distributed, begin=begin, say=say,
+                home=folder, folder=location, first=first, resume=resume, begun=begun,
+                distributed=distributed, begin=begin, log=log,
             )  # fmt: skip
             parts = prepare(stage)
             distributed.barrier()  # the others have read what is moved now
         begin()
         if distributed.is_main:
-            parts.begin(place)
-            callback = CallbackList(follower or Callback(), Curves(place, say))
+            parts.begin(location)
+            callback = CallbackList(follower or Callback(), Curves(location, log))
         fingerprint, again = _fingerprint(config, elsewhere, parts.content()), parts.all_examples()
         initial = {} if again is None else weights_of(parts.model)
         trainer = Trainer(
             parts.model, parts.data, parts.training,
-            folder=place,
+            folder=location,
             command=resuming,
             fingerprint=fingerprint,
             distributed=distributed,
@@ -213,20 +213,20 @@ def execute(
             best = best_evaluation(history)
             found = None
             if distributed.is_main:
-                (place / REFIT_FOLDER).mkdir(exist_ok=True)
-                found = parts.evaluate(place / REFIT_FOLDER, best, say)
+                (location / REFIT_FOLDER).mkdir(exist_ok=True)
+                found = parts.evaluate(location / REFIT_FOLDER, best, log)
             refitted = refit(
                 parts, again,
                 initial=initial, first=trainer, step=best["step"],
-                folder=place, fingerprint=fingerprint, command=resuming, distributed=distributed,
-                callback=follower, say=say,
+                folder=location, fingerprint=fingerprint, command=resuming, distributed=distributed,
+                callback=follower, log=log,
             )  # fmt: skip
             chosen = None if found is None else _Chosen(*found, refitted)
         if not distributed.is_main:
             return None
         parts.model.cpu()
-        metrics, report = _save(kind, parts, place, history, chosen, say)
-        finish_run(place, config, kind=kind)
+        metrics, report = _save(kind, parts, location, history, chosen, log)
+        finish_run(location, config, kind=kind)
     return Run(folder=folder, metrics=metrics, history=history, report=report)
 
 
@@ -245,19 +245,19 @@ def _save(
     folder: Path,
     history: list[dict[str, Any]],
     chosen: _Chosen[M] | None,
-    say: Say,
+    log: Log,
 ) -> tuple[M, dict[str, Any]]:
     """Write all files of a trained model but the record of its run; what is evaluated is what was saved, or, of a model
     that was trained on validation examples, what chose its steps on them."""
     best, parameters = best_evaluation(history), parts.parameters
     write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})
-    metrics, own = parts.evaluate(folder, best, say)
+    metrics, own = parts.evaluate(folder, best, log)
     if chosen is not None:
-        metrics, own = chosen.metrics, {**own, "dev": chosen.report["dev"], "refit": chosen.refit}
-    at = {key: best[key] for key in ("epoch", "step", "train_loss", "dev_loss")}
+        metrics, own = chosen.metrics, {**own, "validation": chosen.report["validation"], "refit": chosen.refit}
+    at = {key: best[key] for key in ("epoch", "step", "train_loss", "val_loss")}
     report = {"best": at, "parameters": parameters, **own}
     write_sealed(folder / METRICS_FILE, report)
-    if if_possible(lambda: training_curves(history, folder / CURVES_FILE), say):
+    if if_possible(lambda: training_curves(history, folder / CURVES_FILE), log):
         parts.draw(folder, metrics)
     write_atomic(folder / CARD_FILE, parts.card(report))
     return metrics, report

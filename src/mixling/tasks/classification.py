@@ -13,7 +13,7 @@ from mixling.data.examples import SKIP, Target, TextReader, label_of, row_error,
 from mixling.data.readers.rows import Row
 from mixling.errors import DataError, printable
 from mixling.metrics.base import ClassificationMetrics, Metrics, Score
-from mixling.metrics.gate import Gate, measure_gate
+from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
 from mixling.tasks.base import LinearModel, Task, probable
 from mixling.text.encoder import Encoded, Text
@@ -77,11 +77,11 @@ class Classification(Task):
         smoothing = 0.0 if soft else self.loss_config.label_smoothing
         targets = targets.to(logits.dtype) if soft else targets
         losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
-        shares = torch.ones_like(losses) if weights is None else weights
+        fractions = torch.ones_like(losses) if weights is None else weights
         if self.class_weights is not None:
             of_class = self._weights_like(logits)
-            shares = shares * (targets @ of_class if soft else of_class[targets])
-        return (losses * shares).sum(), shares.sum()
+            fractions = fractions * (targets @ of_class if soft else of_class[targets])
+        return (losses * fractions).sum(), fractions.sum()
 
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         known = np.asarray(targets) < len(self.labels)
@@ -121,9 +121,9 @@ class Classification(Task):
             self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), unseen=self.unseen, tables=tables
         )
 
-    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         first, second = (np.stack(part).argmax(-1) for part in (before, after))
-        return measure_gate(first, second, np.asarray(targets))
+        return compare_quantized(first, second, np.asarray(targets))
 
     @classmethod
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:

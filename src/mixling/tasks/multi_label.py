@@ -14,7 +14,7 @@ from mixling.data.examples import SKIP, Target, TextReader, label_of, names_of, 
 from mixling.data.readers.rows import Row
 from mixling.errors import printable
 from mixling.metrics.base import MultiLabelMetrics, Score
-from mixling.metrics.gate import Gate, measure_gate
+from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
 from mixling.tasks.base import LinearModel, Sample, Task, probable, sigmoid
 from mixling.tasks.classification import fit_logistic
@@ -89,8 +89,8 @@ class MultiLabel(Task):
             soft = soft * (1 - smoothing) + smoothing / 2
         positive = None if self.class_weights is None else self._weights_like(logits)
         losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none", pos_weight=positive).mean(1)
-        shares = torch.ones_like(losses) if weights is None else weights
-        return (losses * shares).sum(), shares.sum()
+        fractions = torch.ones_like(losses) if weights is None else weights
+        return (losses * fractions).sum(), fractions.sum()
 
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         return np.asarray(targets)[:, : len(self.labels)], None
@@ -123,10 +123,10 @@ class MultiLabel(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
         return multilabel_report(self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables)
 
-    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare; each of a text's labels is one."""
         known = np.asarray(targets, bool)[:, : len(self.labels) - self.unseen]
-        return measure_gate(np.stack(before) > 0, np.stack(after) > 0, known)
+        return compare_quantized(np.stack(before) > 0, np.stack(after) > 0, known)
 
     @classmethod
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:

@@ -36,10 +36,10 @@ _EMOJI = tuple("😀😂😍😊😭😡👍👎🙏🔥🎉💔🤔😅❤✨")
 
 def swap(word: str, rng: Random) -> str:
     """Exchange two neighbouring characters, which differ."""
-    places = [i for i in range(len(word) - 1) if word[i] != word[i + 1]]
-    if not _is_misspelt(word) or not places:
+    locations = [i for i in range(len(word) - 1) if word[i] != word[i + 1]]
+    if not _is_misspelt(word) or not locations:
         return word
-    i = _pick(places, rng)
+    i = _pick(locations, rng)
     return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
 
 
@@ -61,10 +61,10 @@ def insert(word: str, rng: Random) -> str:
 
 def keyboard(word: str, rng: Random) -> str:
     """Hit a key beside the right one, on a keyboard of the layout QWERTY; only its letters have neighbours."""
-    places = [i for i, letter in enumerate(word) if letter.lower() in _NEIGHBOURS]
-    if not _is_misspelt(word) or not places:
+    locations = [i for i, letter in enumerate(word) if letter.lower() in _NEIGHBOURS]
+    if not _is_misspelt(word) or not locations:
         return word
-    i = _pick(places, rng)
+    i = _pick(locations, rng)
     hit = _pick(_NEIGHBOURS[word[i].lower()], rng)
     return word[:i] + (hit.upper() if word[i].isupper() else hit) + word[i + 1 :]
 

@@ -1,8 +1,8 @@
 """Training texts with words that training would not show otherwise: words that nobody knows, and typos.
 
 To a projection an unseen word is a vector as large as any other, made of the n-grams of words that mean something else;
-to subwords it is pieces in an order that was never met. A model that saw only known words takes such a vector for what
-it resembles. Words that are drawn at random with the text's label left as it is teach it not to.
+to subwords it is subwords in an order that was never met. A model that saw only known words takes such a vector for
+what it resembles. Words that are drawn at random with the text's label left as it is teach it not to.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class TrainingData(ABC):
         """
 
     @abstractmethod
-    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        """Measures on dev and the loss.
+    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+        """Measures on validation and the loss.
 
         Args:
             forward: the model, in the mode and precision that it is trained in, on its device.
@@ -66,11 +66,12 @@ class TrainingData(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledData(TrainingData):
+class LabeledData(TrainingData):
     """Encoded texts and their targets.
 
     Attributes:
-        dev_task: with the labels of the validation examples that training never saw, of which `dev_targets` are.
+        validation_task: with the labels of the validation examples that training never saw, of which
+            `validation_targets` are.
         augmenter: what the training texts pass each time that they are read; None: they stay as they are.
         weights: the user's weights of the training examples.
     """
@@ -78,9 +79,9 @@ class LabelledData(TrainingData):
     objective: Task
     train: TextSet
     train_targets: Targets
-    dev: TextSet
-    dev_task: Task
-    dev_targets: Targets
+    validation: TextSet
+    validation_task: Task
+    validation_targets: Targets
     token_dropout: float = 0.0
     augmenter: Augmenter | None = None
     weights: npt.NDArray[np.float32] | None = None
@@ -112,13 +113,13 @@ class LabelledData(TrainingData):
         starts = [item.starts for item in encoded if item.starts is not None]
         return [item.words for item in encoded], starts or None
 
-    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)
-        logits = predict_logits(model, self.dev)
+        logits = predict_logits(model, self.validation)
         if not all(np.isfinite(row).all() for row in logits):
-            raise TrainingError("an answer on dev is not finite")
-        metrics = self.dev_task.evaluate(logits, self.dev_targets, tables=False)
-        return metrics.numbers(), mean_loss(self.objective, logits, self.dev_targets)
+            raise TrainingError("an answer on validation is not finite")
+        metrics = self.validation_task.evaluate(logits, self.validation_targets, tables=False)
+        return metrics.numbers(), mean_loss(self.objective, logits, self.validation_targets)
 
     def where(self, index: int) -> tuple[str, int] | None:
         return self.train.dataset.where(index)
@@ -158,7 +159,7 @@ def predict_logits(model: Model, texts: EncodedTexts, *, batch_size: int = 512) 
 def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Targets) -> float:
     """The mean loss of the task over texts, without the weights of examples; those of unseen labels have none."""
     total, weight = 0.0, 0.0
-    targets, shares = task.learnable(targets)
+    targets, fractions = task.learnable(targets)
     for first in range(0, len(logits), 4096):
         part = logits[first : first + 4096]
         width = max(len(row) for row in part)
@@ -167,7 +168,7 @@ def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Target
             row[: len(item)] = torch.from_numpy(item)
         gold = task.stack(targets[first : first + 4096], width)  # type: ignore[arg-type]
         losses, weights = task.loss(
-            scores, gold, None if shares is None else torch.from_numpy(shares[first : first + 4096])
+            scores, gold, None if fractions is None else torch.from_numpy(fractions[first : first + 4096])
         )
         total, weight = total + float(losses), weight + float(weights)
     return total / max(weight, 1e-12)

@@ -16,9 +16,9 @@ Start = Literal["random", "rows", "text", "model"]
 
 
 class TrainConfig(Config):
-    """How a model is trained; pNLP-Mixer's own recipe is 80 epochs, batch size 256, lr 5e-4 and no regularisation."""
+    """How a model is trained; pNLP-Mixer's own defaults is 80 epochs, batch size 256, lr 5e-4 and no regularisation."""
 
-    epochs: int | None = Field(None, ge=1, description="None: by the data (see `settled`)")
+    epochs: int | None = Field(None, ge=1, description="None: by the data (see `resolved`)")
     steps: int | None = Field(None, ge=1, description="steps in all, whatever the epochs")
     evaluations: int = Field(10, ge=1, description="least number; one an epoch where there are more epochs")
     batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
@@ -32,7 +32,7 @@ class TrainConfig(Config):
     seed: int = Field(0, ge=0, lt=2**32)
     token_dropout: float = Field(0.2, ge=0, lt=1, description="share of words that are replaced by zero vectors")
     augmentation: AugmentationConfig | None = Field(
-        None, description="changes of training words; None: by the task (see `settled`)"
+        None, description="changes of training words; None: by the task (see `resolved`)"
     )
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
@@ -65,10 +65,10 @@ class TrainConfig(Config):
         """`epochs`, or as many as make about 400,000 examples seen: at least 3, at most 40."""
         return self.epochs or min(max(round(400_000 / max(num_examples, 1)), 3), 40)
 
-    def settled(
-        self, num_examples: int, *, rows_per_label: float | None, start: Start, taught: bool, augmented: bool = True
+    def resolved(
+        self, num_examples: int, *, rows_per_label: float | None, start: Start, distilled: bool, augmented: bool = True
     ) -> TrainConfig:
-        """With what is left open decided by the data; chosen on the dev splits of SST-2, CLINC150 and SNIPS.
+        """With what is left open decided by the data; chosen on the validation splits of SST-2, CLINC150 and SNIPS.
 
         A model that begins with word vectors needs fewer epochs, the fewer the more text they are of: it learns a label
         from many rows in a few, and after that learns the rows. Vectors of much text should stay near to what they
@@ -77,27 +77,27 @@ class TrainConfig(Config):
         Args:
             rows_per_label: of a task with one label a text, else None.
             start: what the bottleneck begins with: random numbers, vectors of the training text, or of more text.
-            taught: the examples are a teacher's.
+            distilled: the examples are a teacher's.
             augmented: texts are of a task whose words may be changed.
         """
         epochs = self.planned_epochs(num_examples)
-        if self.epochs is None and taught:
+        if self.epochs is None and distilled:
             epochs = min(max(round(240_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and start == "model":
             epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and start != "random" and rows_per_label is not None:
             epochs = min(max(round((280 if start == "text" else 560) / rows_per_label**0.5), 3), 25)
-        share = self.optim.embedding_lr
-        if share is None:
-            share = 0.3 if start == "text" and not taught else 1.0
-        optim = self.optim.model_copy(update={"embedding_lr": share})
+        fraction = self.optim.embedding_lr
+        if fraction is None:
+            fraction = 0.3 if start == "text" and not distilled else 1.0
+        optim = self.optim.model_copy(update={"embedding_lr": fraction})
         augmentation = self.augmentation
         if augmentation is None:
             augmentation = AugmentationConfig() if augmented else NO_AUGMENTATION
         return self.model_copy(update={"epochs": epochs, "optim": optim, "augmentation": augmentation})
 
 
-def _of_units(train: TrainConfig) -> TrainConfig:
+def _of_subwords(train: TrainConfig) -> TrainConfig:
     if train.augmentation is not None:
         raise ValueError("augmentation is of tasks with labels; here it has no use, leave it out")
     of_labels = (("token_dropout", train.token_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
@@ -107,5 +107,5 @@ def _of_units(train: TrainConfig) -> TrainConfig:
     return train
 
 
-# Of models that tell units, of text or of what is hidden in it.
-UnitTraining = Annotated[TrainConfig, AfterValidator(_of_units)]
+# Of models that tell subwords, of text or of what is hidden in it.
+TokenTraining = Annotated[TrainConfig, AfterValidator(_of_subwords)]
