@@ -209,7 +209,7 @@ def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeyp
         return Run(folder=folder, metrics=metrics, history=history, report={"precision": "int8", "parameters": 7})
 
     monkeypatch.setattr(benchmark, "fit", stub)
-    monkeypatch.setattr(benchmark, "ExportedModel", lambda folder: Always("a"))
+    monkeypatch.setattr(benchmark, "ExportedSystem", lambda folder: Always("a"))
     resolved = resolve({}, spec=LABELS, overrides={"task": "classification", "train": {"optim": {"lr": 0.1}}})
     two = candidates.Candidate(name="two rates", about="", config=resolved.config, rates=(1.0, 0.3))
     monkeypatch.setattr(benchmark, "candidates", lambda *args: [two])
