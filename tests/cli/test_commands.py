@@ -228,18 +228,54 @@ def test_evaluate_needs_columns_of_a_lone_file(call: Call, model: Path, reviews:
     assert done.out == call("evaluate", model, reviews / "test.csv").out
 
 
-def test_evaluate_names_the_row_of_a_strange_label(call: Call, model: Path, tmp_path: Path) -> None:
-    file = tmp_path / "in.csv"
+def test_evaluate_counts_a_strange_label_as_an_error(call: Call, model: Path, tmp_path: Path) -> None:
+    file, out, picture = tmp_path / "in.csv", tmp_path / "out.json", tmp_path / "confusion.png"
     file.write_text("review,stars\na great film,good\na poor film,bd\na poor film,bad\n")
+    done = call("evaluate", model, file, "-o", out, "--confusion", picture)
+    assert done.code == 0, done.err
+    assert "1 example has a label that training never saw and counts as an error: 'bd' (1)" in done.err
+    assert ", 3 texts" in done.out
+    found = json.loads(out.read_text())
+    assert found["accuracy"] == pytest.approx(2 / 3)
+    assert {row["label"]: row["f1"] for row in found["per_class"]}["bd"] == 0
+    assert picture.exists()
+    file.write_text("review,stars\na poor film,bd\n")
     done = call("evaluate", model, file)
     assert done.code == 2
-    assert f"{file}:3: unknown label 'bd'; did you mean 'bad'" in done.err
-    done = call("evaluate", model, file, "--on-bad-row", "skip")
-    assert done.code == 0
-    assert ", 2 texts" in done.out
-    assert "1 bad rows were skipped" in done.err
-    file.write_text("review,stars\na poor film,bd\n")
-    assert call("evaluate", model, file, "--on-bad-row", "skip").code == 2
+    assert f"{file}: the model knows none of the labels, such as 'bd'; did you mean 'bad'" in done.err
+
+
+def test_train_counts_labels_that_only_validation_has(call: Call, reviews: Path, tmp_path: Path) -> None:
+    rows = (reviews / "test.csv").read_text().splitlines()[:9]
+    (tmp_path / "dev.csv").write_text("\n".join([*rows, "99,a film,odd"]))
+    options = ["--text", "review", "--label", "stars", "--epochs", 1, "-o", tmp_path / "model"]
+    done = call("train", reviews / "train.csv", "--validation", tmp_path / "dev.csv", *options)
+    assert done.code == 0, done.err
+    assert "validation: 1 example has a label that training never saw and counts as an error: 'odd' (1)" in done.err
+    saved = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert saved["validation"]["n"] == 9
+    assert saved["validation"]["accuracy"] <= 8 / 9
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["labels"]["names"] == ["bad", "good"]
+
+
+def test_evaluate_metrics_on_noisy_texts(call: Call, model: Path, reviews: Path, tmp_path: Path) -> None:
+    options = ["--noise", "swap,case", "--noise-rates", "0,1", "-o", tmp_path / "out.json"]
+    done = call("evaluate", model, reviews / "test.csv", *options)
+    assert done.code == 0, done.err
+    found = json.loads((tmp_path / "out.json").read_text())
+    values = {(row["noise"], row["rate"]): row["value"] for row in found["noise"]}
+    assert list(values) == [("swap", 0), ("swap", 1), ("case", 0), ("case", 1)]
+    assert values["swap", 0] == values["case", 0] == values["case", 1] == pytest.approx(found["accuracy"])
+    assert values["swap", 1] < found["accuracy"]
+    assert f"\nswap    100%  {values['swap', 1]:.4f} (" in done.out
+    for options, message in [
+        (["--noise", "swop"], "did you mean 'swap'"),
+        (["--noise", "all", "--noise-rates", "often"], "--noise-rates: got 'often'"),
+        (["--noise", "all", "--noise-rates", "2"], "from 0 to 1"),
+    ]:
+        done = call("evaluate", model, reviews / "test.csv", *options)
+        assert done.code == 2
+        assert message in done.err
 
 
 def test_show(call: Call, model: Path) -> None:

@@ -16,6 +16,7 @@ def compared(call: Call, reviews: Path, tmp_path_factory: pytest.TempPathFactory
     """The folder of the reports, standard output and standard error."""
     folder = tmp_path_factory.mktemp("compared")
     options = ["--text", "review", "--label", "stars", "--epochs", 1, "--keep", folder / "runs"]
+    options += ["--noise", "delete", "--noise-rates", "1"]
     reports = ["-o", folder / "report.json", "--markdown", folder / "report.md"]
     done = call("compare", reviews / "train.csv", "--test", reviews / "test.csv", *options, *reports)
     assert done.code == 0, done.err
@@ -68,8 +69,15 @@ def test_the_report_states_how_it_was_made(report: dict[str, Any]) -> None:
 def test_the_markdown_has_the_same_table(compared: tuple[Path, str, str], report: dict[str, Any]) -> None:
     text = (compared[0] / "report.md").read_text()
     table = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(table) == 2 + len(report["results"])
-    assert len({line.count("|") for line in table}) == 1
+    assert len(table) == 2 + len(report["results"]) + 4
+    assert len({line.count("|") for line in table[:-4]}) == len({line.count("|") for line in table[-4:]}) == 1
+    clean, noisy = ([cell.strip() for cell in line.split("|")][2:-1] for line in table[-2:])
+    assert clean[1:] == [f"{row['test']['mean']:.4f}" for row in report["results"]]
+    assert noisy[0] == "100%"
+    for cell, row in zip(noisy[1:], report["results"], strict=True):
+        (level,) = row["noise"]
+        assert (level["noise"], level["rate"]) == ("delete", 1)
+        assert cell == f"{level['value']:.4f} ({100 * (level['value'] - row['test']['mean']):+.1f})"
     cells = [cell.strip() for cell in table[2].split("|")]
     assert cells[1] == "mixling"
     assert cells[3].startswith(f"{report['results'][0]['test']['mean']:.3f} [")

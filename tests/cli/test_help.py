@@ -23,7 +23,7 @@ FLAGS = {
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target",
         "--group-by", "--template",
-        "--prefix", "--group",
+        "--prefix", "--group", "--refit",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
@@ -42,6 +42,7 @@ FLAGS = {
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
+        "--noise", "--noise-rates",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
@@ -65,7 +66,7 @@ FLAGS = {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
         "--tokens", "--slots",
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
-        "--keep", "--out", "-o", "--markdown", "--group",
+        "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates",
     },
 }  # fmt: skip
 

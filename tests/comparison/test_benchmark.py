@@ -136,7 +136,7 @@ def test_test_rows_choose_nothing(
 def test_what_a_reader_must_know_is_reported(held: Comparison) -> None:
     remarks = "\n".join(held.remarks)
     assert "3 of 40 test texts stand in the training rows too" in remarks
-    assert "2 test rows have a label that no training row has: an error for everyone" in remarks
+    assert "test: 2 examples have labels that training never saw and count as errors: " in remarks
     assert "Pairs: the baselines have features of each text" in remarks
     assert held.rows == {"training": 60, "validation": 20, "test": 40}
 

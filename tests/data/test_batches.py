@@ -143,16 +143,20 @@ def test_evaluation_sees_each_example_once_by_length(count: int, size: int) -> N
 
 def test_words_are_dropped_at_the_rate_and_by_the_seed() -> None:
     texts = [np.arange(3, 1003, dtype=np.int32), np.arange(3, 5003, dtype=np.int32)]
-    dropped = drop_words(texts, 0.3, seed=[1, 2, 3])
+    both = {"chosen": np.arange(2), "size": 2, "width": 5000}
+    dropped = drop_words(texts, 0.3, **both, seed=[1, 2, 3])
     for before, after in zip(texts, dropped, strict=True):
         assert after.dtype == np.int32
         assert np.all((after == 0) | (after == before))
         assert abs(np.mean(after == 0) - 0.3) < 5 * (0.21 / len(before)) ** 0.5
-    again, other = drop_words(texts, 0.3, seed=[1, 2, 3]), drop_words(texts, 0.3, seed=[1, 2, 4])
+    again, other = (drop_words(texts, 0.3, **both, seed=[1, 2, last]) for last in (3, 4))
     assert all(np.array_equal(a, b) for a, b in zip(dropped, again, strict=True))
     assert not np.array_equal(dropped[0], other[0])
-    assert all(np.array_equal(a, b) for a, b in zip(drop_words(texts, 0.0, seed=[1]), texts, strict=True))
+    assert not np.array_equal(dropped[0] == 0, dropped[1][:1000] == 0)
+    assert all(np.array_equal(a, b) for a, b in zip(drop_words(texts, 0.0, **both, seed=[1]), texts, strict=True))
     assert texts[0][0] == 3  # the texts themselves stay
+    second = drop_words(texts[1:], 0.3, chosen=np.array([1]), size=2, width=5000, seed=[1, 2, 3])
+    assert np.array_equal(second[0], dropped[1])  # whoever else works on the batch
 
 
 def test_targets_are_padded_with_a_value_that_is_reported() -> None:

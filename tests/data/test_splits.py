@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mixling import ConfigError, DataError, Dataset, Example, read_examples
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
-from mixling.data.splits import check_labels, report_duplicates, split_validation, unseen
+from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation, unseen
 from mixling.tasks.classification import Classification
 
 
@@ -250,15 +250,27 @@ def test_unseen() -> None:
     assert unseen(tagged, ["O"]).tolist() == [0]
 
 
+def test_labels_that_training_never_saw_are_counted_and_named() -> None:
+    assert describe_unseen(["a", None, ("a", "b"), ()], ["a", "b"]) == ""
+    one = describe_unseen(["a", "new"], ["a"])
+    assert one == "1 example has a label that training never saw and counts as an error: 'new' (1)"
+    several = describe_unseen([("a", "x", "y"), ("x",), ("a",)], ["a"])
+    assert several == "2 examples have labels that training never saw and count as errors: 'x' (2), 'y' (1)"
+    many = describe_unseen([f"label{i}" for i in range(500)], ["a"])
+    assert many.endswith(" and 490 more")
+
+
 def test_labels_that_cannot_be_learnt_or_evaluated() -> None:
     train = store_of(("a", "good"), ("b", "bad"))
     check_labels(train, None)
     check_labels(train, store_of(("c", "bad")))
+    check_labels(train, store_of(("c", "bad"), ("d", "godo")))
     with pytest.raises(DataError) as caught:
-        check_labels(train, store_of(("c", "bad"), ("d", "godo"), path="dev.csv"))
-    message = str(caught.value)
+        check_labels(train, store_of(("c", "godo"), ("d", "bda"), path="dev.csv"))
+    where, _, message = str(caught.value).partition(": ")
+    assert where == "dev.csv:2"
     assert message.startswith(
-        "dev.csv:3: label 'godo' does not occur in training; did you mean 'good'? allowed: bad, good;"
+        "label 'godo' does not occur in training, nor does any other label of these rows; did you mean 'good'?"
     )
     with pytest.raises(DataError, match=r"train\.csv: only the label 'good' in 2 training rows; at least two"):
         check_labels(store_of(("a", "good"), ("b", "good")), None)
@@ -273,6 +285,7 @@ def test_labels_that_cannot_be_learnt_or_evaluated() -> None:
 def test_slots_know_both_their_forms() -> None:
     train = store_of((["a", "b"], ("O", "B-x")))
     check_labels(train, store_of((["a", "b"], ("B-x", "I-x"))))
+    check_labels(train, store_of((["a", "b"], ("B-y", "O"))))
     with pytest.raises(DataError, match=r"dev\.csv:2: label 'B-y' does not occur in training"):
         check_labels(train, store_of((["a"], ("B-y",)), path="dev.csv"))
     with pytest.raises(DataError, match="only the label 'O'"):

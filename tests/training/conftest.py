@@ -22,6 +22,7 @@ from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
+from mixling.training.augmentation import Augmenter
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
 
@@ -91,13 +92,17 @@ def trainer(
     task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
     shape = model_config(dropout=dropout, mixer=mixer, num_layers=num_layers)
     encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
+    changes = config.augmentation
+    augmenter = None if changes is None else Augmenter.of_texts(changes, encoder, train.sample_texts(1 << 20, 0))
     data = LabeledData(
         objective=task,
         token_dropout=config.token_dropout,
         train=TextSet(train, encoder, keep=keep),
         train_targets=task.targets(train.targets),
         validation=TextSet(validation, encoder, keep=keep),
+        validation_task=task,
         validation_targets=task.targets(validation.targets),
+        augmenter=augmenter,
         weights=weights,
     )
     model = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)

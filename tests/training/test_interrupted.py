@@ -14,6 +14,7 @@ import pytest
 
 from mixling import Callback, ModelFileError, Step, TrainConfig
 from mixling.errors import Interrupted, TrainingError
+from mixling.training.augmentation import AugmentationConfig
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
@@ -30,6 +31,7 @@ ADAFACTOR = OptimConfig(name="adafactor", lr=0.1, schedule="inverse_sqrt")
 KINDS: dict[str, dict[str, Any]] = {
     "tagging": {"tagged": True},
     "texts encoded anew": {"keep": False},
+    "changed words": {"config": CONFIG.model_copy(update={"augmentation": AugmentationConfig(pseudo_words=0.4)})},
     "adafactor": {"config": CONFIG.model_copy(update={"optim": ADAFACTOR})},
 }
 

@@ -22,6 +22,7 @@ from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
 from mixling.training import dataset_adapter, loop
+from mixling.training.augmentation import NO_AUGMENTATION
 from mixling.training.config import Initialization
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
@@ -240,7 +241,7 @@ def test_what_is_left_open_is_resolved_by_the_data(
 ) -> None:
     done = TrainConfig().resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled)
     assert (done.epochs, done.optim.embedding_lr) == (epochs, embedding_lr)
-    given = TrainConfig(epochs=2, optim=OptimConfig(embedding_lr=0.5))
+    given = TrainConfig(epochs=2, optim=OptimConfig(embedding_lr=0.5), augmentation=NO_AUGMENTATION)
     assert given.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == given
     assert done.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == done
 

@@ -14,6 +14,7 @@ import typer
 from mixling.cli.command import OUTPUT
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
+from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import Duration, LabeledDataOptions, VectorOptions
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, Interrupted, command_line
@@ -75,7 +76,7 @@ class CompareReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, CompareReport):
+class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOptions, CompareReport):
     """Options of `mixling compare`."""
 
     files: Annotated[
@@ -113,7 +114,7 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
 
-    seeds, keep = read_seeds(options.seeds), options.keep
+    seeds, keep, noise = read_seeds(options.seeds), options.keep, options.levels()
     for path in (options.out, options.markdown):
         if path is not None and path.is_dir():
             raise ConfigError(f"{path}: is a folder; name a file to write the report to")
@@ -145,6 +146,7 @@ def compare_command(options: CompareOptions) -> None:
                     folder=folder,
                     log=terminal.log,
                     callback=callback,
+                    noise=noise,
                 )
         except Interrupted as error:
             kept = f"; finished runs are in {keep}" if keep is not None else "; nothing was kept"

@@ -132,7 +132,6 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
 
     from mixling.cli.folders import interruptible
     from mixling.data.dataset import Dataset
-    from mixling.data.readers.rows import OnBadRow
     from mixling.data.samples import LANGUAGES
     from mixling.runs.evaluation import evaluate
     from mixling.runs.training import fit
@@ -162,7 +161,7 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     except Interrupted as error:
         command = command_line("mixling", "demo", "-o", folder)
         raise Interrupted(f"interrupted; start again with: {command}", signum=error.exit_code - 128) from None
-    print(report(evaluate(Predictor(folder), examples["test"], on_bad_row=OnBadRow())))
+    print(report(evaluate(Predictor(folder), examples["test"]).metrics))
     size = (folder / "model.onnx").stat().st_size
     terminal.log(f"{folder}: the model, {size / 1e6:.2f} MB; try: {command_line('mixling', 'show', folder)}")
     terminal.log(started.total_time())

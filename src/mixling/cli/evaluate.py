@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
+from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import LabeledColumns, ModelArgument, PairColumnOptions, ThreadsOption
 from mixling.cli.output import put
 from mixling.errors import ConfigError
@@ -23,7 +24,7 @@ Report = tuple[str, dict[str, Any], Callable[[Path], None] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(LabeledColumns, PairColumnOptions):
+class EvaluateOptions(LabeledColumns, PairColumnOptions, NoiseOptions):
     """The data to evaluate on."""
 
     files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`.")]
@@ -54,7 +55,7 @@ class ReportOptions:
 def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
     """Evaluate a saved model on labeled data.
 
-    Rows with a label that the model does not know are bad rows. Torch is not needed, except for models that generate
+    A label that the model does not know counts as an error. Torch is not needed, except for models that generate
     text and for models of `mixling pretrain`, whose perplexity on unlabeled text is computed.
     """
     from mixling.data.readers.rows import OnBadRow
@@ -66,6 +67,8 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
     kind = kind_of_model(model)
+    if options.noise is not None and kind in (PRETRAINING, TEXT_TO_TEXT):
+        raise ConfigError("--noise: applies to models for labeled data only")
     if kind == PRETRAINING or (kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")):
         text, values, draw = _pretrained_report(model, options, masked=kind == PRETRAINING)
     elif kind == TEXT_TO_TEXT:
@@ -104,16 +107,27 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
     from mixling.cli.folders import refuse_unfinished
     from mixling.data.examples import read_examples
     from mixling.metrics.base import ClassificationMetrics, format_table
+    from mixling.metrics.robustness import format_columns, noise_cells, noise_values
     from mixling.runs.evaluation import columns_of, evaluate
     from mixling.runtime.predictor import Predictor
 
     refuse_unfinished(model)
+    noise = options.levels()
     predictor = Predictor(model, num_threads=report.threads)
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
-    metrics = evaluate(predictor, examples, on_bad_row=bad)
+    evaluation = evaluate(predictor, examples, noise=noise)
+    metrics, text = evaluation.metrics, format_table(evaluation.metrics)
+    if evaluation.unseen:
+        print(evaluation.unseen, file=sys.stderr)
+    values = {"skipped": bad.skipped, **metrics.to_dict()}
+    if noise:
+        name = predictor.task.headline.replace("_", " ")
+        clean = {name: metrics.numbers()[predictor.task.headline]}
+        text += "\n\n" + format_columns(noise_cells(clean, {name: evaluation.robustness}))
+        values["noise"] = noise_values(evaluation.robustness)
 
     def draw(path: Path) -> None:
         import numpy as np
@@ -121,6 +135,6 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
         from mixling.export.plots import confusion_matrix
 
         assert isinstance(metrics, ClassificationMetrics)
-        confusion_matrix(np.array(metrics.confusion), predictor.labels.names, path)
+        confusion_matrix(np.array(metrics.confusion), [row.label for row in metrics.per_class], path)
 
-    return format_table(metrics), {"skipped": bad.skipped, **metrics.to_dict()}, draw
+    return text, values, draw

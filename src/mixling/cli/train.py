@@ -58,9 +58,14 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
         typer.Option("--task", metavar="|".join(TASK_NAMES), help="By default inferred from the data."),
     ] = None
 
+    refit: Annotated[
+        bool,
+        typer.Option("--refit", help="Train again on training and validation data, for the best number of epochs."),
+    ] = False
+
     def values(self) -> dict[str, Any]:
         init = {"vectors": self.init_embeddings, "texts": self.unlabeled, "pretrained": self.pretrained}
-        return {**super().values(), "init": init}
+        return {**super().values(), "init": init, "refit": self.refit or None}
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options in the layout of `PairRunConfig`.
@@ -68,11 +73,12 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
         Raises:
             ConfigError: an option is given that text to text does not have.
         """
-        label_options = {
+        label_options: dict[str, Any] = {
             **self.columns(),
             "group": self.group,
             "init_embeddings": self.init_embeddings,
             "unlabeled": self.unlabeled,
+            "refit": self.refit,
         }
         if also := [name for name, value in label_options.items() if value]:
             name = also[0].replace("_", "-")

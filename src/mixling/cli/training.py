@@ -148,6 +148,8 @@ def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgr
     size = (run.folder / "model.onnx").stat().st_size
     example = task.sample_inputs(pairs=config.data.columns.text_pair is not None)
     put(f"validation: {run.metrics.summary()}\n")
+    if "refit" in run.report:
+        terminal.log("these are the metrics before the refit, which trained on the validation examples too")
     terminal.log(
         f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.report['precision']}), {run.parameters:,} parameters, "
         f"best epoch {run.best['epoch']:g}\n"

@@ -18,6 +18,7 @@ from mixling.comparison.speed import Answerer, Speed, time_predictions
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, near_miss
+from mixling.metrics.robustness import Robustness
 from mixling.runs.artifact import ONNX_FILE
 from mixling.runs.config import RunConfig
 from mixling.runs.run import Run
@@ -28,6 +29,7 @@ from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
+from mixling.text.noise import NoiseLevel, noisy_texts
 from mixling.training.callbacks import Callback, Log
 
 # By the names that `Task.baselines` gives.
@@ -267,6 +269,19 @@ def rankings(contestants: Sequence[Contestant], task: Task, rows: LabeledRows) -
             difference_interval=None if name == reference else resampled(ahead, sizes),
         )
     return out
+
+
+def robustness(
+    contestants: Sequence[Contestant], task: Task, rows: LabeledRows, levels: Sequence[NoiseLevel]
+) -> dict[str, Robustness]:
+    """Return the headline metric on the rows with noise, the mean over the seeds, by contestant and level."""
+    noisy = {level: noisy_texts(rows.texts, level) for level in levels}
+
+    def mean(one: Contestant, texts: list[Text]) -> float:
+        scores = [task.score(rows.targets, answerer.predict(texts)) for answerer in one.answerers]
+        return float(np.mean([score.numbers[task.headline] for score in scores]))
+
+    return {one.name: {level: mean(one, texts) for level, texts in noisy.items()} for one in contestants}
 
 
 def speeds(contestants: Sequence[Contestant], rows: LabeledRows) -> dict[str, Speed]:

@@ -13,6 +13,7 @@ from mixling.comparison.benchmark import (
     Standing,
     rankings,
     reference_name,
+    robustness,
     speeds,
     train_all,
 )
@@ -20,14 +21,16 @@ from mixling.comparison.speed import Speed
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
 from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import report_duplicates, unseen
+from mixling.data.splits import describe_unseen, report_duplicates
 from mixling.errors import ConfigError
+from mixling.metrics.robustness import Robustness
 from mixling.runs.config import RunConfig
 from mixling.runs.data import read_data
 from mixling.runs.initialization import init_texts
 from mixling.runs.spec import Resolved
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
+from mixling.text.noise import NoiseLevel
 from mixling.text.vectors import WordVectors
 from mixling.training.callbacks import Callback, Log
 
@@ -40,6 +43,7 @@ class Comparison:
         reference: the name of the baseline that differences are to.
         rows: how many each split has.
         test: by name, as `validation` and `speeds`; empty where there were no test rows.
+        noisy: by name, on the test or else validation rows with noise; empty without noise.
         remarks: what a reader must know of these data and this machine.
     """
 
@@ -51,6 +55,7 @@ class Comparison:
     validation: dict[str, Standing]
     test: dict[str, Standing]
     speeds: dict[str, Speed]
+    noisy: dict[str, Robustness]
     remarks: tuple[str, ...]
 
 
@@ -63,6 +68,7 @@ def compare(
     folder: Path,
     log: Log,
     callback: Callable[[], Callback],
+    noise: Sequence[NoiseLevel] = (),
 ) -> Comparison:
     """Train everyone, and measure.
 
@@ -73,6 +79,7 @@ def compare(
         models: names or TOML files, beside those that always take part.
         folder: for run folders.
         callback: makes one for each training.
+        noise: noise to add to the texts of the last rows, each level separately.
 
     Raises:
         ConfigError: the task is question answering.
@@ -106,6 +113,7 @@ def compare(
         validation=rankings(contestants, task, validation),
         test={} if test_rows is None else rankings(contestants, task, last),
         speeds=speeds(contestants, last),
+        noisy=robustness(contestants, task, last, noise) if noise else {},
         remarks=tuple(_remarks(config, task, seeds, contestants, train_rows, validation_rows, test_rows)),
     )
 
@@ -148,11 +156,11 @@ def _remarks(
             f"{repeated:,} of {len(validation):,} validation texts stand in the training rows too: validation "
             f"looks too good."
         )
-    if test is not None:
-        if repeated := report_duplicates(train, test):
-            out.append(f"{repeated:,} of {len(test):,} test texts stand in the training rows too: test looks too good.")
-        if unknown := len(unseen(test, task.labels.names)):
-            out.append(f"{unknown:,} test rows have a label that no training row has: an error for everyone.")
+    if test is not None and (repeated := report_duplicates(train, test)):
+        out.append(f"{repeated:,} of {len(test):,} test texts stand in the training rows too: test looks too good.")
+    for name, rows in (("validation", validation), ("test", test)):
+        if rows is not None and (unknown := describe_unseen(rows.targets, task.labels.names)):
+            out.append(f"{name}: {unknown}, for everyone.")
     if train.schema.pairs:
         out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")
     if config.init.vectors is not None or config.init.texts:

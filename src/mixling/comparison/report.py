@@ -9,6 +9,7 @@ from typing import Any
 from mixling.comparison.outcome import Comparison
 from mixling.comparison.scores import RESAMPLES, Interval
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
+from mixling.metrics.robustness import format_columns, noise_cells, noise_values
 
 _PAIRED = (
     f"of differences a paired bootstrap, {RESAMPLES:,} resamples of the rows. They speak of the choice of rows, not of "
@@ -32,28 +33,17 @@ _SPEED = (
 
 def as_text(found: Comparison) -> str:
     """The table in columns, the legend and the remarks."""
-    header, *lines = _cells(found)
-    widths = [max(len(row[column]) for row in (header, *lines)) for column in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        first, *others = (
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        return "  ".join([first, *others]).rstrip()
-
+    tables = [format_columns(table) + "\n" for table in _tables(found)]
     notes = [f"{name}: {about}" for name, about in _legend(found)]
-    return "\n".join([*map(line, (header, *lines)), "", *notes, "", *_notes(found)])
+    return "\n".join([*tables, *notes, "", *_notes(found)])
 
 
 def as_markdown(found: Comparison, command: str) -> str:
     """The same as a document."""
-    header, *lines = (" | ".join(cells) for cells in _cells(found))
-    rule = "|".join(["---", *("---:" for _ in range(header.count(" | ")))])
-    table = [f"| {header} |", f"|{rule}|", *(f"| {line} |" for line in lines)]
+    lines = [line for table in _tables(found) for line in (*_markdown(table), "")]
     legend = [f"- *{name}*: {about}" for name, about in _legend(found)]
     notes = [f"- {note}" for note in _notes(found)]
-    return "\n".join(["# Comparison", "", f"    {command}", "", *table, "", *legend, "", *notes]) + "\n"
+    return "\n".join(["# Comparison", "", f"    {command}", "", *lines, *legend, "", *notes]) + "\n"
 
 
 def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +60,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "validation": asdict(found.validation[one.name]),
             "test": asdict(found.test[one.name]) if found.test else None,
             "speed": asdict(found.speeds[one.name]),
+            "noise": noise_values(found.noisy[one.name]) if found.noisy else None,
         }
         for one in found.contestants
     ]
@@ -82,6 +73,20 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
         "results": results,
         "remarks": list(_notes(found)),
     }
+
+
+def _tables(found: Comparison) -> list[list[list[str]]]:
+    """Return the table of all contestants, and that of noise if there is any."""
+    if not found.noisy:
+        return [_cells(found)]
+    clean = {name: standing.mean for name, standing in (found.test or found.validation).items()}
+    return [_cells(found), noise_cells(clean, found.noisy)]
+
+
+def _markdown(table: Sequence[Sequence[str]]) -> list[str]:
+    header, *lines = (" | ".join(cells) for cells in table)
+    rule = "|".join(["---", *("---:" for _ in table[0][1:])])
+    return [f"| {header} |", f"|{rule}|", *(f"| {line} |" for line in lines)]
 
 
 def _cells(found: Comparison) -> list[list[str]]:
@@ -158,5 +163,9 @@ def _notes(found: Comparison) -> list[str]:
         notes.append(f"Lower is better for {found.task.headline.replace('_', ' ')}.")
     if len(found.seeds) > 1:
         notes.append(f"Seeds {', '.join(map(str, found.seeds))}: {_SEEDS}")
+    if found.noisy:
+        what = found.task.headline.replace("_", " ")
+        split = "test" if found.test else "validation"
+        notes.append(f"Noise: {what} on the {split} texts, with the change in points in parentheses.")
     notes += [_SIZE, _SPEED]
     return [*notes, *found.remarks]

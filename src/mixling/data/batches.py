@@ -183,13 +183,23 @@ def length_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, max_token
 
 
 def drop_words(
-    texts: Sequence[npt.NDArray[np.int32]], rate: float, *, seed: Sequence[int]
+    texts: Sequence[npt.NDArray[np.int32]], rate: float, *, chosen: Indices, size: int, width: int, seed: Sequence[int]
 ) -> list[npt.NDArray[np.int32]]:
-    """Replace each token by padding (a zero vector) with probability `rate`."""
+    """Replace each token of texts of a batch by padding (a zero vector) with probability `rate`.
+
+    The tokens that are dropped from a text depend on its index in the batch, not on the other texts, so that they are
+    the same however many processes share the batch.
+
+    Args:
+        texts: (N,) rows of a word table each.
+        chosen: the indices of the texts in the batch.
+        size: number of texts in the complete batch.
+        width: number of tokens of the longest possible text.
+    """
     if rate == 0:
         return list(texts)
-    rng = np.random.default_rng(seed)
-    return [np.where(rng.random(len(words)) < rate, np.int32(0), words) for words in texts]
+    dropped = np.random.default_rng(seed).random((size, width), np.float32) < rate
+    return [np.where(dropped[i, : len(words)], np.int32(0), words) for i, words in zip(chosen, texts, strict=True)]
 
 
 def pad_targets(targets: Sequence[npt.NDArray[np.integer]], width: int, value: int) -> Int[Tensor, "B N"]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import names_of
-from mixling.errors import ConfigError, DataError, near_miss
+from mixling.data.examples import Target, names_of
+from mixling.errors import ConfigError, DataError, near_miss, printable
 
 _MANY_LABELS = 20  # up to this many labels are classes, whatever they look like
+_NAMED = 10  # labels named in a message
 _NUMBER = re.compile(r"[-+]?(\d{1,300}\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
@@ -141,6 +142,23 @@ def unseen(store: Dataset, known_labels: Collection[str]) -> npt.NDArray[np.int6
     )
 
 
+def describe_unseen(targets: Iterable[Target], known_labels: Collection[str]) -> str:
+    """Return a sentence that counts and names the labels that are not known; "" if there are none."""
+    known, counts, number = set(known_labels), Counter[str](), 0
+    for target in targets:
+        new = set(names_of(target)) - known
+        counts.update(new)
+        number += bool(new)
+    if not number:
+        return ""
+    named = ", ".join(f"{printable(label)!r} ({count:,})" for label, count in counts.most_common(_NAMED))
+    more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
+    have, count = ("example has a label", "counts as an error")
+    if number > 1:
+        have, count = ("examples have labels", "count as errors")
+    return f"{number:,} {have} that training never saw and {count}: {named}{more}"
+
+
 def _check_classes(store: Dataset, *, repeated: bool) -> None:
     """Reject labels that are not classes.
 
@@ -169,13 +187,13 @@ def _check_classes(store: Dataset, *, repeated: bool) -> None:
 
 
 def check_labels(train: Dataset, validation: Dataset | None) -> None:
-    """Check that labels can be learned and evaluated.
+    """Check that labels can be learned, and that validation examples have some of them.
 
     Questions have no labels. Of slots, `B-name` and `I-name` are known if one of them is.
 
     Raises:
         DataError: train has only one class, or no slots except O; its labels are numbers, or nearly every row has its
-            own; validation has a label that train does not have.
+            own; no label of validation occurs in train.
     """
     if train.schema.targets in ("answers", "number"):
         return
@@ -188,10 +206,10 @@ def check_labels(train: Dataset, validation: Dataset | None) -> None:
     known = set(counts)
     if "O" in counts and train.class_ids() is None:
         known |= {prefix + slot[2:] for slot in counts if slot != "O" for prefix in ("B-", "I-")}
-    bad = unseen(validation, known) if validation is not None else np.zeros(0, dtype=np.int64)
-    if validation is not None and len(bad):
-        path, line = validation.where(bad[0])
-        label = next(label for label in names_of(validation.targets[bad[0]]) if label not in known)
-        remedy = "correct it, remove the row, or add training rows with this label"
-        message = f"label {label!r} does not occur in training; {near_miss(label, sorted(known))}; {remedy}"
+    given = validation.label_counts() if validation is not None else {}
+    if validation is not None and given and known.isdisjoint(given):
+        path, line = validation.where(int(unseen(validation, known)[0]))
+        label = next(iter(given))
+        got = f"label {label!r} does not occur in training, nor does any other label of these rows"
+        message = f"{got}; {near_miss(label, sorted(known))}; give rows with labels of the training data"
         raise DataError(message, path=path, line=line)

@@ -34,6 +34,7 @@ def model_card(
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
     quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
+    refit = _refit(report.get("refit"))
     return f"""---
 {_front_matter(task, validation)}
 ---
@@ -66,7 +67,7 @@ print({task.usage})
 ## Results
 
 Metrics of the exported {report["precision"]} model on the {validation["n"]:,} validation examples. These were also used
-to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower values on new text.
+to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower values on new text.{refit}
 
 | metric | value |
 |---|---|
@@ -141,6 +142,16 @@ def _code(name: str) -> str:
         fence += "`"
     pad = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _refit(refit: Mapping[str, Any] | None) -> str:
+    if refit is None:
+        return ""
+    return f"""
+
+These are the metrics of a first training. The model in this folder was then trained anew on all {refit["examples"]:,}
+labeled examples, including the validation examples, for as many epochs as were best; it can no longer be evaluated on
+them."""
 
 
 def _defaults(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class ClassificationMetrics(Metrics):
 
     Attributes:
         macro_f1: the mean F1 of the classes that occur among the targets or the predictions.
-        log_loss: in nats.
+        log_loss: in nats, of the texts whose label the model knows.
         roc_auc: of class 1 where there are two classes; else the mean of each class against the rest, over the classes
             that some but not all texts have; None where there is none.
         calibration_error: sum over 15 equal bins b of the top probability of (n_b / n) * |accuracy_b - confidence_b|.

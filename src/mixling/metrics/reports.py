@@ -19,11 +19,13 @@ CALIBRATION_BINS = 15
 
 
 def classification_report(
-    labels: LabelSet, targets: np.ndarray, probabilities: np.ndarray, *, tables: bool = True
+    labels: LabelSet, targets: np.ndarray, probabilities: np.ndarray, *, unseen: int = 0, tables: bool = True
 ) -> ClassificationMetrics:
     """Score probabilities (B, C) against target ids (B,).
 
     Args:
+        unseen: number of labels, the last ones, that the model does not know; texts with them are left out of the
+            log-loss.
         tables: with the scores of each class and the confusion matrix, which take C^2 numbers.
 
     Raises:
@@ -44,6 +46,8 @@ def classification_report(
     met = predicted + true > 0
     is_class = targets[:, None] == classes
     given = probabilities[np.arange(len(targets)), targets]
+    if unseen and (seen := targets < len(labels) - unseen).any():
+        given = given[seen]
     least = np.finfo(np.float64).eps  # as scikit-learn's, so that one wrong certainty does not make it infinite
     return ClassificationMetrics(
         n=len(targets),

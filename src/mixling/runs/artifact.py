@@ -34,6 +34,7 @@ CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
 MAX_WEIGHTS = 2 << 30  # bytes; the limit of the ONNX format, applied to model.safetensors as well
 TEACHER_FOLDER = "teacher"  # the fine-tuned teacher and its probabilities, in runs with distillation
 CORPUS_FOLDER = "corpus"  # encoded unlabeled text
+REFIT_FOLDER = "refit"  # an unfinished second training on all examples
 NEXT = ".next"  # the run that will replace the one in the folder; see `mixling.runs.replacement`
 COMPLETE = "complete"  # marker in NEXT: its files belong to the folder from now on
 SETUP_FILE = "checkpoint.json"  # model configuration, labels and vocabulary of an unfinished run

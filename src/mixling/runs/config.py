@@ -75,6 +75,9 @@ class RunConfig(Config):
     reading: ReadingConfig = Field(ReadingConfig(), description="windows and answers of question answering")
     train: TrainConfig = TrainConfig()
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
+    refit: bool = Field(
+        False, description="train anew on training and validation examples, for as many epochs as were best"
+    )
     precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
 
     @property
@@ -84,6 +87,22 @@ class RunConfig(Config):
         if self.distill is None or not self.distill.unlabeled or given.has_texts or given.pretrained is not None:
             return given
         return InitConfig(texts=self.distill.unlabeled) if self.model.text.projection.hashed else given
+
+    @model_validator(mode="after")
+    def _augmentation_has_a_task(self) -> RunConfig:
+        if self.train.augmentation is not None and self.train.augmentation.rate and task_type(self.task).windows:
+            raise ValueError(
+                f"train.augmentation: the words of {self.task} are those of the answers and stay as they are; leave it "
+                "out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _refit_has_labels(self) -> RunConfig:
+        if self.refit and (self.distill is not None or task_type(self.task).windows):
+            other = self.task if self.distill is None else "a run with a teacher"
+            raise ValueError(f"refit: {other} cannot be trained on its validation examples too; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _teacher_has_a_task(self) -> RunConfig:

@@ -10,7 +10,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
-from mixling.data.splits import check_labels, report_duplicates, split_validation
+from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
 from mixling.runs.config import RunConfig
 from mixling.tasks import task_type
 
@@ -53,6 +53,9 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
         log(f"{on_bad_row.skipped} bad rows were skipped, among them: " + "; ".join(on_bad_row.messages[:3]))
     check_labels(train, validation)
     log(f"{len(train):,} training and {len(validation):,} validation examples")
+    kind = task_type(config.task)
+    if kind.has_labels and (unseen := describe_unseen(validation.targets, kind.label_set(train).names)):
+        log(f"validation: {unseen}")
     _report_near_duplicates(train, validation, config, log)
     return train, validation
 

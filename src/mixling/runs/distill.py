@@ -163,6 +163,7 @@ def _log_quality(answers: list[Probabilities], validation: Dataset, task: Task, 
     if not known:
         return {}
     logits = [task.scores(answers[i].astype(np.float32), least=_TINY) for i in known]  # type: ignore[union-attr]
+    task = task.with_unknown(validation.targets)
     metrics = task.evaluate(logits, task.targets(validation.subset(known).targets), tables=False)
     log(f"teacher: validation {metrics.summary()}")
     return metrics.numbers()

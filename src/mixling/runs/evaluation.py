@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mixling.config import parse
-from mixling.data.examples import ColumnsConfig, Example
+from mixling.data.examples import ColumnsConfig, Example, names_of
 from mixling.data.inputs import WINDOW
-from mixling.data.readers.rows import OnBadRow
-from mixling.errors import DataError, ModelFileError
+from mixling.data.splits import describe_unseen
+from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.metrics.base import Metrics
+from mixling.metrics.robustness import Robustness
 from mixling.runs.artifact import RUN_FILE, read_run
 from mixling.runtime.predictor import Predictor
+from mixling.text.noise import NoiseLevel, noisy_texts
 
 
 def columns_of(model: str | Path, given: Mapping[str, str | None]) -> ColumnsConfig:
@@ -40,35 +43,62 @@ def columns_of(model: str | Path, given: Mapping[str, str | None]) -> ColumnsCon
     return parse(ColumnsConfig, {**known, **given}, where=str(path))
 
 
-def evaluate(predictor: Predictor, examples: Iterable[Example], *, on_bad_row: OnBadRow) -> Metrics:
-    """Return the metrics of a model on examples.
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Metrics of a model on labeled examples.
+
+    Attributes:
+        metrics: on the examples as they are.
+        unseen: a sentence about labels that the model does not know, which count as errors; "" if there are none.
+        robustness: the headline metric on texts with noise.
+    """
+
+    metrics: Metrics
+    unseen: str
+    robustness: Robustness
+
+
+def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequence[NoiseLevel] = ()) -> Evaluation:
+    """Evaluate a model on examples.
+
+    Args:
+        noise: noise to add to the texts, each level separately.
 
     Raises:
-        DataError: an example has a label that the model does not know (unless `on_bad_row` skips it), or no example
-            is left.
+        ConfigError: noise is given, and the task is question answering.
+        DataError: there is no example, or the model knows none of the labels.
     """
     outputs: list[Any] = []
     targets: list[Any] = []
-    known = (example for example in examples if _is_known(predictor, example, on_bad_row))
-    task = predictor.task
-    while window := list(itertools.islice(known, WINDOW)):
+    noisy: dict[NoiseLevel, list[Any]] = {level: [] for level in noise}
+    remaining, task, path = iter(examples), predictor.task, ""
+    if noise and task.windows:
+        raise ConfigError(f"--noise: {task.name} has answers that are words of the text; noise would change them")
+    while window := list(itertools.islice(remaining, WINDOW)):
         if task.windows:
             outputs += [item.answer.text for item in predictor.predict_stream(e.text for e in window) if item.answer]
             targets += [example.answers for example in window]
             continue
-        outputs += predictor.logits(predictor.encode([example.text for example in window]))
+        texts = [example.text for example in window]
+        outputs += predictor.logits(predictor.encode(texts))
+        for level, found in noisy.items():
+            found += predictor.logits(predictor.encode(noisy_texts(texts, level, first=len(targets))))
         targets += [example.target for example in window]
-    if not targets:
-        raise DataError(f"no row is left to evaluate on; {on_bad_row.skipped} were skipped: {on_bad_row.messages[0]}")
-    return task.evaluate(outputs, targets if task.windows else task.targets(targets))
-
-
-def _is_known(predictor: Predictor, example: Example, on_bad_row: OnBadRow) -> bool:
-    if example.answers is not None:
-        return True
-    try:
-        predictor.task.targets([example.target])
-    except DataError as error:
-        on_bad_row(DataError(f"{error}; the model was not trained on it", path=example.path, line=example.line))
-        return False
-    return True
+        path = window[0].path
+    if task.windows:
+        return Evaluation(metrics=task.evaluate(outputs, targets), unseen="", robustness={})
+    known = task.labels.names
+    given = {name for target in targets for name in names_of(target)}
+    if given and given.isdisjoint(known):
+        label = min(given)
+        got = f"the model knows none of the labels, such as {label!r}; {near_miss(label, known)}"
+        raise DataError(f"{got}; choose the column of the label with --label", path=path)
+    full = task.with_unknown(targets)
+    truth = full.targets(targets)
+    return Evaluation(
+        metrics=full.evaluate(outputs, truth),
+        unseen=describe_unseen(targets, known) if full.unseen else "",
+        robustness={
+            level: full.evaluate(found, truth, tables=False).numbers()[task.headline] for level, found in noisy.items()
+        },
+    )

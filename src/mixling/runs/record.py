@@ -12,7 +12,16 @@ from mixling.config import Config
 from mixling.data.documents import DocumentReader
 from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
 from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
-from mixling.runs.artifact import CORPUS_FOLDER, NEXT, RUN_FILE, SETUP_FILE, WRITTEN, folder_to_resume, is_complete
+from mixling.runs.artifact import (
+    CORPUS_FOLDER,
+    NEXT,
+    REFIT_FOLDER,
+    RUN_FILE,
+    SETUP_FILE,
+    WRITTEN,
+    folder_to_resume,
+    is_complete,
+)
 from mixling.runs.config import run_provenance
 from mixling.runs.replacement import commit, complete, holds_model
 from mixling.storage import locked, remove, remove_leftovers, write_sealed
@@ -134,7 +143,8 @@ def begin_run(folder: Path, config: Config, *, kind: str, first: Path) -> None:
     _record(folder, config, kind, finished=False)
     for name in WRITTEN:
         remove(folder / name)
-    shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+    for name in (CORPUS_FOLDER, REFIT_FOLDER):
+        shutil.rmtree(folder / name, ignore_errors=True)
     remove_curves(folder / TENSORBOARD_FOLDER)
     if first == folder or not first.exists():
         return
@@ -158,6 +168,7 @@ def tidy(folder: Path, config: Config) -> None:
     if corpus is not None and not corpus.keep:
         shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove(folder / SETUP_FILE)
+    shutil.rmtree(folder / REFIT_FOLDER, ignore_errors=True)
     remove(folder / CHECKPOINT)  # last: a run killed before this line must not start over
 
 

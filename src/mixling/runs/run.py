@@ -16,9 +16,10 @@ from mixling.config import Config
 from mixling.errors import command_line
 from mixling.export.plots import training_curves
 from mixling.models.model import count_parameters
-from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE
+from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE, REFIT_FOLDER
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
+from mixling.runs.refit import refit
 from mixling.runs.weights import write_model
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList, Log
@@ -27,6 +28,7 @@ from mixling.training.dataset_adapter import TrainingData
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
+from mixling.training.state import weights_of
 
 _M = TypeVar("_M")
 _T = TypeVar("_T")
@@ -111,6 +113,10 @@ class Parts(ABC, Generic[_M]):
     data: TrainingData
     training: TrainConfig
 
+    def all_examples(self) -> TrainingData | None:
+        """Return the data of a second training, including the validation examples; None: there is none."""
+        return None
+
     @property
     def parameters(self) -> int:
         """The number of parameters, without those that only training needs."""
@@ -168,7 +174,7 @@ def execute(
     Returns:
         The run; None in processes other than the main one.
     """
-    distributed = distributed or DistributedContext()
+    distributed, user_callback = distributed or DistributedContext(), callback
     resuming = command_line("mixling", command or KINDS[kind].command, "--resume", "-o", folder)
     with open_run(folder, resume=resume, distributed=distributed, command=resuming) as location:
         recorded = resume or not distributed.is_main
@@ -190,31 +196,67 @@ def execute(
         begin()
         if distributed.is_main:
             parts.begin(location)
-            callback = CallbackList(callback or Callback(), Curves(location, log))
+            callback = CallbackList(user_callback or Callback(), Curves(location, log))
+        fingerprint, again = _fingerprint(config, elsewhere, parts.content()), parts.all_examples()
+        initial = {} if again is None else weights_of(parts.model)
         trainer = Trainer(
             parts.model, parts.data, parts.training,
             folder=location,
             command=resuming,
-            fingerprint=_fingerprint(config, elsewhere, parts.content()),
+            fingerprint=fingerprint,
             distributed=distributed,
             callback=callback,
         )  # fmt: skip
         history = trainer.fit(resume=begun)
+        chosen: _Chosen[_M] | None = None
+        if again is not None:
+            parts.model.cpu()
+            best = best_evaluation(history)
+            found = None
+            if distributed.is_main:
+                (location / REFIT_FOLDER).mkdir(exist_ok=True)
+                found = parts.evaluate(location / REFIT_FOLDER, best, log)
+            refitted = refit(
+                parts, again,
+                initial=initial, first=trainer, step=best["step"],
+                folder=location, fingerprint=fingerprint, command=resuming, distributed=distributed,
+                callback=user_callback, log=log,
+            )  # fmt: skip
+            chosen = None if found is None else _Chosen(*found, refitted)
         if not distributed.is_main:
             return None
         parts.model.cpu()
-        metrics, report = _save(kind, parts, location, history, log)
+        metrics, report = _save(kind, parts, location, history, chosen, log)
         finish_run(location, config, kind=kind)
     return Run(folder=folder, metrics=metrics, history=history, report=report)
 
 
+@dataclass(frozen=True)
+class _Chosen(Generic[_M]):
+    """The validation results of a first training, and the entry of metrics.json about the second one, the refit."""
+
+    metrics: _M
+    report: dict[str, Any]
+    refit: dict[str, Any]
+
+
 def _save(
-    kind: str, parts: Parts[_M], folder: Path, history: list[dict[str, Any]], log: Log
+    kind: str,
+    parts: Parts[_M],
+    folder: Path,
+    history: list[dict[str, Any]],
+    chosen: _Chosen[_M] | None,
+    log: Log,
 ) -> tuple[_M, dict[str, Any]]:
-    """Write all files of a trained model except run.json, and evaluate the saved model."""
+    """Write all files of a trained model except run.json, and evaluate the saved model.
+
+    After a refit, the metrics are those of the first training.
+    """
     best, parameters = best_evaluation(history), parts.parameters
     write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})
     metrics, own = parts.evaluate(folder, best, log)
+    if chosen is not None:
+        metrics, own = chosen.metrics, {**own, "validation": chosen.report["validation"], "refit": chosen.refit}
     at = {key: best[key] for key in ("epoch", "step", "train_loss", "val_loss")}
     report = {"best": at, "parameters": parameters, **own}
     write_sealed(folder / METRICS_FILE, report)

@@ -26,6 +26,7 @@ from mixling.runs.data import log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.initialization import make_vectors
 from mixling.runs.pretrained import load_pretrained
+from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.runs.teacher import SELF, check_distill
@@ -40,6 +41,7 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
 from mixling.training.callbacks import Callback, Log
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData
@@ -132,7 +134,8 @@ def _examples(
         if stage.distributed.is_main and stage.folder != stage.home:
             link_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
         stage.begin()  # what follows may take long
-    if vectors is None and (not stage.begun or (config.distill is not None and config.distill.teacher == SELF)):
+    self_distilled = config.distill is not None and config.distill.teacher == SELF
+    if vectors is None and (not stage.begun or config.refit or self_distilled):
         vectors = make_vectors(config, train, stage.log)
     if config.distill is not None:
         distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, stage)
@@ -172,13 +175,20 @@ class _Labeled(Parts[Metrics]):
             rows_per_label=len(examples.train) / len(self.labels) if task.has_classes else None,
             init=config.initialization.kind,
             distilled=config.distill is not None,
+            augmented=not task.windows,
         )
         encoder = TextEncoder(text, self.vocabulary)
-        self.data, self.validation = _training_data(examples, encoder, stage.log)
+        self.data, self.validation = _training_data(examples, self.training, encoder, stage.log)
         self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
         if smoothing and config.distill is None:
             stage.log(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
+
+    def all_examples(self) -> LabeledData | None:
+        if not self.config.refit:
+            return None
+        assert isinstance(self.data, LabeledData), "a configuration with refit has another task"
+        return with_validation(self.data, self.examples.validation, self.examples.task)
 
     @property
     def pairs(self) -> bool:
@@ -245,7 +255,8 @@ class _Labeled(Parts[Metrics]):
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):
-            confusion_matrix(np.array(metrics.confusion), self.labels.names, folder / CONFUSION_FILE)
+            names = [row.label for row in metrics.per_class]
+            confusion_matrix(np.array(metrics.confusion), names, folder / CONFUSION_FILE)
 
     def card(self, report: dict[str, Any]) -> str:
         used = {"model": self.model_config.to_dict(), "train": self.training.to_dict()}
@@ -255,24 +266,30 @@ class _Labeled(Parts[Metrics]):
 
 
 def _training_data(
-    examples: _Examples, encoder: TextEncoder, log: Log
+    examples: _Examples, training: TrainConfig, encoder: TextEncoder, log: Log
 ) -> tuple[LabeledData | QuestionData, Validation]:
     """Return the encoded examples, and the evaluation of models on the validation examples."""
     config, task, validation = examples.config, examples.task, examples.validation
-    dropout = config.train.token_dropout
+    dropout, changes = training.token_dropout, training.augmentation
     if task.windows:
         assert examples.weights is None, "weights are not supported for questions"
         questions = question_data(
             task, examples.train, validation, encoder, config.reading, token_dropout=dropout, log=log
         )
         return questions, QuestionValidation(questions)
+    augmenter = None
+    if changes is not None and changes.rate:
+        augmenter = Augmenter.of_texts(changes, encoder, examples.texts.sample_texts(WORD_SAMPLE_BYTES, training.seed))
+    validation_task = task.with_unknown(validation.targets)
     data = LabeledData(
         objective=task,
         train=TextSet(examples.texts, encoder, keep=not examples.texts.spooled),
         train_targets=examples.targets,
         validation=TextSet(validation, encoder, keep=not validation.spooled),
-        validation_targets=task.targets(validation.targets),
+        validation_task=validation_task,
+        validation_targets=validation_task.targets(validation.targets),
         token_dropout=dropout,
+        augmenter=augmenter,
         weights=examples.weights,
     )
     log_truncated(data.train, encoder.config.max_len, log)

@@ -58,7 +58,7 @@ class LabeledValidation(Validation):
     """Labeled texts; the outputs are logits."""
 
     def __init__(self, data: LabeledData, validation: Dataset) -> None:
-        super().__init__(data.objective, data.validation_targets)
+        super().__init__(data.validation_task, data.validation_targets)
         self._data, self._validation = data, validation
 
     def of_model(self, model: Model) -> Outputs:

@@ -154,6 +154,7 @@ class Task(Objective):
         DataError: as `check`.
 
     Attributes:
+        unseen: number of labels, the last ones, that models do not know; see `with_unknown`.
         name: the name of the file, as configurations and model files have it.
         kind: of its label sets, as model files have it.
         gives: what a text gets, in a few words, for messages.
@@ -212,6 +213,7 @@ class Task(Objective):
     ) -> None:
         assert labels.kind == self.kind, f"labels of kind {labels.kind!r} for {self.name}"
         self.labels, self.loss_config = labels, loss or LossConfig()
+        self.unseen = 0
         self.check()
         if not self.has_labels and (got := self.loss_config.class_weights) != "none":
             raise ConfigError(f"train.loss.class_weights: got {got!r}; {self.name} has no classes: none is allowed")
@@ -250,6 +252,14 @@ class Task(Objective):
             DataError: the task has no such label.
         """
 
+    def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
+        """Return targets that `loss` accepts, given those of a task with more labels (see `with_unknown`).
+
+        Returns:
+            The targets, and weights of the examples (B,): 0 where there is no loss; None: all examples count.
+        """
+        return targets, None
+
     @classmethod
     def choose_model(cls, train: Dataset) -> Choice | None:
         """Return the model that fits the training examples; None: the one that their number and length suggest."""
@@ -282,15 +292,22 @@ class Task(Objective):
         return (texts, len(self.labels))
 
     def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
-        """Return the probabilities (..., C) of logits (..., C).
+        """Return the probabilities (..., C) of logits (..., C - unseen); unseen labels have probability 0.
 
         Raises:
             ModelFileError: a logit is not finite.
         """
         values = np.asarray(logits, dtype=np.float64)
-        assert values.shape[-1] == len(self.labels), f"{values.shape[-1]} logits for {len(self.labels)} labels"
+        known = len(self.labels) - self.unseen
+        assert values.shape[-1] == known, f"{values.shape[-1]} logits for {known} labels"
         if not np.isfinite(values).all():
             raise not_finite()
+        if self.unseen:
+            none = np.zeros((*values.shape[:-1], self.unseen))
+            return np.concatenate([self._normalized(values), none], axis=-1)
+        return self._normalized(values)
+
+    def _normalized(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         if not self.exclusive:
             small = np.exp(-np.abs(values))
             return np.where(values >= 0, 1.0, small) / (1.0 + small)
@@ -411,10 +428,17 @@ class Task(Objective):
         raise NotImplementedError(f"{cls.name} has no linear baseline")
 
     def with_unknown(self, *answers: Sequence[Target]) -> Task:
-        """Return the same task, whose labels have those of the answers, too."""
+        """Return the same task with the labels of the answers added; itself if it has all of them.
+
+        It evaluates models of this task; labels that they do not know count as errors.
+        """
         names = {name for target in (item for part in answers for item in part) for name in names_of(target)}
         known = self.labels.names
-        return type(self)(LabelSet((*known, *sorted(names - set(known))), self.kind, self.labels.numbers))
+        if not (new := names - set(known)):
+            return self
+        task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
+        task.unseen = len(new)
+        return task
 
 
 def sigmoid(value: float) -> float:

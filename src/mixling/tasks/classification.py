@@ -83,6 +83,10 @@ class Classification(Task):
             scale = scale * (targets @ of_class if soft else of_class[targets])
         return (losses * scale).sum(), scale.sum()
 
+    def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
+        known = np.asarray(targets) < len(self.labels)
+        return (targets, None) if known.all() else (np.where(known, targets, 0), known.astype(np.float32))
+
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         # In plain Python: for a handful of classes a chain of NumPy calls costs several times as much.
         values = logits.tolist()
@@ -114,7 +118,7 @@ class Classification(Task):
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
         return classification_report(
-            self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables
+            self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), unseen=self.unseen, tables=tables
         )
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:

@@ -92,6 +92,9 @@ class MultiLabel(Task):
         scale = torch.ones_like(losses) if weights is None else weights
         return (losses * scale).sum(), scale.sum()
 
+    def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
+        return np.asarray(targets)[:, : len(self.labels)], None
+
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text, *, threshold: float = 0.5) -> Prediction:
         """Return the prediction for one text; a label is predicted from `threshold` on."""
         values = logits.tolist()
@@ -122,7 +125,8 @@ class MultiLabel(Task):
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare; each of a text's labels is one."""
-        return compare_quantized(np.stack(before) > 0, np.stack(after) > 0, np.asarray(targets, bool))
+        known = np.asarray(targets, bool)[:, : len(self.labels) - self.unseen]
+        return compare_quantized(np.stack(before) > 0, np.stack(after) > 0, known)
 
     @classmethod
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:

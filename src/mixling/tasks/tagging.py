@@ -142,6 +142,11 @@ class Tagging(Task):
             scale = scale * self._weights_like(logits)[targets.clamp_min(0)]
         return (losses * scale).sum(), scale.sum()
 
+    def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
+        if targets and targets[0].ndim > 1:  # a teacher's
+            return targets, None
+        return [np.where(tags < len(self.labels), tags, NO_TARGET) for tags in targets], None
+
     def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
         import torch
 

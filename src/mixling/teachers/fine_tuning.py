@@ -13,6 +13,7 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.data.dataset import Dataset
+from mixling.data.splits import unseen
 from mixling.errors import UserError
 from mixling.tasks.base import Task
 from mixling.teachers.transformer import encode, first_subwords, load_transformer, longest, quiet
@@ -45,6 +46,8 @@ def fine_tune(
 ) -> float:
     """Train a model with a new head, and save the epoch with the best validation accuracy.
 
+    Validation examples with labels that training never saw are left out.
+
     Args:
         base: a local folder, or NAME[@REVISION] on the hub.
         folder: where the model is saved.
@@ -61,6 +64,7 @@ def fine_tune(
         import transformers
     except ImportError:
         raise UserError('fine-tuning a teacher needs transformers: pip install "mixling[hf]"') from None
+    validation = validation.subset(np.setdiff1d(np.arange(len(validation)), unseen(validation, task.labels.names)))
     torch.manual_seed(seed)  # for the new head
     tokenizer, model = load_transformer(base, type(task), task.labels)
     config = config.model_copy(update={"max_len": longest(tokenizer, model, config.max_len)})

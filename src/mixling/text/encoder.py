@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from mixling.text.words import split_words, word_spans
 
 # One text, a pair of texts, or the words of a sentence that is already split.
 Text = str | tuple[str, str] | list[str]
+# Replaces the words of a text by as many others.
+Change = Callable[[Sequence[str]], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,19 @@ class Encoded:
 class TextEncoder(WordTable):
     """Encodes texts as rows of its word table."""
 
-    def encode(self, texts: Sequence[Text], *, offsets: bool = False) -> list[Encoded]:
-        """Encode texts; words beyond `max_len` are dropped, and `Encoded.truncated` is set."""
+    def encode(
+        self, texts: Sequence[Text], *, offsets: bool = False, changes: Sequence[Change] | None = None
+    ) -> list[Encoded]:
+        """Encode texts; words beyond `max_len` are dropped, and `Encoded.truncated` is set.
+
+        Args:
+            changes: applied to the words of each text; to those of a pair, one text after the other.
+        """
         full = self._make_room()
-        split = [self._split(text, offsets) for text in texts]
+        split = [
+            self._split(text, offsets, change)
+            for text, change in zip(texts, changes or itertools.repeat(None), strict=False)
+        ]
         if self.config.tokens == "subwords":
             return [self._encoded_subwords(text, *item, full) for text, item in zip(texts, split, strict=True)]
         ids = self._ids
@@ -101,7 +112,9 @@ class TextEncoder(WordTable):
             rows, starts = [EMPTY], np.zeros(1, np.int32)
         return Encoded(np.array(rows[: self.config.max_len], np.int32), spans, cut, self.generation, starts)
 
-    def _split(self, text: Text, offsets: bool) -> tuple[Sequence[Word], list[tuple[int, int]] | None, bool]:
+    def _split(
+        self, text: Text, offsets: bool, change: Change | None = None
+    ) -> tuple[Sequence[Word], list[tuple[int, int]] | None, bool]:
         config = self.config
         if isinstance(text, str):
             text, cut = clean(text, config.max_chars)
@@ -112,20 +125,22 @@ class TextEncoder(WordTable):
                 spans, words = [], split_words(text, contractions=config.contractions)
             if len(words) > config.max_len:
                 words, spans, cut = words[: config.max_len], spans[: config.max_len], True
+            words = words if change is None else change(words)
             return words, spans if offsets else None, cut or self._too_long(words)
         if isinstance(text, tuple):
-            return self._split_pair(text)
+            return self._split_pair(text, change)
         kept = text[: config.max_len]
         words = [clean(word, config.max_chars)[0] for word in kept]
+        words = words if change is None else change(words)
         cut = len(text) > config.max_len or self._too_long(words)
         if not offsets:
             return words, None, cut
         ends = np.cumsum([len(word) + 1 for word in kept]).tolist()  # in the uncleaned words joined by spaces
         return words, [(end - 1 - len(word), end - 1) for word, end in zip(kept, ends, strict=True)], cut
 
-    def _split_pair(self, pair: tuple[str, str]) -> tuple[list[Word], None, bool]:
+    def _split_pair(self, pair: tuple[str, str], change: Change | None) -> tuple[list[Word], None, bool]:
         """Join both texts by a separator; too long a pair loses words at the end of the longer text."""
-        (first, _, cut_a), (second, _, cut_b) = (self._split(text, False) for text in pair)
+        (first, _, cut_a), (second, _, cut_b) = (self._split(text, False, change) for text in pair)
         cut = cut_a or cut_b
         if self.config.segments or self.config.overlap:
             first, second = self.marked(first, second)

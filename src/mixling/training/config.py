@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mixling.config import Config
 from mixling.tasks.base import LossConfig
+from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
 
@@ -35,6 +36,7 @@ class TrainConfig(Config):
     load_best_at_end: bool = Field(True, description="end with the weights of the best evaluation, not of the last")
     seed: int = Field(0, ge=0, lt=2**32)
     token_dropout: float = Field(0.2, ge=0, lt=1, description="fraction of words that are replaced by zero vectors")
+    augmentation: AugmentationConfig | None = Field(None, description="changes of training words; default: by the task")
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
     precision: Literal["auto", "float32", "bfloat16"] = Field(
@@ -62,7 +64,13 @@ class TrainConfig(Config):
         return self.epochs or min(max(round(400_000 / max(num_examples, 1)), 3), 40)
 
     def resolved(
-        self, num_examples: int, *, rows_per_label: float | None, init: Initialization, distilled: bool
+        self,
+        num_examples: int,
+        *,
+        rows_per_label: float | None,
+        init: Initialization,
+        distilled: bool,
+        augmented: bool = True,
     ) -> TrainConfig:
         """Return the configuration with epochs and embedding rate resolved.
 
@@ -75,6 +83,7 @@ class TrainConfig(Config):
             rows_per_label: training examples per label, for tasks with one label per text, else None.
             init: how the model is initialized.
             distilled: whether the examples are distillation data.
+            augmented: whether the task allows changes of the words of its texts.
         """
         epochs = self.planned_epochs(num_examples)
         if self.epochs is None and distilled:
@@ -87,10 +96,15 @@ class TrainConfig(Config):
         if embedding_lr is None:
             embedding_lr = 0.3 if init == "text" and not distilled else 1.0
         optim = self.optim.model_copy(update={"embedding_lr": embedding_lr})
-        return self.model_copy(update={"epochs": epochs, "optim": optim})
+        augmentation = self.augmentation
+        if augmentation is None:
+            augmentation = AugmentationConfig() if augmented else NO_AUGMENTATION
+        return self.model_copy(update={"epochs": epochs, "optim": optim, "augmentation": augmentation})
 
 
 def _without_label_options(train: TrainConfig) -> TrainConfig:
+    if train.augmentation is not None:
+        raise ValueError("augmentation applies to tasks with labels only; leave it out")
     options = (("token_dropout", train.token_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
     for name, value, unused in options:
         if value != unused:

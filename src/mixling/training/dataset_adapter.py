@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from mixling.models.model import Model
 from mixling.tasks.base import Objective, Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import Targets
+from mixling.training.augmentation import Augmenter
 from mixling.training.memory import release
 
 Forward = Callable[[Inputs], Tensor]
@@ -66,14 +67,23 @@ class TrainingData(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledData(TrainingData):
-    """Encoded texts and their targets; `weights` are the user's weights of the training examples, (examples,)."""
+    """Encoded texts and their targets.
+
+    Attributes:
+        validation_task: the task that `validation_targets` belong to: also with labels of validation examples that
+            training never saw.
+        augmenter: changes the training texts each time that they are read; None: they stay as they are.
+        weights: the user's weights of the training examples, (examples,).
+    """
 
     objective: Task
     train: TextSet
     train_targets: Targets
     validation: TextSet
+    validation_task: Task
     validation_targets: Targets
     token_dropout: float = 0.0
+    augmenter: Augmenter | None = None
     weights: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
@@ -83,20 +93,32 @@ class LabeledData(TrainingData):
         return training_batches(self.train.lengths, batch_size, seed=seed, epoch=number)
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
-        words: Sequence[npt.NDArray[np.int32]] = self.train.words(indices)
-        words = drop_words(words, self.token_dropout, seed=[seed, 1, step])  # the same words however many processes
-        mine = indices[chosen]
-        starts = self.train.starts(mine) if self.objective.per_word else None
-        batch = collate([words[i] for i in chosen], self.train.encoder, starts)
+        mine, size, encoder = indices[chosen], len(indices), self.train.encoder
+        words, starts = self._encoded(mine, chosen, size, seed=seed, step=step)
+        width = encoder.config.max_len
+        words = drop_words(words, self.token_dropout, chosen=chosen, size=size, width=width, seed=[seed, 1, step])
+        encoder = encoder if self.augmenter is None else self.augmenter.encoder
+        batch = collate(words, encoder, starts if self.objective.per_word else None)
         targets = self.objective.stack([self.train_targets[i] for i in mine], batch.num_answers)
         return batch, targets, None if self.weights is None else torch.from_numpy(self.weights[mine])
+
+    def _encoded(
+        self, mine: Indices, chosen: Indices, size: int, *, seed: int, step: int
+    ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]] | None]:
+        """Return training texts as rows of an encoder's word table, and the first tokens of words where they count."""
+        if self.augmenter is None:
+            return self.train.words(mine), self.train.starts(mine)
+        texts = [self.train.dataset.texts[i] for i in mine]
+        encoded = self.augmenter.encode(texts, chosen, size, seed=seed, step=step)
+        starts = [item.starts for item in encoded if item.starts is not None]
+        return [item.words for item in encoded], starts or None
 
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)
         logits = predict_logits(model, self.validation)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an output on validation data is not finite")
-        metrics = self.objective.evaluate(logits, self.validation_targets, tables=False)
+        metrics = self.validation_task.evaluate(logits, self.validation_targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, logits, self.validation_targets)
 
     def where(self, index: int) -> tuple[str, int] | None:
@@ -135,8 +157,9 @@ def predict_logits(model: Model, texts: EncodedTexts, *, batch_size: int = 512) 
 
 
 def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Targets) -> float:
-    """Return the mean loss of the task over texts, without weights of examples."""
+    """Return the mean loss of the task over texts, without weights of examples; unseen labels have no loss."""
     total, weight = 0.0, 0.0
+    targets, fractions = task.learnable(targets)
     for first in range(0, len(logits), 4096):
         part = logits[first : first + 4096]
         width = max(len(row) for row in part)
@@ -144,6 +167,8 @@ def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Target
         for row, item in zip(scores, part, strict=True):
             row[: len(item)] = torch.from_numpy(item)
         gold = task.stack(targets[first : first + 4096], width)  # type: ignore[arg-type]
-        losses, weights = task.loss(scores, gold, None)
+        losses, weights = task.loss(
+            scores, gold, None if fractions is None else torch.from_numpy(fractions[first : first + 4096])
+        )
         total, weight = total + float(losses), weight + float(weights)
     return total / max(weight, 1e-12)

@@ -46,6 +46,8 @@ class Trainer:
         fingerprint: identifies data and configuration; checkpoints with another fingerprint are not resumed.
         distributed: this process among all; by default the only one.
         callback: called at steps and evaluations.
+        last_step: end after this step, with its weights and without evaluations; the learning rate is that of a
+            training that continues.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class Trainer:
         fingerprint: str = "",
         distributed: DistributedContext | None = None,
         callback: Callback | None = None,
+        last_step: int | None = None,
     ) -> None:
+        self.last_step, self.total_steps = last_step, 0
         self.data, self.config, self.folder = data, config, folder
         self.command = command or command_line("mixling", "train", "--resume", "-o", folder or "DIR")
         self.fingerprint = fingerprint
@@ -104,11 +108,12 @@ class Trainer:
             ModelFileError: the checkpoint cannot be read.
         """
         state = self._restore() if resume else self._plan()
+        self.total_steps = state.total_steps
         self._write_history(state)
         if self.folder is not None and not resume:
             self._save(state)
         try:
-            self._callbacks.started(state.step, state.total_steps)
+            self._callbacks.started(state.step, self.last_step or state.total_steps)
             with Interrupts(enabled=self.folder is not None) as interrupts:
                 self._run(state, interrupts)
         finally:
@@ -118,10 +123,12 @@ class Trainer:
         return state.history
 
     def _run(self, state: TrainingState, interrupts: Interrupts) -> None:
-        while state.step < state.total_steps and not state.stopped:
+        last = self.last_step or state.total_steps
+        while state.step < last and not state.stopped:
             step, signum = self._step(state, interrupts)
             self._callbacks.stepped(step)
-            if state.step % state.eval_interval == 0 or state.step == state.total_steps:
+            at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
+            if at_evaluation and self.last_step is None:
                 self._evaluate(state)
             self._heap.limit()
             if signum:
@@ -129,6 +136,8 @@ class Trainer:
                 raise self._interrupted(state, signum)
             if time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self._save(state)
+        if self.last_step is not None:
+            self._best = weights_of(self._trained)
         self._save(state)
         if interrupts.received:  # since the last step
             raise self._interrupted(state, interrupts.received)

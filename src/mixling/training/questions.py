@@ -127,12 +127,14 @@ class QuestionData(TrainingData):
         return training_batches(self.train.lengths, batch_size, seed=seed, epoch=number)
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
-        targets = self.train.targets[indices]
-        words = drop_words(self.train.words(indices), self.token_dropout, seed=[seed, 1, step])
+        targets = self.train.targets[indices[chosen]]
+        words = drop_words(
+            self.train.words(indices[chosen]), self.token_dropout,
+            chosen=chosen, size=len(indices), width=self.train.encoder.config.max_len, seed=[seed, 1, step],
+        )  # fmt: skip
         for row, separator in zip(words, targets[:, 0], strict=True):
             row[separator] = SEPARATOR  # must not be dropped: it separates the texts and stands for "no answer"
-        batch = collate([words[i] for i in chosen], self.train.encoder)
-        return batch, torch.from_numpy(targets[chosen]), None
+        return collate(words, self.train.encoder), torch.from_numpy(targets), None
 
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)

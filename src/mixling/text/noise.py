@@ -1,0 +1,218 @@
+"""Noise like that of people, keyboards and scanners: changes of single words, and of texts at a given rate.
+
+Words with fewer than three characters or with a digit keep their spelling, because a typo would make another short word
+or number of them. The functions of `NOISES` return the word itself if there is nothing to change.
+
+All random numbers come from `Random.random`, the only method whose sequence Python guarantees across versions.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+from typing import TypeVar
+
+from mixling.errors import ConfigError, near_miss
+from mixling.text.encoder import Text
+from mixling.text.words import word_spans
+
+T = TypeVar("T")
+Noise = Callable[[str, Random], str]
+"""Maps a word and random numbers to the changed word."""
+
+_MIN_CHARS = 3
+
+_KEY_ROWS = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")
+# Characters that optical character recognition confuses, in both directions.
+_OCR_PAIRS = (
+    ("l", "1"), ("l", "i"), ("o", "0"), ("s", "5"), ("b", "6"), ("g", "9"), ("z", "2"), ("e", "c"), ("h", "b"),
+    ("a", "o"), ("u", "v"), ("f", "t"), ("n", "u"), ("rn", "m"), ("vv", "w"), ("cl", "d"), ("ri", "n"), ("li", "h"),
+)  # fmt: skip
+_EMOJI = tuple("😀😂😍😊😭😡👍👎🙏🔥🎉💔🤔😅❤✨")
+
+
+def swap(word: str, rng: Random) -> str:
+    """Swap two neighboring characters that differ."""
+    locations = [i for i in range(len(word) - 1) if word[i] != word[i + 1]]
+    if not _can_be_misspelled(word) or not locations:
+        return word
+    i = _pick(locations, rng)
+    return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
+
+
+def delete(word: str, rng: Random) -> str:
+    """Delete a character."""
+    if not _can_be_misspelled(word):
+        return word
+    i = int(rng.random() * len(word))
+    return word[:i] + word[i + 1 :]
+
+
+def insert(word: str, rng: Random) -> str:
+    """Double a character."""
+    if not _can_be_misspelled(word):
+        return word
+    i = int(rng.random() * len(word))
+    return word[: i + 1] + word[i:]
+
+
+def keyboard(word: str, rng: Random) -> str:
+    """Replace a letter by a neighboring one on a QWERTY keyboard."""
+    locations = [i for i, letter in enumerate(word) if letter.lower() in _NEIGHBORS]
+    if not _can_be_misspelled(word) or not locations:
+        return word
+    i = _pick(locations, rng)
+    hit = _pick(_NEIGHBORS[word[i].lower()], rng)
+    return word[:i] + (hit.upper() if word[i].isupper() else hit) + word[i + 1 :]
+
+
+def ocr(word: str, rng: Random) -> str:
+    """Replace one or two characters by similar ones: letters A to Z, and digits that resemble them."""
+    lower = word.lower()
+    found = [
+        (i, part) for i in range(len(word)) for part in (lower[i : i + 1], lower[i : i + 2]) if part in _LOOKALIKES
+    ]
+    if not _can_be_misspelled(word) or len(lower) != len(word) or not found:
+        return word
+    i, part = _pick(found, rng)
+    return word[:i] + _pick(_LOOKALIKES[part], rng) + word[i + len(part) :]
+
+
+def case(word: str, rng: Random) -> str:
+    """Change to upper case, title case or lower case; models that lower-case texts see no difference."""
+    others = [other for other in (word.upper(), word.capitalize(), word.lower()) if other != word]
+    return _pick(others, rng) if others else word
+
+
+def accents(word: str, rng: Random) -> str:
+    """Remove all accents of Latin letters, as on a keyboard without them."""
+    if word.isascii():
+        return word
+    letters = unicodedata.normalize("NFD", word)
+    if not any("a" <= letter.lower() <= "z" for letter in letters):  # marks of other scripts are essential
+        return word
+    return unicodedata.normalize("NFC", "".join(letter for letter in letters if not unicodedata.combining(letter)))
+
+
+def emoji(word: str, rng: Random) -> str:
+    """Append an emoji."""
+    return word + _pick(_EMOJI, rng)
+
+
+NOISES: Mapping[str, Noise] = MappingProxyType(
+    {
+        "swap": swap,
+        "delete": delete,
+        "insert": insert,
+        "keyboard": keyboard,
+        "ocr": ocr,
+        "case": case,
+        "accents": accents,
+        "emoji": emoji,
+    }
+)
+
+
+@dataclass(frozen=True)
+class NoiseLevel:
+    """A noise of `NOISES`, and the fraction of the words that it changes.
+
+    Raises:
+        ConfigError: there is no such noise, or the rate is not from 0 to 1.
+    """
+
+    noise: str
+    rate: float
+
+    def __post_init__(self) -> None:
+        if self.noise not in NOISES:
+            raise ConfigError(f"noise: got {self.noise!r}; {near_miss(self.noise, NOISES)}")
+        if not 0 <= self.rate <= 1:
+            raise ConfigError(f"noise: got the rate {self.rate:g}; a fraction of the words from 0 to 1 is allowed")
+
+
+def noisy(text: Text, level: NoiseLevel, rng: Random) -> Text:
+    """Return a text with each word changed at the rate of the level; what is between words stays the same.
+
+    A text that is already split keeps its number of words.
+    """
+    change, rate = NOISES[level.noise], level.rate
+    if isinstance(text, list):
+        return [change(word, rng) if rng.random() < rate else word for word in text]
+    if isinstance(text, tuple):
+        return _noisy(text[0], change, rate, rng), _noisy(text[1], change, rate, rng)
+    return _noisy(text, change, rate, rng)
+
+
+def noisy_texts(texts: Iterable[Text], level: NoiseLevel, *, first: int = 0, seed: int = 0) -> list[Text]:
+    """Return texts with noise; the result for a text depends on its index, not on the other texts.
+
+    Args:
+        first: the index of the first of the texts.
+    """
+    return [noisy(text, level, Random(f"{seed} {level.noise} {index}")) for index, text in enumerate(texts, first)]
+
+
+def blend(words: Sequence[str], rng: Random) -> str:
+    """Return a pseudo-word: the beginning of a random word and the end of another.
+
+    Args:
+        words: words of at least four characters.
+    """
+    first, second = _pick(words, rng), _pick(words, rng)
+    return first[: _inside(first, rng)] + second[_inside(second, rng) :]
+
+
+def blendable(words: Iterable[str]) -> list[str]:
+    """Return the distinct words that `blend` accepts and that have letters only, in order of first appearance."""
+    return [word for word in dict.fromkeys(words) if len(word) >= 4 and word.isalpha()]
+
+
+def _can_be_misspelled(word: str) -> bool:
+    return len(word) >= _MIN_CHARS and (word.isalpha() or not any(map(str.isdigit, word)))
+
+
+def _pick(items: Sequence[T], rng: Random) -> T:
+    return items[int(rng.random() * len(items))]
+
+
+def _inside(word: str, rng: Random) -> int:
+    """Return a random index with at least two characters on either side."""
+    return 2 + int(rng.random() * (len(word) - 3))
+
+
+def _noisy(text: str, change: Noise, rate: float, rng: Random) -> str:
+    parts, done = [], 0
+    for start, end in word_spans(text, len(text)):
+        if rng.random() < rate and text[start].isalnum():
+            parts += [text[done:start], change(text[start:end], rng)]
+            done = end
+    return "".join(parts) + text[done:]
+
+
+def _neighbors() -> dict[str, str]:
+    """Return the letters around each letter; each row of keys is half a key to the right of the row above."""
+    out = {}
+    for row, keys in enumerate(_KEY_ROWS):
+        for column, key in enumerate(keys):
+            around = [(row, column - 1), (row, column + 1), (row - 1, column), (row - 1, column + 1)]
+            around += [(row + 1, column - 1), (row + 1, column)]
+            near = [_KEY_ROWS[r][c] for r, c in around if 0 <= r < len(_KEY_ROWS) and 0 <= c < len(_KEY_ROWS[r])]
+            out[key] = "".join(letter for letter in near if letter.isalpha())
+    return {key: letters for key, letters in out.items() if key.isalpha()}
+
+
+def _lookalikes() -> dict[str, list[str]]:
+    out: dict[str, list[str]] = {}
+    for first, second in _OCR_PAIRS:
+        for one, other in ((first, second), (second, first)):
+            if one.isalpha():  # words with digits stay unchanged
+                out.setdefault(one, []).append(other)
+    return out
+
+
+_NEIGHBORS = _neighbors()
+_LOOKALIKES = _lookalikes()
