@@ -19,7 +19,7 @@ from mixling.training.initialization import check_projection
 
 ALWAYS = ("pnlp-mixer-x-small",)  # beside the library's own choice
 OWN, MATCHED = "mixling", "transformer-matched"
-# Attention is known to want a lower rate than mixers: the first is that of the defaults, times these, and validation chooses.
+# Attention is known to want a lower rate than mixers: that of the defaults, times these; validation chooses.
 MATCHED_RATES = (1.0, 0.3)
 
 
