@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, shown
-from mixling.text.encoder import Encoded, Text
-from mixling.text.table import EMPTY, FIRST
+from mixling.text.encoder import Text
 
 if TYPE_CHECKING:
     from mixling.native._core import Model
 
 VARIABLE, ENGINES = "MIXLING_ENGINE", ("native", "onnx")
 CACHE_BYTES = 128 << 20  # at most, for words that a thread met
-# What decoding asks of a text as it was read, by the flags of mixling.h: 1 truncated, 2 empty.
-_READ = tuple(
-    Encoded(np.array([EMPTY if flags & 2 else FIRST], np.int32), None, bool(flags & 1), 0) for flags in range(4)
-)
+
+
+class ReadText(NamedTuple):
+    """What decoding asks of a text as it was read; the engine keeps the words to itself."""
+
+    truncated: bool
+    is_empty: bool
+
+
+_READ = tuple(ReadText(bool(flags & 1), bool(flags & 2)) for flags in range(4))  # by the flags of mixling.h
 
 
 class NativeEngine:
@@ -32,18 +37,17 @@ class NativeEngine:
     """
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self._model, self._num_labels = model, len(model.labels)
 
     @property
     def instructions(self) -> str:
         """The instructions of the processor that it computes with."""
         return self._model.instructions
 
-    def logits(self, texts: Sequence[Text]) -> tuple[npt.NDArray[np.float32], list[Encoded]]:
+    def logits(self, texts: Sequence[Text]) -> tuple[npt.NDArray[np.float32], list[ReadText]]:
         """Return the logits (B, C) of texts or pairs, and what `Task.decode` asks of each (not its words)."""
         values, flags = self._model.predict(texts)
-        logits = np.frombuffer(values, np.float32).reshape(len(flags), -1)
-        return logits, [_READ[bits] for bits in flags]
+        return np.ndarray((len(flags), self._num_labels), np.float32, values), [_READ[bits] for bits in flags]
 
     @staticmethod
     def reads(texts: Sequence[Any]) -> bool:

@@ -29,6 +29,7 @@ BATCH_SIZE = 16
 BATCH_TOKENS = 4096
 # Texts that are sorted together, to form batches of similar length.
 WINDOW_TEXTS = 4096
+_CHECKED = 256  # texts that are checked together
 _WINDOWS = 64  # windows of contexts in memory at a time
 WINDOW_QUESTIONS = 64  # questions at a time; their overlapping windows repeat the contexts
 ROW_CACHE_BYTES = 64 << 20
@@ -88,6 +89,7 @@ class Predictor:
         self._native = self._model.native if encoder.config.max_len == config.max_len else None
         reading = self.metadata.reading
         self._window_encoder = None if reading is None else WindowEncoder(encoder, reading)
+        self._single = not self.metadata.pairs and reading is None
         # The new words of a window fit into the cache, even if all of them are distinct.
         self._window_chars = 8 * max_words
         self._generation = encoder.generation
@@ -150,13 +152,13 @@ class Predictor:
 
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
-        self._check(text, 0)
+        self._check_all((text,), 0)
         if self._window_encoder is not None:
             return self._answers([text], BATCH_SIZE)[0]
         task = self.task
         if self._native is not None and not isinstance(text, list):
             answer, (read,) = self._native.logits((text,))
-            return task.decode(answer[0], read, text)
+            return task.decode(answer[0], read, text)  # type: ignore[arg-type]
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
@@ -213,15 +215,23 @@ class Predictor:
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
         check_many(texts, "texts")
         window: list[Text] = []
-        num_chars = 0
-        for number, text in enumerate(texts):
-            num_chars += self._check(text, number)
-            window.append(text)
+        num_chars = number = 0
+        left = iter(texts)
+        while chunk := list(itertools.islice(left, min(_CHECKED, WINDOW_TEXTS - len(window)))):
+            num_chars += self._check_all(chunk, number)
+            number += len(chunk)
+            window += chunk
             if len(window) >= WINDOW_TEXTS or num_chars >= self._window_chars:
                 yield window
                 window, num_chars = [], 0
         if window:
             yield window
+
+    def _check_all(self, texts: Sequence[Text], first: int) -> int:
+        """Return the number of characters of texts of which the first has this number; raise as `_check` does."""
+        if self._single and set(map(type, texts)) == {str}:
+            return sum(map(len, texts))
+        return sum(self._check(text, number) for number, text in enumerate(texts, first))
 
     def _check(self, text: object, number: int) -> int:
         """Return the number of characters of a text.
@@ -250,7 +260,7 @@ class Predictor:
     ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
         if self._native is not None and self._native.reads(texts):
             logits, read = self._native.logits(texts)
-            return read, logits  # type: ignore[return-value]  # rows
+            return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]

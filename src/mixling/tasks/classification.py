@@ -18,7 +18,7 @@ from mixling.metrics.reports import classification_report
 from mixling.tasks.base import LinearModel, Task, probable
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import not_finite
-from mixling.text.predictions import Prediction
+from mixling.text.predictions import Prediction, prediction_of_label
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,15 +88,12 @@ class Classification(Task):
         return (targets, None) if known.all() else (np.where(known, targets, 0), known.astype(np.float32))
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
-        # In plain Python: for a handful of classes a chain of NumPy calls costs several times as much.
-        values = logits.tolist()
-        assert len(values) == len(self.labels), f"{len(values)} logits for {len(self.labels)} labels"
+        values = logits.tolist()  # for one text, plain Python is faster than NumPy
+        assert len(values) == len(self.labels.names), f"{len(values)} logits for {len(self.labels)} labels"
         if not math.isfinite(sum(values)):
             raise not_finite()
-        top = max(values)
-        exponentials = [math.exp(value - top) for value in values]
-        total = sum(exponentials)
-        return self._prediction(values.index(top), [value / total for value in exponentials], encoded)
+        best = values.index(max(values))
+        return prediction_of_label(self.labels.names[best], self._normalized_by_name, values, encoded)
 
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
@@ -104,17 +101,22 @@ class Classification(Task):
         if not len(logits):
             return []
         stacked = np.asarray(logits)
-        rows, bests = self.probabilities(stacked).tolist(), stacked.argmax(-1).tolist()
-        return [self._prediction(*item) for item in zip(bests, rows, encoded, strict=True)]
+        names, make = self.labels.names, self._by_name
+        best = stacked.argmax(-1).tolist()
+        rows = self.probabilities(stacked)
+        return [
+            prediction_of_label(names[index], make, row, read)
+            for index, row, read in zip(best, rows, encoded, strict=True)
+        ]
 
-    def _prediction(self, best: int, probabilities: list[float], encoded: Encoded) -> Prediction:
-        names = self.labels.names
-        return Prediction(
-            label=names[best],
-            probabilities=dict(zip(names, probabilities, strict=True)),
-            truncated=encoded.truncated,
-            empty=encoded.is_empty,
-        )
+    def _by_name(self, probabilities: npt.NDArray[np.float64]) -> dict[str, float]:
+        return dict(zip(self.labels.names, probabilities.tolist(), strict=True))
+
+    def _normalized_by_name(self, logits: list[float]) -> dict[str, float]:
+        top = max(logits)
+        exponentials = [math.exp(value - top) for value in logits]
+        total = sum(exponentials)
+        return dict(zip(self.labels.names, [value / total for value in exponentials], strict=True))
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
         return classification_report(
