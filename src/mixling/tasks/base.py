@@ -24,7 +24,7 @@ from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, not_finite
-from mixling.text.predictions import Prediction
+from mixling.text.predictions import Prediction, Read
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -396,6 +396,17 @@ class Task(Objective):
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
         """Return the values of `csv_columns`; `name` is the id of the row, if it has one."""
         raise NotImplementedError(f"{cls.name} has no columns")
+
+    json_of_texts: ClassVar[bool] = False
+    """Whether `json_lines` is defined."""
+
+    def json_lines(self, logits: _Floats, read: Sequence[Read]) -> list[str]:
+        """Return predictions as lines of JSON with their line ends, without making objects of them.
+
+        Args:
+            logits: (B, C).
+        """
+        raise NotImplementedError(f"{self.name} has no lines of JSON")
 
     @classmethod
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +19,7 @@ from mixling.metrics.reports import classification_report
 from mixling.tasks.base import LinearModel, Task, probable
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import not_finite
-from mixling.text.predictions import Prediction, prediction_of_label
+from mixling.text.predictions import JSON_DIGITS, Prediction, Read, prediction_of_label
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +58,7 @@ class Classification(Task):
     purpose = "assigns one of {n} labels to a text"
     usage = "prediction.label, prediction.probabilities"
     csv_columns = ("label", "probability")
+    json_of_texts = True
     baselines = ("tf-idf", "fasttext")
     headline = "accuracy"
     aside = ("macro_f1",)
@@ -107,6 +109,17 @@ class Classification(Task):
         return [
             prediction_of_label(names[index], make, row, read)
             for index, row, read in zip(best, rows, encoded, strict=True)
+        ]
+
+    def json_lines(self, logits: npt.NDArray, read: Sequence[Read]) -> list[str]:
+        names = [json.dumps(name, ensure_ascii=False) for name in self.labels.names]
+        rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
+        ends = [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
+        templates = [f'{{"label": %s, "probabilities": {{{rows}}}, {end}\n' for end in ends]
+        best = logits.argmax(-1).tolist()
+        return [
+            templates[item.truncated + 2 * item.is_empty] % (names[index], *row)
+            for index, row, item in zip(best, self.probabilities(logits).tolist(), read, strict=True)
         ]
 
     def _by_name(self, probabilities: npt.NDArray[np.float64]) -> dict[str, float]:

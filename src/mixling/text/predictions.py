@@ -40,6 +40,9 @@ class Answer:
         return self.start is None
 
 
+JSON_DIGITS = 6  # of probabilities in files; more are rounding errors of float32
+
+
 class Read(Protocol):
     """What decoding asks of a text as it was read."""
 
