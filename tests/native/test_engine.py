@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
-from mixling import ConfigError, Predictor
+from mixling import ConfigError, ModelFileError, Predictor
 from mixling.native._core import Model
 from mixling.runtime.native import open_native
 from mixling.runtime.onnx_file import seal
@@ -37,16 +38,53 @@ def test_what_it_cannot_run_is_left_to_onnx_runtime(
         Predictor(content)
 
 
-def test_onnx_runtime_is_not_loaded_for_a_model_that_the_native_engine_runs(
-    export: Callable[..., bytes], tmp_path: Path
-) -> None:
+def test_prediction_starts_without_packages_that_it_does_not_need(export: Callable[..., bytes], tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(export("mixling-tiny"))
     script = (
-        "import sys; from mixling.runtime.predictor import Predictor; "
-        f"assert Predictor({str(path)!r}).predict('what a film').label; assert 'onnxruntime' not in sys.modules"
+        f"import sys; import mixling; predictor = mixling.Predictor({str(tmp_path)!r}); "
+        "assert predictor.predict('what a film').label; assert len(predictor.predict(['a', 'b'])) == 2; "
+        "loaded = {'onnxruntime', 'pydantic', 'tokenizers', 'torch'} & set(sys.modules); assert not loaded, loaded; "
+        "assert predictor.predict_one(['what', 'a', 'film']).label; assert 'onnxruntime' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_what_is_opened_later_is_all_there(export: Callable[..., bytes], tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(export("mixling-tiny"))
+    predictor = Predictor(path)
+    assert "_model" not in vars(predictor)
+    assert predictor.engine.startswith("native (")
+    assert "_model" not in vars(predictor)
+    assert repr(predictor).startswith(f"<Predictor of {path}: classification, 3 labels ('bad', 'good', 'über'), ")
+    before = predictor.predict("what a film")
+    for copied in (pickle.loads(pickle.dumps(predictor)), Predictor(path.read_bytes()), Predictor(tmp_path)):
+        assert copied.predict("what a film") == before
+    assert predictor.predict_proba([]).shape == (0, 3)
+    assert not hasattr(predictor, "nothing")
+    shared = Predictor(path, encoder=predictor.encoder)
+    assert shared.encoder is predictor.encoder
+
+
+def test_a_changed_file_that_is_opened_later_is_refused_then(export: Callable[..., bytes]) -> None:
+    """C does not read the graph, which ONNX Runtime would."""
+    content = export("mixling-tiny")[:-SEAL_LENGTH]
+    assert b"MatMul" in content
+    predictor = Predictor(seal(content.replace(b"MatMul", b"MatMuI")))
+    assert predictor.predict("what a film").label  # type: ignore[union-attr]
+    with pytest.raises(ModelFileError, match="MatMuI"):
+        predictor.predict_one(["what", "a", "film"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"format_version": 1', b'"format_version": 2'), (b'"bad", "good"', b'"bad", "bad" ')]
+)
+def test_what_c_refuses_has_the_errors_of_python(export: Callable[..., bytes], old: bytes, new: bytes) -> None:
+    content = export("mixling-tiny")[:-SEAL_LENGTH]
+    assert old in content
+    with pytest.raises(ModelFileError, match=r"format version 2|occurs twice"):
+        Predictor(seal(content.replace(old, new)))
 
 
 def test_damaged_files_are_refused(export: Callable[..., bytes]) -> None:

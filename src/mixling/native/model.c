@@ -177,6 +177,8 @@ const char *mixling_label(const mixling_model *model, size_t index) {
 
 const char *mixling_task(const mixling_model *model) { return model->task; }
 
+int mixling_pairs(const mixling_model *model) { return model->pairs; }
+
 size_t mixling_max_len(const mixling_model *model) { return model->max_len; }
 
 const char *mixling_instructions(const mixling_model *model) { return model->kernels->name; }

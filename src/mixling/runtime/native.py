@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, shown
-from mixling.text.encoder import Text
 
 if TYPE_CHECKING:
     from mixling.native._core import Model
+    from mixling.text.encoder import Text
 
 VARIABLE, ENGINES = "MIXLING_ENGINE", ("native", "onnx")
 CACHE_BYTES = 128 << 20  # at most, for words that a thread met
@@ -34,10 +33,15 @@ class NativeEngine:
     """Computes the logits of texts, not of rows of words: the words are found in C as well.
 
     Any number of threads may call it at a time, and the interpreter's lock is free meanwhile.
+
+    Attributes:
+        labels: the names of the labels.
+        task: the name of the task.
+        pairs: whether the model was trained on pairs of texts; None: unknown.
     """
 
     def __init__(self, model: Model) -> None:
-        self._model, self._num_labels = model, len(model.labels)
+        self._model, self.labels, self.task, self.pairs = model, model.labels, model.task, model.pairs
 
     @property
     def instructions(self) -> str:
@@ -47,7 +51,7 @@ class NativeEngine:
     def logits(self, texts: Sequence[Text]) -> tuple[npt.NDArray[np.float32], list[ReadText]]:
         """Return the logits (B, C) of texts or pairs, and what `Task.decode` asks of each (not its words)."""
         values, flags = self._model.predict(texts)
-        return np.ndarray((len(flags), self._num_labels), np.float32, values), [_READ[bits] for bits in flags]
+        return np.ndarray((len(flags), len(self.labels)), np.float32, values), [_READ[bits] for bits in flags]
 
     @staticmethod
     def reads(texts: Sequence[Any]) -> bool:
@@ -69,18 +73,19 @@ def open_native(data: bytes) -> tuple[NativeEngine | None, str]:
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", *ENGINES):
         raise ConfigError(f"{VARIABLE} is {shown(wanted)}; allowed: {', '.join(ENGINES)}, or nothing")
-    engine, reason = (None, f"{VARIABLE} is onnx") if wanted == "onnx" else _open(data)
+    engine, reason = (None, f"{VARIABLE} is onnx") if wanted == "onnx" else load_native(data)
     if engine is None and wanted == "native":
         raise ConfigError(f"{VARIABLE} is native, but this model needs ONNX Runtime: {reason}; unset {VARIABLE}")
     return engine, reason
 
 
-def _open(data: bytes) -> tuple[NativeEngine | None, str]:
+def load_native(data: bytes) -> tuple[NativeEngine | None, str]:
+    """Open the bytes of a model file; return None, and why, where this engine is missing or does not run it."""
     try:
         from mixling.native import _core
     except ImportError:
         return None, "the native engine is not built here; where there is a C compiler, installing mixling builds it"
     try:
-        return NativeEngine(_core.Model(data, CACHE_BYTES, secrets.randbits(64))), ""
+        return NativeEngine(_core.Model(data, CACHE_BYTES, int.from_bytes(os.urandom(8), "little"))), ""
     except (NotImplementedError, ValueError) as error:
         return None, str(error)

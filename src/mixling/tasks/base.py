@@ -22,14 +22,16 @@ from mixling.data.readers import format_of_name
 from mixling.errors import ConfigError, printable
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck
+from mixling.text.decoding import softmax
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, not_finite
-from mixling.text.predictions import Prediction, Read
+from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.models.model import Output
+    from mixling.text.predictions import Read
 
 _Floats = npt.NDArray[np.floating]
 
@@ -311,8 +313,7 @@ class Task(Objective):
         if not self.exclusive:
             small = np.exp(-np.abs(values))
             return np.where(values >= 0, 1.0, small) / (1.0 + small)
-        exponentials = np.exp(values - values.max(-1, keepdims=True))
-        return exponentials / exponentials.sum(-1, keepdims=True)
+        return softmax(values)
 
     def scores(self, probabilities: _Floats, *, least: float) -> _Floats:
         """Return logits that have such probabilities, of which none counts as less than `least`."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,14 +16,15 @@ from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
 from mixling.tasks.base import LinearModel, Task, probable
+from mixling.text.decoding import LabelDecoder
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import not_finite
-from mixling.text.predictions import JSON_DIGITS, Prediction, Read, prediction_of_label
+from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.models.model import Output
+    from mixling.text.predictions import Read
 
 
 class LabelReader(TextReader):
@@ -89,47 +89,20 @@ class Classification(Task):
         known = np.asarray(targets) < len(self.labels)
         return (targets, None) if known.all() else (np.where(known, targets, 0), known.astype(np.float32))
 
+    @cached_property
+    def _decoder(self) -> LabelDecoder:
+        return LabelDecoder(self.labels.names)
+
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
-        values = logits.tolist()  # for one text, plain Python is faster than NumPy
-        assert len(values) == len(self.labels.names), f"{len(values)} logits for {len(self.labels)} labels"
-        if not math.isfinite(sum(values)):
-            raise not_finite()
-        best = values.index(max(values))
-        return prediction_of_label(self.labels.names[best], self._normalized_by_name, values, encoded)
+        return self._decoder.decode(logits, encoded)
 
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
-        if not len(logits):
-            return []
-        stacked = np.asarray(logits)
-        names, make = self.labels.names, self._by_name
-        best = stacked.argmax(-1).tolist()
-        rows = self.probabilities(stacked)
-        return [
-            prediction_of_label(names[index], make, row, read)
-            for index, row, read in zip(best, rows, encoded, strict=True)
-        ]
+        return self._decoder.decode_many(logits, encoded)
 
     def json_lines(self, logits: npt.NDArray, read: Sequence[Read]) -> list[str]:
-        names = [json.dumps(name, ensure_ascii=False) for name in self.labels.names]
-        rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
-        ends = [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
-        templates = [f'{{"label": %s, "probabilities": {{{rows}}}, {end}\n' for end in ends]
-        best = logits.argmax(-1).tolist()
-        return [
-            templates[item.truncated + 2 * item.is_empty] % (names[index], *row)
-            for index, row, item in zip(best, self.probabilities(logits).tolist(), read, strict=True)
-        ]
-
-    def _by_name(self, probabilities: npt.NDArray[np.float64]) -> dict[str, float]:
-        return dict(zip(self.labels.names, probabilities.tolist(), strict=True))
-
-    def _normalized_by_name(self, logits: list[float]) -> dict[str, float]:
-        top = max(logits)
-        exponentials = [math.exp(value - top) for value in logits]
-        total = sum(exponentials)
-        return dict(zip(self.labels.names, [value / total for value in exponentials], strict=True))
+        return self._decoder.json_lines(logits, read)
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
         return classification_report(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,20 @@ class Answer:
         return self.start is None
 
 
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Read(Protocol):
+        """What decoding asks of a text as it was read."""
+
+        @property
+        def truncated(self) -> bool: ...
+
+        @property
+        def is_empty(self) -> bool: ...
+
+
 JSON_DIGITS = 6  # of probabilities in files; more are rounding errors of float32
-
-
-class Read(Protocol):
-    """What decoding asks of a text as it was read."""
-
-    @property
-    def truncated(self) -> bool: ...
-
-    @property
-    def is_empty(self) -> bool: ...
 
 
 class _Later:
