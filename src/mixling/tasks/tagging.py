@@ -226,7 +226,7 @@ class Tagging(Task):
 
     @functools.cached_property
     def _begins(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The id of B-x for each known tag I-x, -1 for other tags or without B-x; and the ids of the tags that have one."""
+        """The id of B-x for each known tag I-x, -1 without one and for other tags; and the ids of those with one."""
         known = self.labels.names[: len(self.labels) - self.unseen]
         ids = {name: index for index, name in enumerate(known)}
         before = np.array([ids.get(f"B-{name[2:]}", -1) if name.startswith("I-") else -1 for name in known])
