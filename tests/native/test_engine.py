@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -182,3 +183,17 @@ def test_the_example_labels_lines(export: Callable[..., bytes], tmp_path: Path) 
     done = subprocess.run([program, __file__], stdin=subprocess.DEVNULL, capture_output=True)
     assert done.returncode == 2
     assert b"is not a mixling model, or damaged" in done.stderr
+
+
+@pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
+def test_the_program_of_the_guide_is_right(export: Callable[..., bytes], tmp_path: Path) -> None:
+    guide = (NATIVE.parents[2] / "docs" / "embedding.md").read_text("utf-8")
+    (program,) = re.findall(r"```c\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "label.c").write_text(program)
+    (tmp_path / "model.onnx").write_bytes(export("mixling-tiny"))
+    source = f"{NATIVE.parents[2]}/src/"
+    commands = "".join(re.findall(r"    ((?:mkdir|cp|cc) .*\n)", guide)).replace("DIR", "dir").replace("src/", source)
+    subprocess.run(["sh", "-ec", commands.replace("cc ", "gcc -Wall -Werror ")], cwd=tmp_path, check=True, timeout=300)
+    done = subprocess.run(["./label"], cwd=tmp_path, capture_output=True, check=True, text=True)
+    expected = Predictor(tmp_path).predict(["what a film", "it isn't good"])
+    assert done.stdout.splitlines() == [prediction.label for prediction in expected]  # type: ignore[union-attr]
