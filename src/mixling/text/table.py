@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -88,6 +89,14 @@ class WordTable:
     def table_words(self) -> list[str]:
         """The words (or units) of the table after the special ones, in the order of their rows; without marks."""
         return [plain(word) for word in list(self._ids)[FIRST:]]
+
+    def words_from(self, first: int) -> tuple[list[str], npt.NDArray[np.int32]]:
+        """The normalised words of the rows from `first` on, and their marks (R,), 0 where there are none."""
+        newest = itertools.islice(reversed(self._ids), max(len(self) - first, 0))  # not a walk over all that are known
+        keys = list(newest)[::-1]
+        limit, lowercase = self.config.max_word_chars, self.config.lowercase
+        marks = np.array([0 if isinstance(key, str) else key[1] for key in keys], np.int32)
+        return [normalise(plain(key)[:limit], lowercase=lowercase) for key in keys], marks
 
     def learn(self, words: Sequence[str]) -> None:
         """Enter words, or units, in this order from the row `FIRST` on, as `table_words` gave them.
