@@ -113,6 +113,7 @@ class Regression(Task):
     aside = ("pearson", "spearman", "mse")
     resamples = "the rows"
     linear = ("ridge", "ridge regression")
+    has_scores = True
 
     @classmethod
     def recognise(cls, sample: Sample) -> str | None:
@@ -223,6 +224,19 @@ class Regression(Task):
 
         model = Ridge(alpha=1 / strength).fit(features, np.array(targets, np.float64))
         return LinearModel([model], lambda scores: scores[:, 0].tolist())
+
+    def fit_scores(
+        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Fit ridge regression of the standardised numbers."""
+        from sklearn.linear_model import Ridge
+
+        model = Ridge(alpha=1 / strength).fit(features, (targets - self.mean) / self.deviation, sample_weight=weights)
+        return model.coef_[None], np.array([model.intercept_])
+
+    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+        errors = np.asarray(logits, np.float64) - ((targets - self.mean) / self.deviation)[:, None]
+        return float(np.square(errors).mean()), 2 * errors / len(errors)
 
 
 def regression_report(targets: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> RegressionMetrics:
