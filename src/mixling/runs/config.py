@@ -18,7 +18,7 @@ from mixling.runs.artifact import KINDS, RUN_FILE, TRAINING, folder_to_resume, k
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig
-from mixling.training.recipe import Start, TrainConfig
+from mixling.training.recipe import NgramConfig, Start, TrainConfig
 from mixling.version import __version__
 
 C = TypeVar("C", bound=Config)
@@ -69,6 +69,7 @@ class RunConfig(Config):
     start: StartConfig = StartConfig()
     reading: ReadingConfig = Field(ReadingConfig(), description="of question answering")
     train: TrainConfig = TrainConfig()
+    ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 

@@ -15,7 +15,7 @@ import torch
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.export.card import model_card
-from mixling.export.onnx import export_onnx
+from mixling.export.onnx import add_branch, export_onnx
 from mixling.export.plots import confusion_matrix
 from mixling.export.quantize import check_gate
 from mixling.metrics.base import ClassificationMetrics, Metrics
@@ -25,6 +25,7 @@ from mixling.runs.config import RunConfig
 from mixling.runs.data import say_truncated
 from mixling.runs.dev import Dev, LabelledDev, QuestionDev, Said
 from mixling.runs.distill import Lessons, Member, make_lessons
+from mixling.runs.ngrams import LinearData, budget, fit_ngrams
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.replacement import share_folder
 from mixling.runs.run import Parts, Run, Say, Stage, execute
@@ -208,12 +209,14 @@ class _Labelled(Parts[Metrics]):
             if (refusal := check_gate(gate)) is not None:
                 say(f"{refusal}; model.onnx holds float32 weights")
                 precision, answers = "float32", self._export(folder, "float32")
+        answers, ngrams = self._add_ngrams(folder, answers, say)
         metrics = self.dev.metrics(answers)
         return metrics, {
             "dev": metrics.to_dict(),
             "epochs": self.training.epochs,
             "precision": precision,
             "gate": None if gate is None else asdict(gate),
+            "ngrams": ngrams,
             "reading": None if self.dev.reading is None else self.dev.reading.to_dict(),
             "file_bytes": (folder / ONNX_FILE).stat().st_size,
         }
@@ -232,6 +235,36 @@ class _Labelled(Parts[Metrics]):
         )
         write_atomic(folder / ONNX_FILE, content)
         return self.dev.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+
+    def _add_ngrams(self, folder: Path, answers: Said, say: Say) -> tuple[Said, dict[str, Any] | None]:
+        """Add an n-gram branch to model.onnx where one is asked for, and pays; what it then answers on validation.
+
+        The branch in the file has seen the validation rows, so what is returned is of one that has not.
+        """
+        task, examples, config = self.examples.task, self.examples, self.config.ngrams
+        if config.use == "never" or not task.has_scores:
+            return answers, None
+        path = folder / ONNX_FILE
+        content = path.read_bytes()
+        fitted = fit_ngrams(
+            config,
+            LinearData(
+                task=task,
+                train=examples.train,
+                validation=examples.dev,
+                network=np.stack(answers),
+                weights=examples.weights if self.config.distill is None else None,
+                text=self.model_config.text,
+                vocabulary=self.vocabulary,
+            ),
+            max_bytes=budget(config, len(content)),
+            say=say,
+        )
+        if fitted is None:
+            return answers, None
+        write_atomic(path, add_branch(content, fitted.branch, fitted.metadata))
+        Predictor(path)  # opens what was written, as a user will
+        return list(fitted.logits), fitted.report
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):

@@ -149,6 +149,9 @@ def load_weights(
 def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, str]:
     """Return the float model of a folder of `mixling train`, for torch, with its encoder, labels and task.
 
+    It is the network alone: a linear n-gram branch (`RunConfig.ngrams`), whose logits a `Predictor` adds, is in
+    model.onnx only.
+
     Raises:
         ConfigError: there is no such run folder.
         ModelFileError: a file of the folder is missing or damaged.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
 from mixling.runtime.engine import Float32
+from mixling.runtime.ngrams import BranchScorer
 from mixling.runtime.session import Metadata, OpenModel, open_model
 from mixling.tasks.base import Task
 from mixling.text.answers import find_answer
@@ -73,7 +74,8 @@ class Predictor:
         """
         self._model: OpenModel = open_model(path, num_threads=num_threads)
         config, dim = self._model.metadata.text, self._model.row_dim
-        max_words = max(ROW_CACHE_BYTES // (4 * dim), 1024)
+        sums = 0 if self._model.branch is None else self._model.task.num_scores
+        max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
         if encoder is None:
             encoder = TextEncoder(config, self._model.vocabulary, max_table=max_words)
         elif encoder.digest != TextEncoder(config, self._model.vocabulary).digest:
@@ -84,6 +86,9 @@ class Predictor:
                 "share the encoder of the model that reads fewer"
             )
         self.encoder = encoder
+        self._branch: BranchScorer | None = None
+        if self._model.branch is not None and self.metadata.ngrams is not None:
+            self._branch = BranchScorer(self._model.branch, self.metadata.ngrams, self.task, encoder)
         reading = self.metadata.reading
         self._windows_of = None if reading is None else WindowEncoder(encoder, reading)
         # A window's new words stay within what the cache may hold, even if no two are the same.
@@ -147,7 +152,10 @@ class Predictor:
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
+            own = None if self._branch is None else self._branch.logits([encoded.words])
         logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
+        if self._branch is not None and own is not None:
+            logits = self._branch.add([logits], own)[0]
         return task.decode(encoded.of_words(logits) if task.per_word else logits, encoded, text)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
@@ -195,7 +203,8 @@ class Predictor:
             if any(item.generation != self.encoder.generation for item in encoded):
                 raise DataError("texts were encoded for a word table that has been emptied since; encode them again")
             rows = [self._word_rows(item.words) for item in encoded]
-        return self._of_words(encoded, self._run(rows, BATCH_SIZE))
+            own = self._branch_logits(encoded)
+        return self._of_words(encoded, self._run(rows, BATCH_SIZE), own)
 
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
         check_many(texts, "texts")
@@ -239,7 +248,9 @@ class Predictor:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
             flat = self._word_rows(np.concatenate([item.words for item in encoded]))
-        return encoded, self._of_words(encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size))
+            own = self._branch_logits(encoded)
+        logits = self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size)
+        return encoded, self._of_words(encoded, logits, own)
 
     def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
         """The answers to questions; a long context is read in several windows."""
@@ -257,7 +268,13 @@ class Predictor:
             out.append(Prediction(answer=found.answer(pair[1], reading.threshold), truncated=passage.truncated))
         return out
 
-    def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
+    def _branch_logits(self, encoded: Sequence[Encoded]) -> Float32 | None:
+        """The branch's logits (B, C), if there is one; the caller holds the lock."""
+        return None if self._branch is None else self._branch.logits([item.words for item in encoded])
+
+    def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32], own: Float32 | None = None) -> list[Float32]:
+        if self._branch is not None and own is not None:
+            return self._branch.add(logits, own)
         if not self.task.per_word or self.text_config.tokens == "words":
             return logits
         return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]

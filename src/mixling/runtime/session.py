@@ -27,6 +27,7 @@ from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_LENGTH, ReadingConfig
@@ -34,6 +35,7 @@ from mixling.text.windows import MIN_LENGTH, ReadingConfig
 FORMAT_VERSION = 1
 MAX_BYTES = 2**31
 MAX_ROW = 2**16
+BRANCH = "ngrams."  # with which the names of the branch's arrays begin
 TRIED_BAGS = 1, 2  # words and positions that a model is tried with when it is opened
 
 Precision = Literal["int8", "float32"]
@@ -51,7 +53,8 @@ class Metadata(Config):
     pairs: bool | None = Field(None, description="trained on pairs of texts; None: the file does not say")
     reading: ReadingConfig | None = Field(None, description="how questions are answered, of a model that does")
     precision: Precision
-    parameters: int = Field(ge=0)
+    parameters: int = Field(ge=0, description="of the network")
+    ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class OpenModel:
     name: its path, for messages.
     row_dim: R, floats of a word's summed row.
     has_weights: whether the words' bags have weights.
+    branch: the linear model of n-grams, whose logits belong to those of the graph.
     """
 
     name: str
@@ -71,6 +75,7 @@ class OpenModel:
     has_weights: bool
     engine: Engine
     limits: GraphLimits
+    branch: NgramBranch | None = None
 
     def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
         """The summed rows (U, R) of words given as bags (U, P); raises ModelFileError as `logits`."""
@@ -148,13 +153,14 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     if task.windows and metadata.text.max_len < MIN_LENGTH:
         raise ModelFileError(f"it reads {metadata.text.max_len} tokens; to answer questions {MIN_LENGTH} are needed")
     vocabulary = _vocabulary(entries)
+    branch = _branch(metadata, task, _take_branch(graph))
     has_weights = metadata.text.projection.weighted
     row_dim = _check_signature(graph, has_weights=has_weights)
     limits = GraphLimits(graph, row_dim)
     limits.check_rows(*TRIED_BAGS)
     limits.check_logits(*_tried_texts(metadata))
     engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads)
-    return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, engine, limits)
+    return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, engine, limits, branch)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
@@ -192,6 +198,24 @@ def _task(metadata: Metadata) -> Task:
         return kind(labels)
     except DataError as error:
         raise ModelFileError(f"labels: {error}") from None
+
+
+def _take_branch(graph: Graph) -> dict[str, npt.NDArray]:
+    """The arrays of the branch, which are no part of the graph: a node that reads one is refused like any unknown."""
+    names = [name for name in graph.weights if name.startswith(BRANCH)]
+    return {name.removeprefix(BRANCH): graph.weights.pop(name).array() for name in names}
+
+
+def _branch(metadata: Metadata, task: Task, arrays: dict[str, npt.NDArray]) -> NgramBranch | None:
+    if (metadata.ngrams is None) != (not arrays):
+        raise ModelFileError("its metadata names an n-gram branch that it has not, or the other way round")
+    if metadata.ngrams is None:
+        return None
+    if not task.has_scores:
+        raise ModelFileError(f"it has an n-gram branch, which models of {task.name} have not")
+    if metadata.ngrams.min_n > metadata.ngrams.max_n:
+        raise ModelFileError(f"its n-grams have {metadata.ngrams.min_n} to {metadata.ngrams.max_n} characters")
+    return NgramBranch.from_arrays(arrays, task.num_scores)
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:

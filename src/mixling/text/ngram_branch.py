@@ -7,8 +7,8 @@ distinct words. A sum of integers has the same value in every order, so that eve
 it is a sum over words, and pairs of words, so that a word met again costs one addition of its row.
 
 Terms are known by 32-bit hashes, stored in about 2 + log2(2^32 / T) bits each (P. Elias, "Efficient storage and
-retrieval by content and address of static files", 1974): of the sorted hashes the low bits as they are, the high ones in
-unary. Weights stand in a full matrix, or with the output each belongs to where that takes fewer bytes.
+retrieval by content and address of static files", 1974): of the sorted hashes the low bits as they are, the high ones
+in unary. Weights stand in a full matrix, or with the output each belongs to where that takes fewer bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
+from mixling.config import Config
 from mixling.errors import ModelFileError
 from mixling.text.fingerprint import UInt32
 from mixling.text.ngrams import Distinct, Words
@@ -31,6 +33,16 @@ Arrays = dict[str, npt.NDArray]
 MAX_PER_TERM = 255  # weights of a term that are stored one by one
 _MAX_CELLS = 1 << 28  # of the full matrix, when a file is read
 _GATHERED = 1 << 22  # weights that are summed at a time
+
+
+class NgramMetadata(Config):
+    """What a model file says of its branch beside the branch's arrays."""
+
+    min_n: int = Field(ge=1, le=8, description="characters of the shortest n-gram")
+    max_n: int = Field(ge=1, le=8, description="characters of the longest n-gram")
+    network: float = Field(
+        ge=0, le=1000, allow_inf_nan=False, description="what the network's logits are multiplied by before the sum"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -104,6 +104,11 @@ class Words:
         grams = np.concatenate([np.zeros(0, np.uint32), *(hashes for hashes, _ in parts)])
         return cls(word_hashes(words, marks), grams, np.cumsum(sizes))
 
+    def part(self, first: int, last: int) -> Words:
+        """Return the terms of the words from `first` up to `last`."""
+        begin, end = self.starts[first], self.starts[last]
+        return Words(self.hashes[first:last], self.grams[begin:end], self.starts[first : last + 1] - begin)
+
 
 @dataclass(frozen=True, slots=True)
 class Distinct:

@@ -137,7 +137,7 @@ def compress(
 
 
 def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:
-    """Which weights (F, K) to keep in so many bytes: whole terms, or weights with their outputs, whichever loses less."""
+    """Which weights (F, K) to keep in so many bytes: whole terms, or single weights, whichever loses less."""
     outputs = matters.shape[1]
     of_term = np.square(matters).sum(1)
     order = np.argsort(-of_term, kind="stable")
@@ -188,31 +188,42 @@ class Mixture:
 
 
 def fit_mixture(
-    task: Task, network: npt.NDArray, branch: npt.NDArray, targets: npt.NDArray, *, usual: float = 2.0
+    task: Task, network: npt.NDArray, branch: npt.NDArray, targets: npt.NDArray, *, usual: float = 3.0
 ) -> Mixture:
     """Return the weights with the smallest loss on texts that neither was trained on.
 
-    Of few texts the loss alone would choose extreme weights; as much as the errors of two texts holds them near to 1
-    for the network, and to `usual` for the branch.
+    Of few texts the loss alone would choose extreme weights. Two terms, each as much as a fraction of one text's loss,
+    hold the weights near to 1 for the network, and to `usual` for the branch.
 
     Args:
         network, branch: logits (B, C).
+        usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
     """
+    a, b = _minimise(task, (network, branch), (1.0, usual), targets)
+    mixed = task.score_loss(a * network.astype(np.float64) + b * branch.astype(np.float64), targets)[0]
+    return Mixture(a, b, mixed, task.score_loss(np.asarray(network, np.float64), targets)[0])
+
+
+def fit_scale(task: Task, network: npt.NDArray, targets: npt.NDArray) -> Mixture:
+    """Return the same for the network by itself: the scale of its logits with the smallest loss."""
+    (a,) = _minimise(task, (network,), (1.0,), targets)
+    first = np.asarray(network, np.float64)
+    return Mixture(a, 0.0, task.score_loss(a * first, targets)[0], task.score_loss(first, targets)[0])
+
+
+def _minimise(
+    task: Task, parts: Sequence[npt.NDArray], usual: Sequence[float], targets: npt.NDArray
+) -> tuple[float, ...]:
     from scipy.optimize import minimize
 
-    first, second = (np.asarray(part, np.float64) for part in (network, branch))
-    number = len(first)
+    stacked = np.stack([np.asarray(part, np.float64) for part in parts])
+    middle = np.array(usual)
 
     def objective(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-        loss, slope = task.score_loss(weights[0] * first + weights[1] * second, targets)
-        away = np.array([weights[0] - 1, (weights[1] - usual) / usual])
-        slopes = np.array([(slope * first).sum(), (slope * second).sum()])
-        return (
-            loss * number + float(away @ away),
-            slopes * number + 2 * away * np.array([1, 1 / usual]),
-        )
+        loss, slope = task.score_loss(np.tensordot(weights, stacked, 1), targets)
+        away = (weights - middle) / middle
+        slopes = (stacked * slope).sum(axis=tuple(range(1, stacked.ndim)))
+        return loss * len(targets) + float(away @ away), slopes * len(targets) + 2 * away / middle
 
-    found = minimize(objective, np.array([1.0, usual]), jac=True, method="L-BFGS-B", bounds=[(0, 100), (0, 1000)])
-    a, b = (float(value) for value in found.x)
-    mixed = task.score_loss(a * first + b * second, targets)[0]
-    return Mixture(a, b, mixed, task.score_loss(first, targets)[0])
+    found = minimize(objective, middle, jac=True, method="L-BFGS-B", bounds=[(0, 100 * value) for value in usual])
+    return tuple(float(value) for value in found.x)
