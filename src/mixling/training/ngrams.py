@@ -49,7 +49,7 @@ def make_features(texts: Sequence[Rows], encoder: TextEncoder, *, min_n: int, ma
     cells = int(np.diff(words.starts)[found.rows].sum()) + len(found.rows) + len(found.pairs)
     if cells > MAX_CELLS:
         chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_CELLS // cells, 1)).astype(np.int64)
-        found = Distinct.of_texts([texts[i] for i in chosen], words.hashes)
+        found = Distinct.of_texts([texts[int(i)] for i in chosen], words.hashes)
     return _join([_whole_words(found, words), _characters(found, words)], found.sizes, chosen)
 
 
