@@ -143,7 +143,7 @@ def add_branch(content: bytes, branch: NgramBranch, ngrams: NgramMetadata) -> by
     proto = ModelProto.FromString(content)
     entries = {item.key: item for item in proto.metadata_props}
     metadata = json.loads(entries["mixling"].value)
-    assert metadata["ngrams"] is None, "there is a branch already"
+    assert metadata.get("ngrams") is None, "there is a branch already"
     entries["mixling"].value = _json({**metadata, "ngrams": ngrams.to_dict()})
     proto.metadata_props.remove(proto.metadata_props[-1])  # the seal
     for name, array in branch.to_arrays().items():
