@@ -81,15 +81,18 @@ class NgramBranch:
         places = self._places(texts.pairs)
         known = places < len(self.terms)
         _add(sums, texts.pair_texts[known], self.weights, places[known])
-        return self.bias + self.scale * (sums / np.sqrt(np.maximum(texts.sizes, 1))[:, None]).astype(np.float32)
+        # In float64 and rounded once: the result is the same however many texts there are.
+        means = sums / np.sqrt(np.maximum(texts.sizes, 1))[:, None]
+        return self.bias + self.scale * means.astype(np.float32)
 
     def _places(self, hashes: UInt32) -> npt.NDArray[np.intp]:
         """Where terms stand; T for those that are not known."""
         if not len(self.terms):
             return np.zeros(len(hashes), np.intp)
-        places = np.searchsorted(self.terms, hashes)
-        places[places == len(self.terms)] = 0
-        return np.where(self.terms[places] == hashes, places, len(self.terms))
+        places = self.terms.searchsorted(hashes)
+        found = self.terms.take(places, mode="clip") == hashes
+        places[~found] = len(self.terms)
+        return places
 
     def scaled(self, factor: float) -> NgramBranch:
         """Return the branch whose logits are `factor` times these."""
@@ -214,7 +217,12 @@ def _add(out: Int32, owners: npt.NDArray[np.int64], values: npt.NDArray, places:
     """Add `values[places]` (P, K) to the rows `owners` (P,) of `out`; owners are in ascending order."""
     if not len(owners):
         return
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    if len(out) == 1 and len(owners) <= _GATHERED:
+        out[0] += values[places].sum(0, dtype=np.int32)
+        return
+    is_first = np.ones(len(owners), bool)
+    np.not_equal(owners[1:], owners[:-1], out=is_first[1:])
+    starts = np.flatnonzero(is_first)
     together = max(_GATHERED // max(values.shape[1], 1), 1)
     if len(owners) <= together:
         out[owners[starts]] += np.add.reduceat(values[places], starts, axis=0, dtype=np.int32)
