@@ -70,7 +70,7 @@ Of the exported {report["precision"]} model on the {dev["n"]:,} development rows
 | measure | value |
 |---|---|
 {_table(measures, "{:.4f}")}
-{_gate(report.get("gate"))}
+{_gate(report.get("gate"))}{_ngrams(config, report.get("ngrams"))}
 ## Training
 
 The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.
@@ -150,6 +150,19 @@ def _gate(gate: Mapping[str, Any] | None) -> str:
     return f"""
 With 8-bit weights {gate["agreement"]:.2%} of the decisions on these rows are those of the float model; accuracy is
 {change}.
+"""
+
+
+def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
+    if ngrams is None:
+        return ""
+    characters = f"{config['ngrams']['min_n']}-{config['ngrams']['max_n']}"
+    return f"""
+Beside the network stands a linear model of {ngrams["terms"]:,} n-grams: words 1-2, characters {characters}. What is
+predicted is {ngrams["mixture_network"]:.2f} times the network's logits plus those of the linear model, whose scale was
+fitted on the development rows, too: there the loss is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f}
+with the network alone. The exported linear model was then fitted again, on the development rows as well; the table is
+of the one before. It is in `model.onnx` only: `model.safetensors` holds the network.
 """
 
 
