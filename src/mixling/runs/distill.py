@@ -201,6 +201,7 @@ class Member:
             "start": config.initialisation.to_dict(),
             "distill": None,
             "train": {"epochs": None, "time_budget": None},
+            "ngrams": {"use": "never"},  # a branch has seen the validation rows, which measure a teacher
         }
         self._config = parse(RunConfig, merge(config.to_dict(), own), where="teacher")
         self._train, self._dev, self._vectors, self._fit, self._say = train, dev, vectors, fit, say
