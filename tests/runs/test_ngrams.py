@@ -103,7 +103,7 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     gold = task.targets(validation.targets)
     sure = np.where(np.arange(2) == gold[:, None], 9.0, -9.0)
 
-    def of(network: np.ndarray, **options: Any) -> Any:
+    def of(network: np.ndarray, train: Dataset = train, **options: Any) -> Any:
         data = LinearData(
             task=task, train=train, validation=validation, network=network, weights=None, text=text,
             vocabulary=vocabulary,
@@ -111,6 +111,13 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
         return fit_ngrams(NgramConfig(**options), data, max_bytes=50_000)
 
     assert of(sure, use="auto") is None
+    too_sure = 10 * sure * np.where(np.arange(len(gold)) % 4, 1, -1)[:, None]
+    blind = Dataset.from_examples(Example("always alike", "ab"[i % 2], "rows", i) for i in range(20))
+    much = of(too_sure, blind, use="auto")
+    assert len(much.branch.terms) == 0
+    assert much.metadata.network < 0.05
+    np.testing.assert_allclose(much.branch.bias, 0)
+    assert task.score_loss(much.logits, gold)[0] == pytest.approx(much.report["mixture_loss"], rel=1e-5)
     assert of(sure, use="always") is not None
     found = of(np.zeros((len(gold), 2)), use="auto")
     encoder = TextEncoder(text, vocabulary)

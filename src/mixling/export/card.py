@@ -156,6 +156,11 @@ With 8-bit weights {gate["agreement"]:.2%} of the decisions on these rows are th
 def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
     if ngrams is None:
         return ""
+    if not ngrams["terms"]:
+        return f"""
+What is predicted is {ngrams["mixture_network"]:.2f} times the network's logits, which was fitted on these rows, too:
+there the loss is {ngrams["mixture_loss"]:.4f} instead of {ngrams["mixture_alone"]:.4f}.
+"""
     characters = f"{config['ngrams']['min_n']}-{config['ngrams']['max_n']}"
     return f"""
 Beside the network stands a linear model of {ngrams["terms"]:,} n-grams: words 1-2, characters {characters}. What is

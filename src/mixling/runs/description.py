@@ -146,7 +146,8 @@ def summary(facts: dict[str, Any]) -> str:
     if "ngrams" in facts:
         ngrams = facts["ngrams"]
         kinds = f"of words 1-2, of characters {ngrams['min_n']}-{ngrams['max_n']}"
-        lines.append(("beside it", f"a linear model of {ngrams['terms']:,} n-grams ({kinds})"))
+        linear = f" + a linear model of {ngrams['terms']:,} n-grams ({kinds})" if ngrams["terms"] else ""
+        lines.append(("logits", f"{ngrams['network']:.2f} of the network{linear}"))
     if "dev" in facts:
         lines.append(("dev", _dev(facts["dev"])))
     if "best" in facts:

@@ -74,6 +74,8 @@ def fit_ngrams(
 ) -> Fitted | None:
     """Return the branch; None where it does not pay, or the training rows have no term.
 
+    Where only scaling the network's logits pays, it is a branch without terms.
+
     Raises:
         DataError: as `Task.targets`.
     """
@@ -95,26 +97,48 @@ def fit_ngrams(
         return _Attempt(strength, own, fit_mixture(task, data.network, own, gold))
 
     best = attempt(config.strength) if config.strength is not None else climb(attempt)
-    alone = fit_scale(task, data.network, gold).loss
-    gain = (alone - best.mixture.loss) * len(gold)
-    change = f"validation loss {best.mixture.alone:.4f} alone, {alone:.4f} scaled, {best.mixture.loss:.4f} with it"
-    if config.use == "auto" and gain < _GAIN:
+    scaled = fit_scale(task, data.network, gold)
+    alone = scaled.loss
+    change = f"validation loss {scaled.alone:.4f} alone, {alone:.4f} scaled, {best.mixture.loss:.4f} with it"
+    if config.use == "auto" and (alone - best.mixture.loss) * len(gold) < _GAIN:
         say(f"n-gram branch: left out, it does not pay ({change})")
-        return None
+        return _scale_alone(config, data, scaled) if (scaled.alone - alone) * len(gold) >= _GAIN else None
     everything = make_features([*texts, *validation], encoder, min_n=config.min_n, max_n=config.max_n)
     shares = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
     branch = fit_branch(
         task, everything, np.concatenate([targets, gold]), shares, strength=best.strength, max_bytes=max_bytes
     ).scaled(best.mixture.branch)
-    num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
-    say(f"n-gram branch: {len(branch.terms):,} terms, {num_bytes / 1e6:.2f} MB; {change}")
-    report = {"strength": best.strength, "terms": len(branch.terms), "bytes": num_bytes, "loss_scaled": alone}
+    report = _report(best.strength, branch, best.mixture, alone)
+    say(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
         logits=best.mixture.logits(data.network, best.logits),
-        report={**report, **{f"mixture_{key}": value for key, value in asdict(best.mixture).items()}},
+        report=report,
     )
+
+
+def _scale_alone(config: NgramConfig, data: LinearData, scaled: Mixture) -> Fitted:
+    """A branch of no terms, with which the network's logits are scaled: its probabilities are better all the same."""
+    scores = data.task.num_scores
+    nothing = NgramBranch(
+        np.zeros(0, np.uint32),
+        np.zeros((0, scores), np.int8),
+        np.ones(scores, np.float32),
+        np.zeros(scores, np.float32),
+    )
+    return Fitted(
+        branch=nothing,
+        metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=scaled.network),
+        logits=(scaled.network * data.network).astype(np.float32),
+        report=_report(None, nothing, scaled, scaled.loss),
+    )
+
+
+def _report(strength: float | None, branch: NgramBranch, mixture: Mixture, scaled: float) -> dict[str, Any]:
+    num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
+    own = {"strength": strength, "terms": len(branch.terms), "bytes": num_bytes, "loss_scaled": scaled}
+    return {**own, **{f"mixture_{key}": value for key, value in asdict(mixture).items()}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,21 +127,25 @@ class Distinct:
     @classmethod
     def of_texts(cls, texts: Sequence[Rows], hashes: UInt32) -> Distinct:
         """Return those of texts, given as rows of a word table whose words have the `hashes` (R,)."""
-        lengths = [len(text) for text in texts]
-        rows = np.concatenate([np.zeros(0, np.int32), *texts])
-        owners = np.repeat(np.arange(len(texts)), lengths)
+        alone = len(texts) == 1  # without the numbers of texts, which cost as much as all else
+        rows = texts[0] if alone else np.concatenate([np.zeros(0, np.int32), *texts])
+        owners = np.zeros(len(rows), np.int64)
+        if not alone:
+            owners = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
         is_word = rows >= FIRST
         found = hashes[rows]
         neighbours = is_word[:-1] & is_word[1:]
-        neighbours &= owners[:-1] == owners[1:]
+        if not alone:
+            neighbours &= owners[:-1] == owners[1:]
         pairs, first = pair_hashes(found[:-1], found[1:])[neighbours], owners[:-1][neighbours]
         rows, owners, found = rows[is_word], owners[is_word], found[is_word]
-        chosen, others = _distinct(_keys(owners, found)), _distinct(_keys(first, pairs))
+        chosen = _distinct(found if alone else _keys(owners, found))
+        others = _distinct(pairs if alone else _keys(first, pairs))
         owners = owners[chosen]
         return cls(rows[chosen], owners, pairs[others], first[others], np.bincount(owners, minlength=len(texts)))
 
 
-def _distinct(keys: npt.NDArray[np.uint64]) -> Indices:
+def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Indices:
     """Where each distinct key stands first, in the order of the keys; quicker than NumPy's own for short arrays."""
     order = keys.argsort(kind="stable")
     ordered = keys[order]
