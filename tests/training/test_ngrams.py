@@ -98,12 +98,28 @@ def test_features_are_those_of_the_description():
 
 
 def test_of_many_texts_a_sample_is_taken_from_everywhere(monkeypatch):
-    monkeypatch.setattr(ngrams, "MAX_CELLS", 200)
+    monkeypatch.setattr(ngrams, "MAX_NONZEROS", 200)
     encoder = make_encoder()
     found = make_features(rows_of(encoder, TEXTS * 4), encoder, min_n=2, max_n=3)
     assert found.matrix.nnz <= 300
     assert 1 < len(found.chosen) < 32
     assert (found.chosen[0], found.chosen[-1]) == (0, 31)
+
+
+def test_with_many_labels_the_terms_are_as_many_as_a_reader_holds(monkeypatch):
+    encoder = make_encoder()
+    rows = rows_of(encoder, TEXTS)
+    whole = make_features(rows, encoder, min_n=2, max_n=3, outputs=5)
+    monkeypatch.setattr(ngrams, "MAX_CELLS", 200)
+    few = make_features(rows, encoder, min_n=2, max_n=3, outputs=5)
+    assert few.matrix.shape == (len(TEXTS), 40)
+    assert len(few.hashes) == len(few.factors) == len(few.spread) == 40
+    lengths = {
+        int(term): float(column) for term, column in zip(whole.hashes, whole.matrix.power(2).sum(0), strict=True)
+    }
+    kept = [lengths.pop(int(term)) for term in few.hashes]
+    assert min(kept) >= max(lengths.values()) * (1 - 1e-5)
+    np.testing.assert_allclose(few.matrix.power(2).sum(0), kept, rtol=1e-5)
 
 
 @pytest.mark.parametrize("labels", [2, 3])

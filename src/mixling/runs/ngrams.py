@@ -87,7 +87,8 @@ def fit_ngrams(
     gold = np.asarray(task.targets(data.validation.targets))
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     found = Distinct.of_texts(validation, words.hashes)
-    features = make_features(texts, encoder, min_n=config.min_n, max_n=config.max_n)
+    shape = {"min_n": config.min_n, "max_n": config.max_n, "outputs": task.num_scores}
+    features = make_features(texts, encoder, **shape)
     if not len(features.hashes):
         return None
 
@@ -103,7 +104,7 @@ def fit_ngrams(
     if config.use == "auto" and (alone - best.mixture.loss) * len(gold) < _GAIN:
         say(f"n-gram branch: left out, it does not pay ({change})")
         return _scale_alone(config, data, scaled) if (scaled.alone - alone) * len(gold) >= _GAIN else None
-    everything = make_features([*texts, *validation], encoder, min_n=config.min_n, max_n=config.max_n)
+    everything = make_features([*texts, *validation], encoder, **shape)
     shares = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
     branch = fit_branch(
         task, everything, np.concatenate([targets, gold]), shares, strength=best.strength, max_bytes=max_bytes

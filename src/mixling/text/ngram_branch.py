@@ -31,7 +31,7 @@ Float32 = npt.NDArray[np.float32]
 Arrays = dict[str, npt.NDArray]
 
 MAX_PER_TERM = 255  # weights of a term that are stored one by one
-_MAX_CELLS = 1 << 28  # of the full matrix, when a file is read
+MAX_CELLS = 1 << 25  # of the full matrix, which a reader makes of however few bytes
 _GATHERED = 1 << 22  # weights that are summed at a time
 
 
@@ -142,8 +142,8 @@ class NgramBranch:
         number = (
             len(arrays["counts"]) if sparse and arrays["counts"].ndim == 1 else len(weights) if weights.ndim else -1
         )
-        if not 0 <= number * outputs <= _MAX_CELLS:
-            raise _damaged(f"{number:,} terms with {outputs:,} outputs are more than {_MAX_CELLS:,} weights")
+        if not 0 <= number * outputs <= MAX_CELLS:
+            raise _damaged(f"{number:,} terms with {outputs:,} outputs are more than {MAX_CELLS:,} weights")
         terms = unpack_sorted(arrays["high"], arrays["low"], number)
         if not sparse:
             if weights.shape != (number, outputs):

@@ -19,10 +19,10 @@ from scipy.sparse import csr_array, hstack
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.fingerprint import UInt32
-from mixling.text.ngram_branch import MAX_PER_TERM, NgramBranch, stored_bytes, term_bytes
+from mixling.text.ngram_branch import MAX_CELLS, MAX_PER_TERM, NgramBranch, stored_bytes, term_bytes
 from mixling.text.ngrams import Distinct, Rows, Words
 
-MAX_CELLS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
+MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
 _MIN_GRAM_TEXTS = 2  # texts that a character n-gram is in; fewer cannot tell anything that the word does not
 
 
@@ -41,16 +41,20 @@ class Features:
     chosen: npt.NDArray[np.int64]
 
 
-def make_features(texts: Sequence[Rows], encoder: TextEncoder, *, min_n: int, max_n: int) -> Features:
-    """Return the features of texts, given as rows of the encoder's word table; of very many, those of a sample."""
+def make_features(texts: Sequence[Rows], encoder: TextEncoder, *, min_n: int, max_n: int, outputs: int = 1) -> Features:
+    """Return the features of texts, given as rows of the encoder's word table; of very many, those of a sample.
+
+    With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.
+    """
     words = Words.of_table(encoder, 0, min_n, max_n)
     chosen = np.arange(len(texts))
     found = Distinct.of_texts(texts, words.hashes)
     cells = int(np.diff(words.starts)[found.rows].sum()) + len(found.rows) + len(found.pairs)
-    if cells > MAX_CELLS:
-        chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_CELLS // cells, 1)).astype(np.int64)
+    if cells > MAX_NONZEROS:
+        chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
         found = Distinct.of_texts([texts[int(i)] for i in chosen], words.hashes)
-    return _join([_whole_words(found, words), _characters(found, words)], found.sizes, chosen)
+    features = _join([_whole_words(found, words), _characters(found, words)], found.sizes, chosen)
+    return _weightiest(features, MAX_CELLS // max(outputs, 1))
 
 
 def _whole_words(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
@@ -89,6 +93,16 @@ def _join(
     matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)  # for liblinear
     return Features(
         np.concatenate(hashes), factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen
+    )
+
+
+def _weightiest(features: Features, number: int) -> Features:
+    """Return the features with at most so many terms: those with the largest mean square."""
+    if len(features.hashes) <= number:
+        return features
+    kept = np.sort(np.argsort(-features.spread * features.factors, kind="stable")[:number])
+    return Features(
+        features.hashes[kept], features.factors[kept], features.spread[kept], features.matrix[:, kept], features.chosen
     )
 
 
