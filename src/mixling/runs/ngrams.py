@@ -28,6 +28,7 @@ from mixling.training.recipe import NgramConfig
 FILE_BYTES = 1_000_000  # of a model file that is to stay small
 MOST_BYTES, LEAST_BYTES = 300_000, 10_000  # of a branch whose size the configuration leaves open
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_AROUND = 1000  # bytes of a file that name the arrays of a branch, and its metadata
 _MOST_TEXTS = 100_000  # that a branch is fitted on
 _GAIN = 2.0  # nats of all validation texts together that a branch must bring, as much as chance gives two parameters
 
@@ -66,7 +67,7 @@ def budget(config: NgramConfig, file_bytes: int) -> int:
     """Return the bytes that a branch may take beside a network's file of so many."""
     if config.max_bytes is not None:
         return config.max_bytes
-    return max(min(FILE_BYTES - file_bytes, MOST_BYTES), LEAST_BYTES)
+    return max(min(FILE_BYTES - _AROUND - file_bytes, MOST_BYTES), LEAST_BYTES)
 
 
 def fit_ngrams(
@@ -155,7 +156,7 @@ def climb(attempt: Callable[[float], _Attempt]) -> _Attempt:
     """Return the attempt with the lowest loss, from strength 1 on in the direction in which the loss falls."""
     at = STRENGTHS.index(1.0)
     best = attempt(STRENGTHS[at])
-    for step in (-1, 1):
+    for step in (1, -1):
         number = at + step
         improved = False
         while 0 <= number < len(STRENGTHS):
