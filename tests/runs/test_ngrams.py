@@ -51,6 +51,7 @@ def config(kind: str = "classification", **values: Any) -> RunConfig:
     return parse(RunConfig, {**whole, **values}, where="test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
 def test_a_trained_folder_predicts_with_its_branch(kind: str, tmp_path: Path) -> None:
     train, validation = rows(160, kind, 0), rows(60, kind, 1)
@@ -78,6 +79,7 @@ def test_a_trained_folder_predicts_with_its_branch(kind: str, tmp_path: Path) ->
     assert not any("ngram" in name for name in network.state_dict())
 
 
+@pytest.mark.slow
 def test_the_reported_metrics_are_not_those_of_rows_that_the_branch_saw(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
 
@@ -141,6 +143,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
         config(ngrams={"use": "sometimes"})
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_shows_and_exports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
