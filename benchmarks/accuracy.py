@@ -1,10 +1,10 @@
-"""Accuracy of the pNLP-Mixer presets on public data: trained on train, chosen on dev, test read once.
+"""Accuracy of the pNLP-Mixer presets on public data: trained on train, chosen on validation, test read once.
 
     python benchmarks/accuracy.py --data ../shared/data snips:x-small mtop_en:x-small --seeds 0 1 2
 
-Each SET:SIZE[+KEY=VALUE...] is one line of `benchmarks/results/accuracy.json`: dev and test measures of the exported
-model (8 bits, onnxruntime), seconds of training, bytes of model.onnx. Hyper-parameters are those of RECIPES below,
-chosen on dev; the baselines on the same rows are those of benchmarks/baselines.py.
+Each SET:SIZE[+KEY=VALUE...] is one line of `benchmarks/results/accuracy.json`: validation and test measures of the
+exported model (8 bits, onnxruntime), seconds of training, bytes of model.onnx. Hyper-parameters are those of RECIPES
+below, chosen on validation; the baselines on the same rows are those of benchmarks/baselines.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers import OnBadRow
-from mixling.data.splits import split_dev
+from mixling.data.splits import split_validation
 from mixling.metrics.base import Metrics
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig, fit
@@ -33,14 +33,14 @@ from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
 
 SETS: dict[str, dict[str, Any]] = {
-    "snips": {"dev": "dev", "test": "test", "columns": {"text": "tokens", "label": "intent"}},
-    "clinc150": {"dev": "val", "test": "test", "columns": {}},
-    # GLUE's test labels are not public: its dev split is the test here, and 5% of train choose.
-    "sst2_glue": {"dev": None, "test": "dev", "columns": {}},
-    "mtop_en": {"dev": "dev", "test": "test", "task": "tagging", "columns": {}},
+    "snips": {"validation": "validation", "test": "test", "columns": {"text": "tokens", "label": "intent"}},
+    "clinc150": {"validation": "val", "test": "test", "columns": {}},
+    # GLUE's test labels are not public: its validation split is the test here, and 5% of train choose.
+    "sst2_glue": {"validation": None, "test": "validation", "columns": {}},
+    "mtop_en": {"validation": "validation", "test": "test", "task": "tagging", "columns": {}},
 }
 # Beside the defaults; CLINC150 has 100 rows a class, and gained on validation from stronger regularisation.
-RECIPES: dict[str, dict[str, Any]] = {
+DEFAULTS: dict[str, dict[str, Any]] = {
     "snips": {},
     "clinc150": {"model": {"head": {"dropout": 0.3}}, "train": {"epochs": 24, "token_dropout": 0.3}},
     "sst2_glue": {},
@@ -56,7 +56,7 @@ def load(paths: list[Path], task: str, columns: dict[str, str]) -> Dataset:
     return Dataset.from_examples(examples)
 
 
-def measure(folder: Path, examples: Dataset) -> Metrics:
+def evaluate_files(folder: Path, examples: Dataset) -> Metrics:
     """Measures of the exported model; words and labels that training did not know count as errors."""
     predictor = Predictor(folder / "model.onnx", num_threads=torch.get_num_threads())
     texts = list(examples.texts)
@@ -80,17 +80,17 @@ def run(name: str, data: Path, seed: int) -> dict[str, Any]:
     about = SETS[dataset]
     task = about.get("task", "classification")
     values = {"task": task, "model": model_config(f"pnlp-mixer-{size}").to_dict(), "train": {"seed": seed}}
-    config = parse(RunConfig, merge(merge(values, RECIPES[dataset]), read_overrides(overrides)), where=name)
+    config = parse(RunConfig, merge(merge(values, DEFAULTS[dataset]), read_overrides(overrides)), where=name)
     folder = data / dataset
     train = load([folder / "train.jsonl.gz"], task, about["columns"])
-    if about["dev"] is None:
-        train, dev = split_dev(train, fraction=0.05, seed=0)
+    if about["validation"] is None:
+        train, validation = split_validation(train, fraction=0.05, seed=0)
     else:
-        dev = load([folder / f"{about['dev']}.jsonl.gz"], task, about["columns"])
+        validation = load([folder / f"{about['validation']}.jsonl.gz"], task, about["columns"])
     test = load([folder / f"{about['test']}.jsonl.gz"], task, about["columns"])
     with tempfile.TemporaryDirectory() as out:
         begin = time.perf_counter()
-        result = fit(config, train, dev, folder=Path(out), say=print)
+        result = fit(config, train, validation, folder=Path(out), log=print)
         seconds = time.perf_counter() - begin
         assert result is not None
         report = {
@@ -99,14 +99,17 @@ def run(name: str, data: Path, seed: int) -> dict[str, Any]:
             "config": config.model_dump(mode="json", include={"model", "train"}),
             "parameters": result.parameters,
             "precision": result.report["precision"],
-            "gate": result.report["gate"],
+            "quantization": result.report["quantization"],
             "onnx_bytes": (Path(out) / "model.onnx").stat().st_size,
             "seconds": round(seconds, 1),
             "best_epoch": result.best["epoch"],
-            "dev": scores(result.metrics),
-            "test": scores(measure(Path(out), test)),
+            "validation": scores(result.metrics),
+            "test": scores(evaluate_files(Path(out), test)),
         }
-    print(json.dumps({key: report[key] for key in ("run", "seed", "seconds", "onnx_bytes", "dev", "test")}), flush=True)
+    print(
+        json.dumps({key: report[key] for key in ("run", "seed", "seconds", "onnx_bytes", "validation", "test")}),
+        flush=True,
+    )
     return report
 
 

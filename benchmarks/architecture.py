@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 TASKS = {"classification", "multi_label", "tagging", "question_answering", "regression", "text2text"}
 LABEL_KINDS = {"single", "multi", "iob", "span"}
-OUTPUTS = {"text", "tokens", "units", "spans", "subwords", "vocabulary"}
+OUTPUTS = {"text", "tokens", "subwords", "spans", "vocabulary"}
 SUBJECT = re.compile(r"(^|_)(task|kind|output|name|labels?|infer_task)$")
 WINGS = ("seq2seq", "comparison", "cost", "inspect", "vision")
 # Where the parts of the wings were before they were folders of their own.
@@ -39,8 +39,9 @@ OLD_NAMES = re.compile(
     r"|unlabelled|serialise"
 )
 OLD_PROSE = re.compile(
-    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|recipe|taught|lessons|contest|entrants?"
-    r"|pieces|units|faults?|stretch|front end|unfolding)\b"
+    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes "
+    r"on|resolved?|defaults|taught|lessons|benchmark|candidates?"
+    r"|subwords|subwords|errors?|stretch|embedding layer|unfolding)\b"
 )
 
 

@@ -1,12 +1,13 @@
-"""The baseline to beat: TF-IDF and logistic regression, with the options chosen on dev and the test split read once.
+"""The baseline to beat: TF-IDF and logistic regression, with the options chosen on validation and the test split read
+once.
 
     python benchmarks/baselines.py --data ../shared/data --sets snips clinc150 sst2_glue \
         --out benchmarks/results/baselines.json
 
 Features are word 1-2-grams, alone or with character 2-5-grams inside words; C runs over a small grid: the baseline of
-`mixling compare`, which measures our models beside it. Of equal accuracy on dev the smaller model wins: words alone,
-then the smaller C. What was fitted on the training rows for dev is what is tested: dev is never trained on.
-`sst2_glue` has no test labels: its dev is the test, and 5% of its train is the dev.
+`mixling compare`, which measures our models beside it. Of equal accuracy on validation the smaller model wins: words
+alone, then the smaller C. What was fitted on the training rows for validation is what is tested: validation is never
+trained on. `sst2_glue` has no test labels: its validation is the test, and 5% of its train is the validation.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ def main() -> None:
 
 
 def load(folder: Path, seed: int) -> tuple[Rows, Rows, Rows]:
-    """Train, dev and test of a set."""
+    """Train, validation and test of a set."""
     if folder.name == "snips":
         return read(folder / "train.jsonl.gz"), read(folder / "dev.jsonl.gz"), read(folder / "test.jsonl.gz")
     if folder.name == "clinc150":  # the in-scope rows; those out of scope stand in other files
         return read(folder / "train.jsonl.gz"), read(folder / "val.jsonl.gz"), read(folder / "test.jsonl.gz")
     texts, labels = read(folder / "train.jsonl.gz")
-    train, dev, train_labels, dev_labels = train_test_split(
+    train, validation, train_labels, validation_labels = train_test_split(
         texts, labels, test_size=0.05, random_state=seed, stratify=labels
     )
-    return (train, train_labels), (dev, dev_labels), read(folder / "dev.jsonl.gz")
+    return (train, train_labels), (validation, validation_labels), read(folder / "dev.jsonl.gz")
 
 
 def read(path: Path) -> Rows:
@@ -64,27 +65,27 @@ def read(path: Path) -> Rows:
     return [row["text"] for row in rows], [row["label"] for row in rows]
 
 
-def evaluate(train: Rows, dev: Rows, test: Rows, *, seed: int) -> dict[str, Any]:
-    """Fit every option on train, choose on dev, and only then score the test rows."""
+def evaluate(train: Rows, validation: Rows, test: Rows, *, seed: int) -> dict[str, Any]:
+    """Fit every option on train, choose on validation, and only then score the test rows."""
 
-    def measure(baseline: Baseline) -> float:
-        value = accuracy(baseline, dev)
-        print({**baseline.options, "dev_accuracy": value, "fit_seconds": round(baseline.seconds, 1)}, flush=True)
+    def evaluate_files(baseline: Baseline) -> float:
+        value = accuracy(baseline, validation)
+        print({**baseline.options, "val_accuracy": value, "fit_seconds": round(baseline.seconds, 1)}, flush=True)
         return value
 
-    best, tried = choose(fit_tfidf(Classification, *train, seed=seed), measure)
+    best, tried = choose(fit_tfidf(Classification, *train, seed=seed), evaluate_files)
     return {
-        "rows": {"train": len(train[0]), "dev": len(dev[0]), "test": len(test[0])},
+        "rows": {"train": len(train[0]), "validation": len(validation[0]), "test": len(test[0])},
         "classes": len(set(train[1])),
         "chosen": {key: best.options[key] for key in ("features", "C")},
-        "dev_accuracy": max(one.dev for one in tried),
+        "val_accuracy": max(one.validation for one in tried),
         "test_accuracy": accuracy(best, test),
         "fit_seconds": round(best.seconds, 1),
         "tried": [
             {
                 "features": one.options["features"],
                 "C": one.options["C"],
-                "dev_accuracy": one.dev,
+                "val_accuracy": one.validation,
                 "fit_seconds": round(one.seconds, 1),
                 "columns": one.options["columns"],
             }

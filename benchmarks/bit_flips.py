@@ -60,7 +60,7 @@ def make(folder: Path) -> dict[str, dict[Path, Read]]:
     (folder / "pairs.csv").write_text("source,target\n" + "".join(f"{text},{text[::-1]}\n" for text in texts))
     short = ("--set", "train.steps=4", "--set", "train.evaluations=1")
     mixling("train", folder / "rows.csv", "--model", "mixling-tiny", *short, "-o", folder / "trained")
-    kept = ("--set", "corpus.keep=true", "--set", "corpus.dev_fraction=0.1", "--set", "model.text.max_len=16")
+    kept = ("--set", "corpus.keep=true", "--set", "corpus.validation_fraction=0.1", "--set", "model.text.max_len=16")
     sizes = ("--set", "model.dim=16", "--set", "model.text.vocabulary_size=100")
     pretraining = ("--model", "gmlp-base", "--set", "model.num_layers=1", *sizes, *kept)
     mixling("pretrain", folder / "text.txt", *pretraining, *short, "-o", folder / "pretrained")
@@ -132,13 +132,13 @@ def flip(path: Path, read: Read, count: int) -> dict[str, Any]:
     good, draw, taken = path.read_bytes(), random.Random(path.name), []
     read()
     for _ in range(count):
-        place, bit = draw.randrange(len(good)), draw.randrange(8)
-        path.write_bytes(good[:place] + bytes([good[place] ^ 1 << bit]) + good[place + 1 :])
+        location, bit = draw.randrange(len(good)), draw.randrange(8)
+        path.write_bytes(good[:location] + bytes([good[location] ^ 1 << bit]) + good[location + 1 :])
         try:
             read()
         except UserError:
             continue
-        taken.append([place, bit])
+        taken.append([location, bit])
     path.write_bytes(good)
     return {"bytes": len(good), "flips": count, "refused": count - len(taken), "taken": taken}
 

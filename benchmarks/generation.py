@@ -2,13 +2,14 @@
 
     python benchmarks/generation.py
 
-First, for each family of models: the logits after each of 256 target units by `step`, whose state is kept, against a
-decoder that is run anew on all units so far at each step (the encoder runs once in both, and only the last unit's
-logits are computed). One source of 64 units, and eight; the size of the `-2m` presets over 1,000 units. Of the
+First, for each family of models: the logits after each of 256 target subwords by `step`, whose state is kept, against a
+decoder that is run anew on all subwords so far at each step (the encoder runs once in both, and only the last unit's
+logits are computed). One source of 64 subwords, and eight; the size of the `-2m` presets over 1,000 subwords. Of the
 recomputation only every 16th length is run, from 8 to 248, and its time is taken 16 times.
 
-Then greedy search to 64 units, which no stop unit ends, by `generate` and by transformers' `generate`, with its default
-attention kernel and cache, of a T5.1.1 of the same shape with the same weights; the units found are compared.
+Then greedy search to 64 subwords, which no stop unit ends, by `generate` and by transformers' `generate`, with its
+default attention kernel and cache, of a T5.1.1 of the same shape with the same weights; the subwords found are
+compared.
 
 All in one process with one thread, in an order that is drawn anew each round; times are the thread's CPU time, since a
 machine that does other work would add its waiting. A ratio is the median of the rounds' ratios.
@@ -45,9 +46,9 @@ RIVALS: list[tuple[str, Shape, int, int]] = [
 ]
 
 
-def sources(batch: int, units: int) -> tuple[Tensor, Tensor]:
+def sources(batch: int, subwords: int) -> tuple[Tensor, Tensor]:
     """A batch of sources of one length."""
-    return torch.randint(2, units, (batch, SOURCE)), torch.ones(batch, SOURCE, dtype=torch.bool)
+    return torch.randint(2, subwords, (batch, SOURCE)), torch.ones(batch, SOURCE, dtype=torch.bool)
 
 
 def stepped(model: EncoderDecoder, source: Tensor, mask: Tensor, target: Tensor) -> None:
@@ -58,7 +59,7 @@ def stepped(model: EncoderDecoder, source: Tensor, mask: Tensor, target: Tensor)
 
 
 def recomputed(model: EncoderDecoder, source: Tensor, mask: Tensor, target: Tensor) -> None:
-    """The logits after units 8, 24, 40 ..., each from the decoder's whole input."""
+    """The logits after subwords 8, 24, 40 ..., each from the decoder's whole input."""
     encoded = model.encode(source, mask)
     for length in range(EVERY // 2, target.shape[1] + 1, EVERY):
         x = model.decoder(
@@ -70,7 +71,7 @@ def recomputed(model: EncoderDecoder, source: Tensor, mask: Tensor, target: Tens
 def caching(name: str, batch: int, rounds: int) -> dict[str, Any]:
     """Cached steps against recomputation of one family."""
     config = seq2seq_config(name, max_target_len=TARGET)
-    model = build_encoder_decoder(config, num_units=1000, seed=0).eval()
+    model = build_encoder_decoder(config, vocab_size=1000, seed=0).eval()
     given = (model, *sources(batch, 1000), torch.randint(2, 1000, (batch, TARGET)))
     spent = in_turn({"stepped": lambda: stepped(*given), "recomputed": lambda: recomputed(*given)}, rounds)
     whole = [EVERY * seconds for seconds in spent["recomputed"]]
@@ -85,10 +86,10 @@ def caching(name: str, batch: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def theirs(shape: Shape, units: int) -> T5ForConditionalGeneration:
+def theirs(shape: Shape, subwords: int) -> T5ForConditionalGeneration:
     """A T5.1.1 of transformers."""
     config = T5Config(
-        vocab_size=units,
+        vocab_size=subwords,
         d_model=shape.dim,
         d_kv=shape.head_dim,
         d_ff=shape.ffn_dim,
@@ -106,9 +107,9 @@ def theirs(shape: Shape, units: int) -> T5ForConditionalGeneration:
     return model
 
 
-def with_the_weights_of(other: T5ForConditionalGeneration, shape: Shape, units: int) -> EncoderDecoder:
+def with_the_weights_of(other: T5ForConditionalGeneration, shape: Shape, subwords: int) -> EncoderDecoder:
     """Our T5.1.1 with the weights of theirs; both list a block's parts in the order in which they run."""
-    model = build_encoder_decoder(t5(shape), num_units=units).eval()
+    model = build_encoder_decoder(t5(shape), vocab_size=subwords).eval()
     pairs: list[tuple[nn.Module, nn.Module]] = [(model.table, other.shared), (model.output, other.lm_head)]
     for ours, stack in ((model.encoder, other.encoder), (model.decoder, other.decoder)):
         pairs.append((ours.norm, stack.final_layer_norm))
@@ -128,15 +129,15 @@ def with_the_weights_of(other: T5ForConditionalGeneration, shape: Shape, units: 
     return model
 
 
-def beside_transformers(name: str, shape: Shape, units: int, batch: int, rounds: int) -> dict[str, Any]:
+def beside_transformers(name: str, shape: Shape, subwords: int, batch: int, rounds: int) -> dict[str, Any]:
     """Greedy search by both."""
-    other = theirs(shape, units)
-    model = with_the_weights_of(other, shape, units)
-    source, mask = sources(batch, units)
+    other = theirs(shape, subwords)
+    model = with_the_weights_of(other, shape, subwords)
+    source, mask = sources(batch, subwords)
     config = GenerationConfig(max_len=ANSWER)
 
     def ours() -> list[list[int]]:
-        return [list(answer.units) for answer in generate(model, source, mask, config, start=0, stop=-1)]
+        return [list(answer.subwords) for answer in generate(model, source, mask, config, start=0, stop=-1)]
 
     def transformers() -> list[list[int]]:
         given = {"max_new_tokens": ANSWER, "do_sample": False, "num_beams": 1}

@@ -23,7 +23,7 @@ LIMIT = 2.2  # GB, for 34 MB of text
 
 
 def train(rows: Path, steps: int, sources: Path | None, folder: Path) -> dict[str, float]:
-    """The greatest memory in GB, seconds of the processor, and the loss on dev."""
+    """The greatest memory in GB, seconds of the processor, and the loss on validation."""
     changes = [f"train.steps={steps}", "train.evaluations=2"]
     command = [sys.executable, "-m", "mixling", "train", str(rows), "-o", str(folder)]
     command += [item for change in changes for item in ("--set", change)]
@@ -38,7 +38,7 @@ def train(rows: Path, steps: int, sources: Path | None, folder: Path) -> dict[st
         "peak_gigabytes": round(usage.ru_maxrss * 1024 / 1e9, 3),
         "user_seconds": round(usage.ru_utime, 1),
         "system_seconds": round(usage.ru_stime, 1),
-        "dev_loss": last["dev_loss"],
+        "val_loss": last["val_loss"],
     }
 
 

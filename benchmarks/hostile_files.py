@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def make_models(folder: Path) -> None:
-    """Small models of every task, of words and of units, with both kinds of vocabulary files."""
+    """Small models of every task, of words and of subwords, with both kinds of vocabulary files."""
     from mixling.export.onnx import export_onnx
     from mixling.models.model import build_model
     from mixling.models.presets import model_config
@@ -95,10 +95,10 @@ def make_models(folder: Path) -> None:
         "c",
     ] * 3
     small = {"dim": 8, "text": {"max_len": 24, "projection": {"num_features": 64, "num_hashes": 8}}}
-    units = {**small, "text": {"max_len": 24, "tokens": "units", "projection": {"type": "units"}}}
+    subwords = {**small, "text": {"max_len": 24, "tokens": "subwords", "projection": {"type": "subwords"}}}
     kinds: dict[str, tuple[str, str, dict[str, Any], LabelSet, str]] = {
         "classification": ("mixling-tiny", "text", small, LabelSet(("a", "b", "c"), "single"), "wordpiece"),
-        "pairs": ("hypermixer", "text", {**units, "num_layers": 1}, LabelSet(("yes", "no"), "single"), "unigram"),
+        "pairs": ("hypermixer", "text", {**subwords, "num_layers": 1}, LabelSet(("yes", "no"), "single"), "unigram"),
         "multi_label": ("pnlp-mixer-x-small", "text", small, LabelSet(("a", "b", "c"), "multi"), "unigram"),
         "tagging": ("pnlp-lstm", "tokens", small, LabelSet(("O", "B-x", "I-x"), "iob"), "wordpiece"),
         "question_answering": ("mixling-mixer", "tokens", small, LabelSet(("start", "end"), "span"), "wordpiece"),
@@ -134,11 +134,11 @@ def collect(options: argparse.Namespace) -> list[dict[str, Any]]:
             reports.append(json.loads(line))
         if process.wait():
             number = len(reports)
-            reports.append({"number": number, **place(options, number), "outcome": f"crash {process.returncode}"})
+            reports.append({"number": number, **location(options, number), "outcome": f"crash {process.returncode}"})
     return reports
 
 
-def place(options: argparse.Namespace, number: int) -> dict[str, str]:
+def location(options: argparse.Namespace, number: int) -> dict[str, str]:
     """Of which model and of which kind a changed file is."""
     models = sorted(options.models.glob("*.onnx"))
     kinds = list(KINDS)
@@ -150,14 +150,14 @@ def read(folder: Path, seed: int, numbers: range) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_LIMIT, ADDRESS_LIMIT))
     files = sorted(folder.glob("*.onnx"))
     contents = {path.stem: path.read_bytes()[:-SEAL_LENGTH] for path in files}
-    places = {name: structure(body) for name, body in contents.items()}
+    locations = {name: structure(body) for name, body in contents.items()}
     options = argparse.Namespace(models=folder)
     for body in contents.values():  # what is loaded once is no part of what a file takes
         assert attempt(seal(body))["outcome"] == "answered"
     for number in numbers:
-        what = place(options, number)
+        what = location(options, number)
         draw = random.Random(f"{seed} {number}")
-        content = seal(KINDS[what["kind"]](contents[what["model"]], draw, places[what["model"]]))
+        content = seal(KINDS[what["kind"]](contents[what["model"]], draw, locations[what["model"]]))
         print(json.dumps({"number": number, **what, **attempt(content)}), flush=True)
 
 
@@ -213,7 +213,7 @@ def memory(*, reset: bool = False) -> float:
 
 
 def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Outcomes by kind and by model, the greatest costs, and every fault."""
+    """Outcomes by kind and by model, the greatest costs, and every error."""
     by: dict[str, dict[str, collections.Counter[str]]] = {"kind": {}, "model": {}}
     for report in reports:
         for key, counts in by.items():

@@ -87,7 +87,7 @@ def layer(length: int, batch: int) -> tuple[HyperMixing, Tensor, Tensor]:
     return mixer, torch.randn(batch, length, DIM), torch.ones(batch, length, dtype=torch.bool)
 
 
-def measure(length: int, seconds: float) -> dict[str, Any]:
+def evaluate(length: int, seconds: float) -> dict[str, Any]:
     """Medians, minima and ratios of one length."""
     batch = max(1, TOKENS // length)
     given = mixer, x, mask = layer(length, batch)
@@ -151,7 +151,7 @@ def main() -> None:
     rows = []
     with torch.inference_mode():
         for length in options.lengths:
-            rows.append(measure(length, options.seconds))
+            rows.append(evaluate(length, options.seconds))
             print(json.dumps(rows[-1]), flush=True)
         report: dict[str, Any] = {
             "dim": DIM,

@@ -63,8 +63,8 @@ SMALL = (
 )
 TEXT = ("--set", "train.checkpoint_seconds=0.02", "--set", "train.batch_size=8")
 SIZE = ("model.dim=16", "model.num_layers=1", "model.text.max_len=32", "model.text.vocabulary_size=300")
-SHARES = ((0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.2, 0.2, 0.6))  # what a teacher answers
-WRITER = ("model.dim=16", "pieces.size=300", "model.max_source_len=32", "model.max_target_len=16")
+FRACTIONS = ((0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.2, 0.2, 0.6))  # what a teacher answers
+WRITER = ("model.dim=16", "tokenizer.size=300", "model.max_source_len=32", "model.max_target_len=16")
 
 
 @dataclass(frozen=True)
@@ -184,16 +184,16 @@ def trial(arguments: list[str], **options: Any) -> Ended:
     return end(*start(arguments, **options))
 
 
-def uninterrupted(arguments: list[str], place: Path, *, out: str = "-o") -> tuple[dict[str, str], float]:
+def uninterrupted(arguments: list[str], location: Path, *, out: str = "-o") -> tuple[dict[str, str], float]:
     """The files of a run in a process of its own, and the CPU seconds of a forked one with the same files."""
     usual = subprocess.run(
-        [sys.executable, "-m", "mixling", *arguments, out, str(place)], capture_output=True, text=True
+        [sys.executable, "-m", "mixling", *arguments, out, str(location)], capture_output=True, text=True
     )
-    forked = trial([*arguments, out, str(place) + "-forked"])
+    forked = trial([*arguments, out, str(location) + "-forked"])
     if usual.returncode or forked.code:
         sys.exit(f"{' '.join(arguments)} failed:\n{usual.stderr}{forked.log}")
-    wanted = digests(place)
-    if different := list(differing(Path(str(place) + "-forked"), wanted)):
+    wanted = digests(location)
+    if different := list(differing(Path(str(location) + "-forked"), wanted)):
         sys.exit(f"{' '.join(arguments)}: a forked process gives other files: {different}")
     return wanted, forked.seconds
 
@@ -236,8 +236,8 @@ def write_data(folder: Path, rng: random.Random) -> None:
     (folder / "text.txt").write_text("\n".join(lines) + "\n")
     pairs = ({"source": line.split()[0] + " " + line.split()[1], "target": line.split()[0]} for line in lines)
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
-    shares = ({f"label {i}": share for i, share in enumerate(rng.choice(SHARES))} for _ in lines)
-    answers = ({"text": line, "probabilities": share} for line, share in zip(lines, shares, strict=True))
+    fractions = ({f"label {i}": fraction for i, fraction in enumerate(rng.choice(FRACTIONS))} for _ in lines)
+    answers = ({"text": line, "probabilities": fraction} for line, fraction in zip(lines, fractions, strict=True))
     (folder / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
 
 
@@ -247,14 +247,23 @@ def command(name: str, folder: Path) -> list[str]:
     if name == "train":
         return ["train", rows, "--epochs", "4", *SMALL]
     if name == "pretrain":
-        return ["pretrain", str(folder / "text.txt"), "--steps", "40", "--dev", str(folder / "text.txt"), *TEXT, *sets]
+        return [
+            "pretrain",
+            str(folder / "text.txt"),
+            "--steps",
+            "40",
+            "--validation",
+            str(folder / "text.txt"),
+            *TEXT,
+            *sets,
+        ]
     if name == "text2text":
         sets = [item for value in WRITER for item in ("--set", value)]
         return ["train", str(folder / "pairs.jsonl"), "--task", "text2text", "--epochs", "3", *TEXT, *sets]
     if name == "distill":
-        answers = ["--teacher", str(folder / "answers.jsonl"), "--unlabelled", str(folder / "text.txt")]
+        answers = ["--teacher", str(folder / "answers.jsonl"), "--unlabeled", str(folder / "text.txt")]
         return ["distill", rows, *answers, "--epochs", "3", *SMALL]
-    return ["compare", rows, "--epochs", "2", "--dev-fraction", "0.3"]
+    return ["compare", rows, "--epochs", "2", "--validation-fraction", "0.3"]
 
 
 # ---- replace
@@ -267,8 +276,8 @@ def replace(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     each: list[dict[str, Any]] = []
     seconds = {}
     # Of three kills one is of a run that exports model.onnx, which takes most of its time.
-    for place, name in enumerate(REPLACED):
-        count = {key: len(range(place, value, 3)) for key, value in planned(options).items()}
+    for location, name in enumerate(REPLACED):
+        count = {key: len(range(location, value, 3)) for key, value in planned(options).items()}
         seconds[name] = replace_runs(name, count, folder, rng, each)
         print(name, counted(each, "command", "kind", "sound"), flush=True)
     return {
@@ -361,8 +370,8 @@ def resume(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def killed_runs(name: str, folder: Path, kills: int, rng: random.Random) -> dict[str, Any]:
-    arguments, place = command(name, folder), folder / f"{name}-whole"
-    wanted, seconds = uninterrupted(arguments, place)
+    arguments, location = command(name, folder), folder / f"{name}-whole"
+    wanted, seconds = uninterrupted(arguments, location)
     differences: list[str] = []
     made = finished = 0
     while made < kills:
@@ -400,8 +409,8 @@ def differing(folder: Path, wanted: dict[str, str]) -> Iterator[str]:
 
 
 def killed_compares(name: str, folder: Path, kills: int, rng: random.Random) -> dict[str, Any]:
-    arguments, place = command(name, folder), folder / "compare-whole"
-    wanted, seconds = uninterrupted(arguments, place, out="--keep")
+    arguments, location = command(name, folder), folder / "compare-whole"
+    wanted, seconds = uninterrupted(arguments, location, out="--keep")
     differences: list[str] = []
     made = resumed = 0
     for number in range(10 * kills):

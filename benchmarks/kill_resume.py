@@ -9,7 +9,7 @@ SIGKILL, ... until the run ends; then a new run begins, until the kills are made
 rows. What stands after `--` goes to the command as it is. Several processes are started by torchrun, and all of them,
 torchrun too, are killed together. By turns drawn at random the kills come at any moment of the process's life, at any
 moment of training, while a temporary file lies in the folder (inside a save), or between the end of training and the
-end of the run (the export). Just before a kill the main process is asked, by a signal that only the interpreter's fault
+end of the run (the export). Just before a kill the main process is asked, by a signal that only the interpreter's error
 handler sees, where it stands: that is the `phase` of the result. Every file of a finished run's folder must have the
 bytes of the uninterrupted run's, and no other file may be there. Exit code 1 if they differ.
 """
@@ -68,7 +68,7 @@ BEGUN, TRAINED = "metrics.jsonl", "config.json"  # written when training begins,
 MADE_UP = (
     *("--text", "text", "--label", "label"),
     *("--set", "train.token_dropout=0.1", "--set", "model.head.dropout=0.1", "--set", "model.dim=16"),
-    *("--set", "model.text.projection.num_features=256", "--set", "data.dev_fraction=0.4"),
+    *("--set", "model.text.projection.num_features=256", "--set", "data.validation_fraction=0.4"),
 )
 AIMS = ("any moment", "training", "save", "export")
 
@@ -79,7 +79,7 @@ class Trial:
 
     command: str
     arguments: list[str]
-    processes: int
+    distributed: int
     folder: Path  # of all that the trial writes
 
     def begin(self, out: Path, *, again: bool = False) -> Attempt:
@@ -93,8 +93,8 @@ class Trial:
         start = self.folder / "start.py"
         start.write_text(START, "utf-8")
         launch = [sys.executable]
-        if self.processes > 1:
-            launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"]
+        if self.distributed > 1:
+            launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.distributed}"]
         command = [*launch, str(start), str(self.folder / "stack"), self.command, *arguments]
         stamps = {name: stamp(out / name) for name in (BEGUN, TRAINED)}
         with (self.folder / "log.txt").open("wb") as output:
@@ -186,20 +186,20 @@ def main() -> None:
 
     origin = provenance(seed=options.seed, packages=["safetensors", "onnx", "onnxruntime"])
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder), options)
+        result = evaluate(Path(folder), options)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({**origin, **result}, indent=2) + "\n", "utf-8")
     print({name: result[name] for name in ("kills", "phases", "leftover_files", "finished_runs", "differences")})
     sys.exit(1 if result["differences"] else 0)
 
 
-def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+def evaluate(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     rng = random.Random(options.seed)
     arguments = [*options.files, "--set", "train.checkpoint_seconds=0.05", *options.further]
     if not options.files:
         write_rows(folder / "rows.csv", options.rows, rng)
         arguments = [str(folder / "rows.csv"), "--epochs", str(options.epochs), *MADE_UP, *arguments]
-    trial = Trial(options.command, arguments, options.processes, folder)
+    trial = Trial(options.command, arguments, options.distributed, folder)
     whole = folder / "whole"
     times = uninterrupted(trial.begin(whole))
     wanted = files(whole)
@@ -226,7 +226,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         differences += found
     return {
         "training": options.command,
-        "processes": options.processes,
+        "distributed": options.distributed,
         "arguments": [argument.replace(str(folder), "DIR") for argument in arguments],
         "rows": None if options.files else options.rows,
         "uninterrupted_seconds": {name: round(seconds, 2) for name, seconds in times.items()},
@@ -247,10 +247,10 @@ def write_rows(path: Path, count: int, rng: random.Random) -> None:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
         for _ in range(count):
-            told, label = rng.randrange(4), rng.randrange(4)
-            text = [*rng.choices(words, k=rng.randint(3, 25)), words[told]]
+            reported, label = rng.randrange(4), rng.randrange(4)
+            text = [*rng.choices(words, k=rng.randint(3, 25)), words[reported]]
             rng.shuffle(text)
-            writer.writerow([" ".join(text), f"label {told if rng.random() < 0.9 else label}"])
+            writer.writerow([" ".join(text), f"label {reported if rng.random() < 0.9 else label}"])
 
 
 def uninterrupted(attempt: Attempt) -> dict[str, float]:

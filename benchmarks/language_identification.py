@@ -41,7 +41,7 @@ def questions(folder: Path, *, development: bool) -> dict[str, list[str]]:
     return found
 
 
-def measure(seed: int, texts: dict[str, list[str]]) -> dict[str, Any]:
+def evaluate(seed: int, texts: dict[str, list[str]]) -> dict[str, Any]:
     """Run the demo and return its cost, its own test line and the accuracy on each language's questions."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "model"
@@ -82,7 +82,7 @@ def main() -> None:
     texts = questions(arguments.data, development=arguments.part == "development")
     runs = []
     for seed in arguments.seeds:
-        runs.append(measure(seed, texts))
+        runs.append(evaluate(seed, texts))
         print(json.dumps(runs[-1], ensure_ascii=False), flush=True)
     accuracies = [run["accuracy"] for run in runs]
     result = {

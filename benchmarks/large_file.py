@@ -2,7 +2,7 @@
 
     python benchmarks/large_file.py --data ../shared/data --gigabytes 5
 
-Writes a CSV of that size (IMDB's labelled reviews again and again, each time cut at another word, so that rows differ)
+Writes a CSV of that size (IMDB's labeled reviews again and again, each time cut at another word, so that rows differ)
 into a temporary folder, runs `mixling train` on it with a time budget, and reports the process's peak resident memory,
 the time to read and the rows read, in benchmarks/results/large_file.json.
 """
@@ -56,7 +56,7 @@ def main() -> None:
         rows = write(table, options.data / "imdb" / "train.jsonl.gz", int(options.gigabytes * 1e9), seed=0)
         command = [sys.executable, "-m", "mixling", "train", str(table), "-o", str(run)]
         begin = time.perf_counter()
-        process = subprocess.Popen([*command, "--time-budget", options.time_budget, "--dev-fraction", "0.002"])
+        process = subprocess.Popen([*command, "--time-budget", options.time_budget, "--validation-fraction", "0.002"])
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begin
         if status:
@@ -67,7 +67,7 @@ def main() -> None:
             "peak_resident_bytes": usage.ru_maxrss * 1024,
             "seconds": round(seconds, 1),
             "time_budget": options.time_budget,
-            "dev": json.loads((run / "metrics.json").read_text())["dev"]["accuracy"],
+            "validation": json.loads((run / "metrics.json").read_text())["validation"]["accuracy"],
         }
     print(json.dumps(report, indent=1))
     report["provenance"] = made

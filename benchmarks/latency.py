@@ -1,6 +1,6 @@
 """Speed of a saved classifier beside TF-IDF + logistic regression on the same texts, in one process and in turn.
 
-    mixling train ../shared/data/snips/train.jsonl.gz --dev ../shared/data/snips/dev.jsonl.gz \\
+    mixling train ../shared/data/snips/train.jsonl.gz --validation ../shared/data/snips/dev.jsonl.gz \\
         --text tokens --label intent --model pnlp-mixer-x-small --epochs 8 -o runs/snips
     python benchmarks/latency.py runs/snips --data ../shared/data/snips
 
@@ -104,7 +104,7 @@ def _timed(call: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
-def measure(model: Path, data: Path, rounds: int, starts: int) -> dict[str, Any]:
+def evaluate(model: Path, data: Path, rounds: int, starts: int) -> dict[str, Any]:
     """All figures."""
     texts, labels = read(data / "train.jsonl.gz")
     test, gold = read(data / "test.jsonl.gz")
@@ -159,7 +159,7 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     made = provenance(seed=0, packages=("onnxruntime", "tokenizers", "scikit-learn"))
     with threadpool_limits(1):
-        report = measure(options.model, options.data, options.rounds, options.starts)
+        report = evaluate(options.model, options.data, options.rounds, options.starts)
     report["provenance"] = made
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps({key: value for key, value in report.items() if key != "provenance"}, indent=1))

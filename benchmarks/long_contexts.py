@@ -49,7 +49,7 @@ def peak_mb() -> float:
     return round(int(found[1]) / 1024, 1)
 
 
-def measure(model: str, num_words: int, distinct: int) -> None:
+def evaluate(model: str, num_words: int, distinct: int) -> None:
     """Print, as JSON, what one answer takes."""
     from mixling.runtime.predictor import Predictor
 
@@ -70,8 +70,8 @@ def main() -> None:
     parser.add_argument("--words", type=int, nargs="+", default=[1_000, 20_000, 120_000, 1_000_000])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "long_contexts.json")
     options = parser.parse_args()
-    if options.measure:
-        measure(options.measure[0], *map(int, options.measure[1:]))
+    if options.evaluate:
+        evaluate(options.evaluate[0], *map(int, options.evaluate[1:]))
         return
     from mixling.cost.provenance import provenance
 

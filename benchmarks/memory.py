@@ -30,7 +30,12 @@ def train(rows: Path, model: str, batch_size: int, steps: int, folder: Path) -> 
     """Parameters, and the most memory in GB."""
     out = folder / f"{model}-{batch_size}"
     sizes = ("model.max_source_len=64", "model.max_target_len=256", f"train.batch_size={batch_size}")
-    training = (f"train.steps={steps}", "train.evaluations=1", "tasks.0.dev_fraction=0.01", "generation.max_len=64")
+    training = (
+        f"train.steps={steps}",
+        "train.evaluations=1",
+        "tasks.0.validation_fraction=0.01",
+        "generation.max_len=64",
+    )
     changes = [item for change in (*sizes, *training) for item in ("--set", change)]
     command = [sys.executable, "-m", "mixling", "train", str(rows), "--model", model, "-o", str(out), *changes]
     _, status, usage = os.wait4(os.spawnv(os.P_NOWAIT, sys.executable, command), 0)

@@ -17,7 +17,7 @@ from mixling.runtime.operators import OPERATORS
 
 VALUES = [
     None, True, 0, -1, 1, 2, 63, 999, 2**16, 2**24, 2**31, 2**40, 2**63, 10**30, -(2**63), 0.5, -1e308, 1e400, math.nan,
-    "", "a", "x" * 10_000, "\ud800", "[UNK]", "minhash", "tsp", "units", "embedding", "iob", "multi", "span",
+    "", "a", "x" * 10_000, "\ud800", "[UNK]", "minhash", "tsp", "subwords", "embedding", "iob", "multi", "span",
     [], {}, [[]], ["a"], ["a", "a"], {"type": "tsp"}, {"type": "minhash", "num_hashes": 4096}, [0] * 1000,
 ]  # fmt: skip
 SIZES = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 7, 64, 1000, 10**5, 10**6, 10**8, 2**31, 2**40, 2**63 - 1]
@@ -48,7 +48,7 @@ def structure(body: bytes) -> list[int]:
     return np.flatnonzero(~inside).tolist()
 
 
-def flips(body: bytes, draw: Draw, places: list[int]) -> bytes:
+def flips(body: bytes, draw: Draw, locations: list[int]) -> bytes:
     """Some bytes anywhere."""
     data = bytearray(body)
     for _ in range(draw.choice([1, 1, 2, 5, 50])):
@@ -56,22 +56,22 @@ def flips(body: bytes, draw: Draw, places: list[int]) -> bytes:
     return bytes(data)
 
 
-def structure_bytes(body: bytes, draw: Draw, places: list[int]) -> bytes:
+def structure_bytes(body: bytes, draw: Draw, locations: list[int]) -> bytes:
     """Some bytes outside the weights."""
     data = bytearray(body)
     for _ in range(draw.choice([1, 1, 2, 3])):
-        data[draw.choice(places)] = draw.randrange(256)
+        data[draw.choice(locations)] = draw.randrange(256)
     return bytes(data)
 
 
-def length_bombs(body: bytes, draw: Draw, places: list[int]) -> bytes:
+def length_bombs(body: bytes, draw: Draw, locations: list[int]) -> bytes:
     """Huge numbers instead of a byte; a part that is missing or there several times."""
-    place = draw.choice(places)
-    part = body[place : place + draw.randrange(1, 400)]
+    location = draw.choice(locations)
+    part = body[location : location + draw.randrange(1, 400)]
     bomb = draw.choice(
         [b"\xff\xff\xff\xff\x07", b"\xff" * 9 + b"\x01", b"\x80" * 20, b"\x7f", b"", part * 2, part * 300]
     )
-    return body[:place] + bomb + body[place + draw.choice([0, 1, len(part)]) :]
+    return body[:location] + bomb + body[location + draw.choice([0, 1, len(part)]) :]
 
 
 def entry(model: Model, key: str) -> Any:
@@ -107,7 +107,7 @@ def change_values(values: Any, draw: Draw, choices: list[Any]) -> Any:
     return values
 
 
-def metadata(body: bytes, draw: Draw, places: list[int]) -> bytes:
+def metadata(body: bytes, draw: Draw, locations: list[int]) -> bytes:
     """Values of the configuration."""
     model = onnx.load_from_string(body)
     item = entry(model, "mixling")
@@ -115,14 +115,14 @@ def metadata(body: bytes, draw: Draw, places: list[int]) -> bytes:
     return model.SerializeToString()
 
 
-def vocabulary(body: bytes, draw: Draw, places: list[int]) -> bytes:
+def vocabulary(body: bytes, draw: Draw, locations: list[int]) -> bytes:
     """Lines and characters of the vocabulary."""
     model = onnx.load_from_string(body)
     item = entry(model, "vocabulary")
     lines = item.value.split("\n")
     for _ in range(draw.choice([1, 1, 3])):
-        place = draw.randrange(len(lines))
-        line = lines[place]
+        location = draw.randrange(len(lines))
+        line = lines[location]
         other = [
             "",
             line * 2,
@@ -135,7 +135,7 @@ def vocabulary(body: bytes, draw: Draw, places: list[int]) -> bytes:
             "\u202e",
             " ",
         ]
-        lines[place : place + draw.choice([0, 1, 1, 2])] = [draw.choice(other)]
+        lines[location : location + draw.choice([0, 1, 1, 2])] = [draw.choice(other)]
     item.value = "\n".join(lines)
     if draw.random() < 0.1:
         entry(model, "vocabulary_name").value = draw.choice(
@@ -144,14 +144,14 @@ def vocabulary(body: bytes, draw: Draw, places: list[int]) -> bytes:
     return model.SerializeToString()
 
 
-def tokenizer(body: bytes, draw: Draw, places: list[int]) -> bytes:
+def tokenizer(body: bytes, draw: Draw, locations: list[int]) -> bytes:
     """Steps and values of a tokenizer.json."""
     model = onnx.load_from_string(body)
     name, item = entry(model, "vocabulary_name"), entry(model, "vocabulary")
     if name.value == "tokenizer.json":
         values = json.loads(item.value)
     else:
-        ids = {unit: i for i, unit in enumerate(item.value.split("\n")[:-1])}
+        ids = {subword: i for i, subword in enumerate(item.value.split("\n")[:-1])}
         kind = draw.choice(["WordPiece", "BPE"])
         inner: dict[str, Any] = {"vocab": ids, "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
         inner |= {"merges": []} if kind == "BPE" else {"max_input_chars_per_word": 100}
@@ -171,7 +171,7 @@ def tokenizer(body: bytes, draw: Draw, places: list[int]) -> bytes:
     return model.SerializeToString()
 
 
-def graph_edits(body: bytes, draw: Draw, places: list[int]) -> bytes:
+def graph_edits(body: bytes, draw: Draw, locations: list[int]) -> bytes:
     """Nodes, weights and attributes."""
     model = onnx.load_from_string(body)
     for _ in range(draw.choice([1, 1, 2])):
@@ -251,8 +251,8 @@ def order(graph: Any, draw: Draw) -> None:
 
 def bomb(graph: Any, draw: Draw) -> None:
     """A computation of any size, added to a result of the graph."""
-    place = draw.randrange(len(graph.node))
-    target, prefix = graph.node[place], f"bomb{draw.randrange(10**9)}"
+    location = draw.randrange(len(graph.node))
+    target, prefix = graph.node[location], f"bomb{draw.randrange(10**9)}"
     added: list[Any] = []
 
     def weight(value: Any) -> str:
@@ -304,7 +304,7 @@ def bomb(graph: Any, draw: Draw) -> None:
     added.append(helper.make_node("Add", [target.output[0], total], [result]))
     nodes = [onnx.NodeProto.FromString(item.SerializeToString()) for item in graph.node]
     del graph.node[:]
-    graph.node.extend([*nodes[: place + 1], *added, *nodes[place + 1 :]])
+    graph.node.extend([*nodes[: location + 1], *added, *nodes[location + 1 :]])
 
 
 KINDS: dict[str, Callable[[bytes, Draw, list[int]], bytes]] = {

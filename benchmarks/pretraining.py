@@ -32,7 +32,7 @@ from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets
+from mixling.training.corpus import MASK_WORD, MaskedText, subword_targets
 from mixling.training.optim import OptimConfig, build_optimizer
 
 Step = Callable[[int], None]
@@ -44,7 +44,9 @@ def our_step(
 ) -> tuple[Step, MaskedText, Any]:
     """A function that makes one step of ours, the data it draws from, and the model."""
     specials = ["[UNK]", "[SEP]", MASK_WORD]
-    vocabulary = Vocabulary.parse("vocab.txt", "".join(f"{unit}\n" for unit in [*specials, *map(_name, range(tokens))]))
+    vocabulary = Vocabulary.parse(
+        "vocab.txt", "".join(f"{subword}\n" for subword in [*specials, *map(_name, range(tokens))])
+    )
     text = config.text.for_vocabulary(vocabulary)
     encoder = TextEncoder(text, vocabulary)
     encoder.learn([MASK_WORD, *map(_name, range(tokens))])
@@ -52,10 +54,12 @@ def our_step(
     rows = rng.integers(FIRST + 1, FIRST + 1 + tokens, batch * length * 4).astype(np.uint32)
     text_tokens = Tokens(rows, rng.random(len(rows)) < 0.8)
     data = MaskedText(
-        objective=MaskedLM(), config=MaskedLMConfig(), encoder=encoder, train=text_tokens, dev=text_tokens,
-        length=length, targets=unit_targets(encoder),
+        objective=MaskedLM(), config=MaskedLMConfig(), encoder=encoder, train=text_tokens, validation=text_tokens,
+        length=length, targets=subword_targets(encoder),
     )  # fmt: skip
-    model = build_model(config.model_copy(update={"text": text}), num_outputs=len(vocabulary), output="units", seed=0)
+    model = build_model(
+        config.model_copy(update={"text": text}), num_outputs=len(vocabulary), output="subwords", seed=0
+    )
     optimizer = build_optimizer(model, OptimConfig(embedding_lr=1.0))
 
     def step(number: int) -> None:
@@ -72,7 +76,7 @@ def our_step(
 
 
 def their_step(
-    config: ModelConfig, units: int, data: MaskedText, dtype: torch.dtype, *, gather: bool
+    config: ModelConfig, subwords: int, data: MaskedText, dtype: torch.dtype, *, gather: bool
 ) -> tuple[Step, Any]:
     """A step of transformers' BertForMaskedLM, whole or with answers for hidden tokens only."""
     from transformers import BertConfig, BertForMaskedLM
@@ -80,7 +84,7 @@ def their_step(
     blocks = config.blocks
     assert blocks[0].feed_forward is not None
     shape = BertConfig(
-        vocab_size=units, hidden_size=config.dim, num_hidden_layers=len(blocks), num_attention_heads=HEADS,
+        vocab_size=subwords, hidden_size=config.dim, num_hidden_layers=len(blocks), num_attention_heads=HEADS,
         intermediate_size=blocks[0].feed_forward.ffn_dim, max_position_embeddings=config.text.max_len,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
@@ -144,11 +148,11 @@ def main() -> None:
     )
     results: dict[str, Any] = {}
     for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
-        plain = options.units - 3
+        plain = options.subwords - 3
         our_bert, data, model = our_step(bert_config, plain, options.batch, options.length, dtype)
         our_gmlp, _, second = our_step(gmlp_config, plain, options.batch, options.length, dtype)
-        whole, third = their_step(bert_config, options.units, data, dtype, gather=False)
-        hidden_only, _ = their_step(bert_config, options.units, data, dtype, gather=True)
+        whole, third = their_step(bert_config, options.subwords, data, dtype, gather=False)
+        hidden_only, _ = their_step(bert_config, options.subwords, data, dtype, gather=True)
         steps = {"transformers": whole, "transformers, hidden only": hidden_only, "BERT": our_bert, "gMLP": our_gmlp}
         times: dict[str, list[float]] = {system: [] for system in steps}
         for number in range(options.repeats + 2):
@@ -159,7 +163,7 @@ def main() -> None:
         tokens = options.batch * options.length
         parameters = {"transformers": third, "transformers, hidden only": third, "BERT": model, "gMLP": second}
         products = 3 * options.batch * model.encoder.flops(1, options.length)
-        products += 3 * 2 * tokens * 0.15 * options.dim * options.units
+        products += 3 * 2 * tokens * 0.15 * options.dim * options.subwords
         rate = gemm_rate(tokens, options.dim, 4 * options.dim, dtype)
         base = statistics.median(times["transformers"][2:])
         results[name] = {"gemm": rate, "limit_tokens_per_second": tokens / (products / rate), "systems": {}}

@@ -52,7 +52,7 @@ def main() -> None:
             "mixling predict, mixling-base": ["-m", "mixling", "predict", str(base), "a text"],
         }
         sizes = {"golden model": GOLDEN.stat().st_size, "mixling-base": (base / "model.onnx").stat().st_size}
-        results = {name: measure(python, commands, args.rounds, args.seed) for name, python in pythons.items()}
+        results = {name: evaluate(python, commands, args.rounds, args.seed) for name, python in pythons.items()}
     write_json(args.out, {**origin, "rounds": args.rounds, "file_bytes": sizes, "results": results})
     print(json.dumps(results, indent=2))
 
@@ -72,7 +72,7 @@ def trained_base(folder: Path, seed: int) -> Path:
     return folder / "run"
 
 
-def measure(python: str, commands: dict[str, list[str]], rounds: int, seed: int) -> dict[str, dict[str, Any]]:
+def evaluate(python: str, commands: dict[str, list[str]], rounds: int, seed: int) -> dict[str, dict[str, Any]]:
     """Medians of each command over the rounds, after one that is not counted."""
     random.seed(seed)
     runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in commands}

@@ -77,7 +77,7 @@ def run(way: Way, values: Tensor, x: Tensor, grad: Tensor | None) -> None:
         y.backward(grad)
 
 
-def measure(batch: int, width: int, length: int, backward: bool, seconds: float) -> dict[str, Any]:
+def evaluate(batch: int, width: int, length: int, backward: bool, seconds: float) -> dict[str, Any]:
     """The medians of all ways at one size, and the ratio."""
     values = torch.randn(2 * length - 1, requires_grad=backward)
     x = torch.randn(batch, length, width, requires_grad=backward)
@@ -112,7 +112,7 @@ def main() -> None:
         for length in LENGTHS:
             for backward in (False, True):
                 if batch * width * length <= MOST_FLOATS:
-                    sizes.append(measure(batch, width, length, backward, options.seconds))
+                    sizes.append(evaluate(batch, width, length, backward, options.seconds))
                     print(json.dumps(sizes[-1]), flush=True)
     ratios = sorted(size["ratio"] for size in sizes)
     report = {

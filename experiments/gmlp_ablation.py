@@ -2,7 +2,7 @@
 
 Paper (C4, 128 tokens, 92 to 112 million parameters): BERT base 4.37, and 4.26 with relative positions, 5.64 without
 content; MLP-Mixer 5.34; gMLP linear 5.14, additive 4.97, multiplicative 4.53, multiplicative and split 4.35.
-Here, so that two cores can do it: IMDB reviews, 8,192 units trained on them, 128 tokens, width 128, and bodies of
+Here, so that two cores can do it: IMDB reviews, 8,192 subwords trained on them, 128 tokens, width 128, and bodies of
 the size of three layers of BERT (590 thousand parameters; without content it has fewer, as in the paper).
 
     python experiments/gmlp_ablation.py --data ../shared/data --runs runs/gmlp        # 1 hour of one core
@@ -35,10 +35,10 @@ from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.model import ModelConfig
 from mixling.models.presets import bert, gmlp
 from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.runs.pretrain import RECIPE, PretrainConfig, pretrain
+from mixling.runs.pretrain import DEFAULTS, PretrainConfig, pretrain
 from mixling.storage import write_json
 
-DIM, LENGTH, UNITS = 128, 128, 8192
+DIM, LENGTH, SUBWORDS = 128, 128, 8192
 RATES = (2e-3, 6e-3)
 
 
@@ -62,7 +62,7 @@ def family(name: str, layers: int, mixer: MixerConfig | None = None) -> ModelCon
 
 
 def mlp_mixer() -> ModelConfig:
-    """The text MLP-Mixer: gMLP's front end and head, four layers of the same size."""
+    """The text MLP-Mixer: gMLP's embedding layer and head, four layers of the same size."""
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=DIM),), feed_forward=FeedForwardConfig(ffn_dim=448))
     return family("gmlp", 4).model_copy(update={"layers": (layer,)})
 
@@ -91,13 +91,13 @@ PAPER = {
 
 
 def with_training(model: ModelConfig, corpus: dict[str, Any], **training: Any) -> PretrainConfig:
-    """A pretraining by our recipe, of the model over `UNITS` units."""
-    rate = training.pop("lr", RECIPE.optim.lr)
-    optim = RECIPE.optim.model_copy(update={"lr": rate})
+    """A pretraining by our defaults, of the model over `SUBWORDS` subwords."""
+    rate = training.pop("lr", DEFAULTS.optim.lr)
+    optim = DEFAULTS.optim.model_copy(update={"lr": rate})
     values = {
         "corpus": corpus,
-        "model": {**model.to_dict(), "text": {**model.text.to_dict(), "vocabulary_size": UNITS}},
-        "train": {**RECIPE.to_dict(), "evaluations": 5, **training, "optim": optim.to_dict()},
+        "model": {**model.to_dict(), "text": {**model.text.to_dict(), "vocabulary_size": SUBWORDS}},
+        "train": {**DEFAULTS.to_dict(), "evaluations": 5, **training, "optim": optim.to_dict()},
     }
     return PretrainConfig.model_validate(values)
 
@@ -105,18 +105,18 @@ def with_training(model: ModelConfig, corpus: dict[str, Any], **training: Any) -
 def encode_text(source: Path, folder: Path, model: ModelConfig | None = None) -> None:
     """Encode the text once, by a run of one step that keeps it, as `model` reads it."""
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
-        corpus = {"files": [str(source)], "keep": True, "dev_tokens": 65_536}
+        corpus = {"files": [str(source)], "keep": True, "validation_tokens": 65_536}
         config = with_training(model or family("gmlp", 1), corpus, steps=1, evaluations=1, batch_size=8)
-        pretrain(config, folder=folder, say=print)
+        pretrain(config, folder=folder, log=print)
 
 
 def train(model: ModelConfig, text: Path, folder: Path, **training: Any) -> dict[str, Any]:
     """Pretrain into a folder, unless that is done; held-out measures and the parameters of the body."""
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
         pretrain(with_training(model, {"prepared": str(text)}, **training), folder=folder)
-    dev = json.loads((folder / "metrics.json").read_text())["dev"]
-    print(folder, {key: round(value, 4) for key, value in dev.items()}, flush=True)
-    return dev
+    validation = json.loads((folder / "metrics.json").read_text())["validation"]
+    print(folder, {key: round(value, 4) for key, value in validation.items()}, flush=True)
+    return validation
 
 
 def main() -> None:
@@ -144,7 +144,7 @@ def main() -> None:
         rates = {rate: at(name, rate, 0)["perplexity"] for rate in tried}
         best = min(rates, key=rates.__getitem__)
         tried = (best,)
-        body = count(MODELS[name], vocabulary=UNITS).body
+        body = count(MODELS[name], vocabulary=SUBWORDS).body
         rows[name] = {"body": body, "rates": {f"{rate:g}": value for rate, value in rates.items()}, "rate": best}
         rows[name]["perplexity"] = [rates[best]]
     if options.only:
@@ -162,7 +162,7 @@ def main() -> None:
     for name, row in rows.items():
         row["mean"] = statistics.mean(row["perplexity"])
         row["paper"] = PAPER.get(name)
-    settings = {"steps": options.steps, "batch_size": RECIPE.batch_size, "length": LENGTH, "units": UNITS}
+    settings = {"steps": options.steps, "batch_size": DEFAULTS.batch_size, "length": LENGTH, "subwords": SUBWORDS}
     write_json(options.out, {**made, "settings": settings, "models": rows})
     for name in sorted(rows, key=lambda name: -rows[name]["mean"]):
         row = rows[name]

@@ -32,7 +32,7 @@ MODELS = {
 }
 
 
-def toeplitz_share(matrix: np.ndarray) -> float:
+def toeplitz_fraction(matrix: np.ndarray) -> float:
     """Of a matrix's sum of squares, the share of its nearest Toeplitz matrix, whose diagonals are the means."""
     size = len(matrix)
     explained = sum(
@@ -59,13 +59,13 @@ def main() -> None:
     report: dict[str, object] = {}
     for name, model in MODELS.items():
         folder = options.runs / "filters" / name
-        dev = train(model, text, folder, steps=options.steps, lr=options.rate)
+        validation = train(model, text, folder, steps=options.steps, lr=options.rate)
         filters[name] = {item.layer: item.values for item in learned_filters(load_inspected(folder))}
-        shares = [toeplitz_share(matrix) for matrix in filters[name].values()]
-        report[name] = {"perplexity": dev["perplexity"], "toeplitz_share": shares}
+        fractions = [toeplitz_fraction(matrix) for matrix in filters[name].values()]
+        report[name] = {"perplexity": validation["perplexity"], "toeplitz_share": fractions}
         print(name, report[name], flush=True)
     start = np.random.default_rng(0).uniform(-1, 1, (LENGTH, LENGTH))
-    report["chance"] = toeplitz_share(start)
+    report["chance"] = toeplitz_fraction(start)
     write_json(options.out, {**made, "settings": {"steps": options.steps, "rate": options.rate}, "models": report})
     # The middle row of each matrix (Figure 4), and the free matrices themselves (Figure 9).
     spatial_filters(filters, options.out.with_suffix(".png"), matrices=["free"])

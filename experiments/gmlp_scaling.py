@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gmlp_ablation import UNITS, encode_text, family, train
+from gmlp_ablation import SUBWORDS, encode_text, family, train
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
@@ -28,7 +28,7 @@ from pretraining import TASKS, load, tune
 
 from mixling.cost.flops import count
 from mixling.cost.provenance import provenance
-from mixling.data.splits import split_dev
+from mixling.data.splits import split_validation
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 
@@ -73,8 +73,8 @@ def main() -> None:
     text = options.runs / "text"
     encode_text(options.data / "imdb_unsup_lm" / "train.txt.gz", text)
     task = TASKS["sst2_glue"]
-    few = split_dev(load(task, "sst2_glue", task.train, options.data), fraction=0.2, seed=1)[1]
-    rows = split_dev(few, fraction=0.1, seed=0)
+    few = split_validation(load(task, "sst2_glue", task.train, options.data), fraction=0.2, seed=1)[1]
+    rows = split_validation(few, fraction=0.1, seed=0)
     test = load(task, "sst2_glue", task.test, options.data)
     texts, labels = list(test.texts), list(test.targets)
     points: dict[str, list[dict[str, Any]]] = {}
@@ -83,18 +83,18 @@ def main() -> None:
         for depth in DEPTHS[kind]:
             model = family(kind, depth)
             folders = {rate: options.runs / "scaling" / kind / str(depth) / f"{rate:g}" for rate in RATES[depth]}
-            dev = {
+            validation = {
                 rate: train(model, text, folder, steps=options.steps, lr=rate)["perplexity"]
                 for rate, folder in folders.items()
             }
-            rate = min(dev, key=dev.__getitem__)
+            rate = min(validation, key=validation.__getitem__)
             tuned = options.runs / "scaling" / "sst2" / kind / str(depth) / f"{rate:g}" / "0.001" / "0"
             tune(tuned, folders[rate], "pretrained", task._replace(epochs=2), rows)
             point = {
                 "layers": depth,
-                "body": count(model, vocabulary=UNITS).body,
-                "rates": {f"{key:g}": value for key, value in dev.items()},
-                "perplexity": dev[rate],
+                "body": count(model, vocabulary=SUBWORDS).body,
+                "rates": {f"{key:g}": value for key, value in validation.items()},
+                "perplexity": validation[rate],
             }
             if not options.train_only:
                 answers = [item.label for item in Predictor(tuned).predict_stream(texts)]

@@ -11,10 +11,10 @@ Ours, as the paper's layout is in an appendix that we do not have: the layer in 
 each (a convolution, as in Fleuret's network for the task), sinusoidal positions are added once, there, for all models
 alike, so that HyperMixing has no second ones; 2 pre-norm blocks of width 32, 17 thousand parameters; a linear head.
 Every model is given the same number of batches whatever the number of signals (1,800 of 16), under Adam, and keeps the
-weights of its best evaluation on dev. The learning rate is chosen on dev for each model from one grid, at 3,000 signals
-with the first seed. Test is read once by each run that counts, and by no other. Seeds change weights, batches and
-training signals; those of a small training set are the first of a larger one's. Errors are in the data's units, in
-which heights are 1 to 25.
+weights of its best evaluation on validation. The learning rate is chosen on validation for each model from one grid, at
+3,000 signals with the first seed. Test is read once by each run that counts, and by no other. Seeds change weights,
+batches and training signals; those of a small training set are the first of a larger one's. Errors are in the data's
+subwords, in which heights are 1 to 25.
 
 Written to experiments/results/hypermixer_shapes.json after every run; at the end with two pictures beside it. Runs that
 are in the file and whose weights are in --weights are not repeated, so an interrupted command is given again to go on.
@@ -59,11 +59,18 @@ MIXERS: dict[str, tuple[MixerConfig, int]] = {
     "attention": (AttentionConfig(num_heads=1), FFN),
     "hypermixer": (HyperMixingConfig(hidden_dim=3 * DIM, positions="none"), FFN),
 }
-DEV_SEED, TEST_SEED = 1_000_001, 1_000_002  # of the signals; training sets have the runs' own
+VALIDATION_SEED, TEST_SEED = 1_000_001, 1_000_002  # of the signals; training sets have the runs' own
 EVALUATIONS, PATIENCE = 20, 8  # a run ends when so many evaluations bring no better one
 WARM_UP = 0.05  # part of the steps
 
-SETTINGS = ("steps", "batch_size", "learning_rates", "tune_size", "dev", "test")  # options that results depend on
+SETTINGS = (
+    "steps",
+    "batch_size",
+    "learning_rates",
+    "tune_size",
+    "validation",
+    "test",
+)  # options that results depend on
 
 Split = tuple[Tensor, Tensor]  # signals and targets, (B, N) each
 
@@ -79,7 +86,7 @@ class ShapeModel(nn.Module):
         mixer, ffn_dim = MIXERS[name]
         layer = BlockConfig(mixers=(mixer,), feed_forward=FeedForwardConfig(ffn_dim=ffn_dim))
         config = EncoderConfig(dim=DIM, layers=(layer,), num_layers=LAYERS, final_norm=True)
-        self.frontend = nn.Conv1d(1, DIM, WINDOW, padding=WINDOW // 2)
+        self.embedding = nn.Conv1d(1, DIM, WINDOW, padding=WINDOW // 2)
         self.positions = Positions("sinusoidal", dim=DIM, max_len=LENGTH)
         self.encoder = Encoder(config.blocks, dim=DIM, max_len=LENGTH, final_norm=config.final_norm)
         self.head = nn.Linear(DIM, 1)
@@ -88,7 +95,7 @@ class ShapeModel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-        z = self.positions(self.frontend((x - self.shift).mT / self.scale).mT)
+        z = self.positions(self.embedding((x - self.shift).mT / self.scale).mT)
         return self.scale * self.head(self.encoder(z, mask)) + self.shift
 
 
@@ -106,9 +113,10 @@ def error(model: nn.Module, split: Split) -> float:
 
 
 def train(
-    name: str, data: Split, dev: Split, *, seed: int, lr: float, steps: int, batch_size: int
+    name: str, data: Split, validation: Split, *, seed: int, lr: float, steps: int, batch_size: int
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Adam, a short warm-up, a cosine to zero. Returns a record and the weights of the best evaluation on dev."""
+    """Adam, a short warm-up, a cosine to zero. Returns a record and the weights of the best evaluation on
+    validation."""
     torch.manual_seed(seed)
     began = time.process_time()
     model = ShapeModel(name).to(data[0].device)
@@ -131,13 +139,13 @@ def train(
         optimizer.step()
         interval = max(1, steps // EVALUATIONS)
         if step % interval == 0 or step == steps:
-            found = error(model, dev)
+            found = error(model, validation)
             if found < least:
                 least, best_step = found, step
                 best = {key: value.detach().cpu().clone() for key, value in model.state_dict().items()}
             elif step - best_step >= PATIENCE * interval:
                 break
-    return {"dev_mse": least, "best_step": best_step, "cpu_seconds": round(time.process_time() - began, 1)}, best
+    return {"val_mse": least, "best_step": best_step, "cpu_seconds": round(time.process_time() - began, 1)}, best
 
 
 class Study:
@@ -149,7 +157,7 @@ class Study:
         self.out: Path = options.out
         self.weights: Path = options.weights
         self.weights.mkdir(parents=True, exist_ok=True)
-        self.dev = signals(options.dev, DEV_SEED, options.device)
+        self.validation = signals(options.validation, VALIDATION_SEED, options.device)
         self.test = signals(options.test, TEST_SEED, options.device)
         self.settings = {
             "dim": DIM,
@@ -171,7 +179,7 @@ class Study:
         if key not in self.runs or not self._file(key).exists():
             data = signals(size, seed, self.options.device)
             steps, batch_size = self.options.steps, self.options.batch_size
-            record, best = train(name, data, self.dev, seed=seed, lr=lr, steps=steps, batch_size=batch_size)
+            record, best = train(name, data, self.validation, seed=seed, lr=lr, steps=steps, batch_size=batch_size)
             save_file(best, self._file(key))
             self.runs[key] = {"model": name, "size": size, "seed": seed, "lr": lr, **record}
             self.save()
@@ -179,11 +187,11 @@ class Study:
         return self.runs[key]
 
     def chosen_rate(self, name: str) -> float:
-        """The learning rate of the least error on dev, at one size with the first seed."""
+        """The learning rate of the least error on validation, at one size with the first seed."""
         size, seed = self.options.tune_size, self.options.seeds[0]
-        return min((self.run(name, size, seed, lr) for lr in self.options.learning_rates), key=_dev_error)["lr"]
+        return min((self.run(name, size, seed, lr) for lr in self.options.learning_rates), key=_validation_error)["lr"]
 
-    def measure(self, name: str, size: int, seed: int) -> None:
+    def evaluate(self, name: str, size: int, seed: int) -> None:
         """The test error of one model."""
         record = self.run(name, size, seed, self.chosen_rate(name))
         if "test_mse" not in record:
@@ -219,14 +227,15 @@ class Study:
         return {name: dict(sorted(found[name].items())) for name in MIXERS if name in found}
 
     def draw(self) -> None:
-        """The two pictures; the maps are of the first test signal, the largest training set and dev's best seed."""
+        """The two pictures; the maps are of the first test signal, the largest training set and validation's best
+        seed."""
         levels = {"output = input": error(nn.Identity(), self.test)}
         learning_curves(self.curves(), self.out / "hypermixer_shapes.png", metric="test MSE", levels=levels)
         x, y = (tensor[:1] for tensor in self.test)
         drawn = {}
         for name in self.options.models:
             size, lr = max(self.options.sizes), self.chosen_rate(name)
-            best = min((self.run(name, size, seed, lr) for seed in self.options.seeds), key=_dev_error)
+            best = min((self.run(name, size, seed, lr) for seed in self.options.seeds), key=_validation_error)
             model = self.model(name, size, best["seed"])
             answer = model(x[..., None]).detach()[0, :, 0]
             shown = {"input": x[0], "target": y[0], "output": answer}
@@ -241,8 +250,8 @@ class Study:
         return self.weights / f"{key}.safetensors"
 
 
-def _dev_error(run: dict[str, Any]) -> float:
-    return run["dev_mse"]
+def _validation_error(run: dict[str, Any]) -> float:
+    return run["val_mse"]
 
 
 def _summary(values: list[float]) -> dict[str, float]:
@@ -259,7 +268,7 @@ def main() -> None:
     parser.add_argument("--tune-size", type=int, default=3000, help="signals that the learning rate is chosen with")
     parser.add_argument("--steps", type=int, default=1800)
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--dev", type=int, default=500, help="signals")
+    parser.add_argument("--validation", type=int, default=500, help="signals")
     parser.add_argument("--test", type=int, default=5000, help="signals")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
@@ -268,7 +277,7 @@ def main() -> None:
     torch.set_num_threads(1)
     study = Study(options)
     for seed, size, name in itertools.product(options.seeds, options.sizes, options.models):
-        study.measure(name, size, seed)
+        study.evaluate(name, size, seed)
     study.save()
     study.draw()
 

@@ -4,13 +4,13 @@ Paper (11 million parameters): HyperMixer performs better than alternative MLP-b
 Transformers. Here, so that two cores can do it: 2 layers of width 128 whose bodies have the Transformer's number of
 parameters (the free width of each mixer is searched for), a vocabulary trained on each task's text, and beside the
 paper's rivals a body without token mixing. SNIPS intents, SST-2 (GLUE) and ConjNLI, which has no public test labels, as
-GLUE has none: their dev split is the test here, and 5% of the training rows choose. gMLP has no feed-forward and FNet a
-wider one, unlike the paper's; ConjNLI's two epochs are too few to order models by (README.md beside this file).
+GLUE has none: their validation split is the test here, and 5% of the training rows choose. gMLP has no feed-forward and
+FNet a wider one, unlike the paper's; ConjNLI's two epochs are too few to order models by (README.md beside this file).
 
     python experiments/mixer_family.py --data ../shared/data             # about 2.5 hours of one core
 
-Every model has the same grid of learning rates, whose best on dev (seed 0) is trained with more seeds; test is read of
-these alone. Each training is a run folder under --runs: what is finished there is not done again.
+Every model has the same grid of learning rates, whose best on validation (seed 0) is trained with more seeds; test is
+read of these alone. Each training is a run folder under --runs: what is finished there is not done again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import torch
 from mixling.config import parse
 from mixling.cost.flops import count
 from mixling.cost.provenance import provenance
-from mixling.cost.timing import measure
+from mixling.cost.timing import evaluate
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_dev
+from mixling.data.splits import split_validation
 from mixling.models.model import ModelConfig
 from mixling.models.presets import PRESETS, model_config
 from mixling.runs import RUN_FILE, RunConfig, fit, resumed_config
@@ -40,10 +40,10 @@ from mixling.tasks.classification import Classification
 
 
 class Task(NamedTuple):
-    """Files of one data set, without .jsonl.gz; `dev` is None where a part of train chooses."""
+    """Files of one data set, without .jsonl.gz; `validation` is None where a part of train chooses."""
 
     train: str
-    dev: str | None
+    validation: str | None
     test: str
     epochs: int
     max_len: int
@@ -51,9 +51,9 @@ class Task(NamedTuple):
 
 
 TASKS = {
-    "snips": Task("train", "dev", "test", 6, 64, {"text": "tokens", "label": "intent"}),
-    "sst2_glue": Task("train", None, "dev", 2, 64, {}),
-    "conjnli": Task("train_adversarial", None, "dev", 2, 128, {"text_pair": "text_pair"}),
+    "snips": Task("train", "validation", "test", 6, 64, {"text": "tokens", "label": "intent"}),
+    "sst2_glue": Task("train", None, "validation", 2, 64, {}),
+    "conjnli": Task("train_adversarial", None, "validation", 2, 128, {"text_pair": "text_pair"}),
 }
 # Of each model, the width that decides its size.
 FREE = {
@@ -80,8 +80,8 @@ def matched(name: str, max_len: int) -> ModelConfig:
         if layer["feed_forward"] is not None:
             layer["feed_forward"]["ffn_dim"] = 2 * DIM
         if width is not None:
-            place, key = FREE[name]
-            (layer["feed_forward"] if place == "feed_forward" else layer["mixers"][0])[key] = width
+            location, key = FREE[name]
+            (layer["feed_forward"] if location == "feed_forward" else layer["mixers"][0])[key] = width
         changes = {"dim": DIM, "num_layers": LAYERS, "layers": [layer], "text": {"max_len": max_len}}
         return model_config("transformer" if name == "no mixing" else name, changes)
 
@@ -97,14 +97,14 @@ def matched(name: str, max_len: int) -> ModelConfig:
 
 
 def train(model: ModelConfig, epochs: int, data: tuple[Dataset, Dataset], rate: float, folder: Path) -> float:
-    """Train into a folder named by the seed, unless that is done; the accuracy on dev."""
+    """Train into a folder named by the seed, unless that is done; the accuracy on validation."""
     training = {"epochs": epochs, "seed": int(folder.name), "optim": {"lr": rate}}
     values = {"model": model.to_dict(), "train": training, "precision": "float32"}
     config = parse(RunConfig, values, where=str(folder))
     if not is_done(folder, config):
         folder.mkdir(parents=True, exist_ok=True)
         fit(config, *data, folder=folder)
-    return json.loads((folder / "metrics.json").read_text())["dev"]["accuracy"]
+    return json.loads((folder / "metrics.json").read_text())["validation"]["accuracy"]
 
 
 def is_done(folder: Path, config: RunConfig) -> bool:
@@ -125,15 +125,19 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         return Dataset.from_examples(examples)
 
     data = load(task.train)
-    splits = (data, load(task.dev)) if task.dev else split_dev(data, fraction=0.05, seed=0)
+    splits = (data, load(task.validation)) if task.validation else split_validation(data, fraction=0.05, seed=0)
     models = {model: matched(model, task.max_len) for model in options.models}
     report: dict[str, Any] = {}
     for model, config in models.items():
         folders = {rate: options.runs / name / model / f"{rate:g}" for rate in options.rates}
-        dev = {rate: train(config, task.epochs, splits, rate, path / "0") for rate, path in folders.items()}
-        best = max(dev, key=lambda rate: dev[rate])
+        validation = {rate: train(config, task.epochs, splits, rate, path / "0") for rate, path in folders.items()}
+        best = max(validation, key=lambda rate: validation[rate])
         seeds = [train(config, task.epochs, splits, best, folders[best] / str(seed)) for seed in range(options.seeds)]
-        report[model] = {"rates": {f"{rate:g}": value for rate, value in dev.items()}, "rate": best, "dev": seeds}
+        report[model] = {
+            "rates": {f"{rate:g}": value for rate, value in validation.items()},
+            "rate": best,
+            "validation": seeds,
+        }
         print(name, model, report[model], flush=True)
 
     test = load(task.test)
@@ -149,7 +153,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
             for answer in answers
         ]
         length = round(statistics.mean(len(item.words) for item in predictors[0].encode(texts)))
-    for row in measure(models, [length], repeats=51):  # all models take turns
+    for row in evaluate(models, [length], repeats=51):  # all models take turns
         counts = {"body": count(models[row.model], vocabulary=1).body, "tokens": length, "flops": row.flops}
         report[row.model] |= {**counts, "milliseconds": row.seconds * 1e3}
     return report
@@ -157,11 +161,11 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def as_table(report: dict[str, Any]) -> str:
     """One line for each model: accuracies in percent, mean and, over the seeds, standard deviation."""
-    lines = [f"{'model':<20} {'dev':>6} {'test':>6} {'sd':>5} {'lr':>7} {'body':>9} {'MFLOPs':>7} {'ms':>6}"]
+    lines = [f"{'model':<20} {'validation':>6} {'test':>6} {'sd':>5} {'lr':>7} {'body':>9} {'MFLOPs':>7} {'ms':>6}"]
     for model, row in report.items():
         spread = statistics.stdev(row["test"]) if len(row["test"]) > 1 else float("nan")
         lines.append(
-            f"{model:<20} {100 * statistics.mean(row['dev']):>6.2f} {100 * statistics.mean(row['test']):>6.2f} "
+            f"{model:<20} {100 * statistics.mean(row['validation']):>6.2f} {100 * statistics.mean(row['test']):>6.2f} "
             f"{100 * spread:>5.2f} {row['rate']:>7g} {row['body']:>9,} {row['flops'] / 1e6:>7.2f} "
             f"{row['milliseconds']:>6.2f}"
         )

@@ -13,8 +13,8 @@ the test split once, with the exported file of each seed, and compares with TF-I
 over words and characters, C chosen on validation, both fitted anew on training and validation rows; intervals are of a
 paired bootstrap over the test rows, of the mean of the seeds less the baseline.
 
-SST-2 are the whole sentences among GLUE's phrases; where GLUE's test labels are not public, its dev split is the test.
-Results go to results/ngrams.json, a line for each part and set.
+SST-2 are the whole sentences among GLUE's phrases; where GLUE's test labels are not public, its validation split is the
+test. Results go to results/ngrams.json, a line for each part and set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_dev
+from mixling.data.splits import split_validation
 from mixling.export.onnx import add_branch
 from mixling.models.presets import model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit
@@ -47,17 +47,17 @@ from mixling.runs.ngrams import LinearData, budget, fit_ngrams
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.tasks import task_type
-from mixling.training.recipe import NgramConfig
+from mixling.training.config import NgramConfig
 
 PAIR: Mapping[str, str] = {"text_pair": "text_pair"}
 SETS = {
-    "sst2": Set("sst2_glue", None, "dev"),
+    "sst2": Set("sst2_glue", None, "validation"),
     "clinc150": Set("clinc150", "val", "test"),
-    "snips": Set("snips", "dev", "test", columns={"text": "tokens", "label": "intent"}),
-    "cola": Set("cola", None, "dev"),
-    "mrpc": Set("mrpc", None, "dev", columns=PAIR),
-    "rte": Set("rte", None, "dev", columns=PAIR),
-    "stsb": Set("stsb", None, "dev", task="regression", columns=PAIR),
+    "snips": Set("snips", "validation", "test", columns={"text": "tokens", "label": "intent"}),
+    "cola": Set("cola", None, "validation"),
+    "mrpc": Set("mrpc", None, "validation", columns=PAIR),
+    "rte": Set("rte", None, "validation", columns=PAIR),
+    "stsb": Set("stsb", None, "validation", task="regression", columns=PAIR),
     "imdb": Set("imdb", None, "test"),
 }
 VARIANTS = [(2, 5), (3, 4), (3, 5)]
@@ -85,9 +85,9 @@ def load(name: str, data: Path, seed: int) -> Rows:
         )
 
     train = Dataset.from_examples(sentences(data)) if name == "sst2" else read("train")
-    if about.dev is not None:
-        return Rows(train, read(about.dev), read(about.test))
-    train, validation = split_dev(train, fraction=0.1, seed=seed)
+    if about.validation is not None:
+        return Rows(train, read(about.validation), read(about.test))
+    train, validation = split_validation(train, fraction=0.1, seed=seed)
     return Rows(train, validation, read(about.test))
 
 
@@ -105,7 +105,7 @@ def network(name: str, rows: Rows, options: argparse.Namespace, seed: int) -> tu
         values = merge(preset_values(choice.name), values)
         values |= {"model": model_config(choice.name, choice.changes).to_dict(), "ngrams": {"use": "never"}}
         began = time.process_time()
-        fit(parse(RunConfig, values, where=name), rows.train, rows.validation, folder=folder, say=print)
+        fit(parse(RunConfig, values, where=name), rows.train, rows.validation, folder=folder, log=print)
         write_json(record, time.process_time() - began)
     return folder, float(json.loads(record.read_text()))
 
@@ -174,7 +174,7 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
         data, alone = beside(folder, rows), Predictor(folder)
         task, config = data.task, NgramConfig(use="auto")
         began = time.process_time()
-        fitted = fit_ngrams(config, data, max_bytes=budget(config, len(content)), say=print)
+        fitted = fit_ngrams(config, data, max_bytes=budget(config, len(content)), log=print)
         spent = time.process_time() - began
         file = content if fitted is None else add_branch(content, fitted.branch, fitted.metadata)
         predictor = Predictor(file)

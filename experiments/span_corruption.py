@@ -1,15 +1,15 @@
-"""Remixer, section 5 in small: span corruption of unlabelled text, then tasks as text to text, against T5.1.1.
+"""Remixer, section 5 in small: span corruption of unlabeled text, then tasks as text to text, against T5.1.1.
 
-Paper (pretrained on C4, SuperGLUE's average): Remixer above T5.1.1 of its size. Here: IMDB's reviews, Unigram pieces
+Paper (pretrained on C4, SuperGLUE's average): Remixer above T5.1.1 of its size. Here: IMDB's reviews, Unigram subwords
 trained on them, two layers of width 192 each way, the Remixer's block of the width that makes it as large; equal steps
 and the rate that T5.1.1 has the lower held-out perplexity with.
 
     python experiments/span_corruption.py pretrain --data ../shared/data --runs runs/spans    # 40 minutes of one core
     python experiments/span_corruption.py tune --data ../shared/data --runs runs/spans        # 2 hours more
 
-`tune`: RTE, CB, and the public part of BoolQ (its dev split, of which a hash takes a fifth away to measure on), each
-from the pretrained weights and from random numbers; sources beyond 256 pieces are cut. A tenth of the training rows
-chooses the evaluation, and by T5.1.1 the rate of all; what is measured on is read once.
+`tune`: RTE, CB, and the public part of BoolQ (its validation split, of which a hash takes a fifth away to measure on),
+each from the pretrained weights and from random numbers; sources beyond 256 subwords are cut. A tenth of the training
+rows chooses the evaluation, and by T5.1.1 the rate of all; what is measured on is read once.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from mixling.config import merge
 from mixling.cost.provenance import provenance
 from mixling.data.readers.rows import OnBadRow
 from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.seq2seq.config import RECIPE, PairRunConfig
-from mixling.seq2seq.evaluation import measure_task
+from mixling.seq2seq.config import DEFAULTS, PairRunConfig
+from mixling.seq2seq.evaluation import evaluate_task
 from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.model import EncoderDecoderConfig
 from mixling.seq2seq.pairs import PairColumns, read_pairs
 from mixling.seq2seq.run import fit_pairs
 from mixling.storage import write_json
 
-PIECES, SENTINELS = 8000, 100
+SUBWORDS, SENTINELS = 8000, 100
 OWN = SHAPE.model_copy(update={"max_source_len": 256, "max_target_len": 64, "dropout": 0.1})  # as the paper
-SYSTEMS = {name: matched(MODELS[name], OWN, PIECES + SENTINELS) for name in ("T5.1.1", "Remixer")}
+SYSTEMS = {name: matched(MODELS[name], OWN, SUBWORDS + SENTINELS) for name in ("T5.1.1", "Remixer")}
 RATES = {"pretraining": (2e-3, 5e-3), "pretrained": (5e-4, 2e-3), "scratch": (1e-3, 4e-3)}
 TASKS = {"rte": 10, "cb": 30, "boolq": 5}  # and epochs
 
@@ -51,11 +51,11 @@ def run(folder: Path, model: EncoderDecoderConfig, training: dict[str, Any], **v
             {
                 "model": model.to_dict(),
                 "generation": {"max_len": model.max_target_len},
-                "train": merge({**RECIPE.to_dict(), "batch_size": 32, "precision": "bfloat16"}, training),
+                "train": merge({**DEFAULTS.to_dict(), "batch_size": 32, "precision": "bfloat16"}, training),
                 **values,
             }
         )
-        fit_pairs(config, folder=folder, resume=(folder / RUN_FILE).exists(), say=lambda text: print(text, flush=True))
+        fit_pairs(config, folder=folder, resume=(folder / RUN_FILE).exists(), log=lambda text: print(text, flush=True))
     report: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
     print(folder, {key: round(value, 4) for key, value in report["held_out"].items()}, flush=True)
     return report
@@ -66,10 +66,10 @@ def pretrain(options: argparse.Namespace) -> dict[str, Any]:
     corpus: dict[str, Any] = {
         "files": [str(options.data / "imdb_unsup_lm" / "train.txt.gz")],
         "keep": True,
-        "dev_tokens": 65_536,
+        "validation_tokens": 65_536,
     }
-    pieces = {"size": PIECES, "sentinels": SENTINELS}
-    run(options.runs / "text", SYSTEMS["T5.1.1"], {"steps": 1, "evaluations": 1}, corpus=corpus, pieces=pieces)
+    subwords = {"size": SUBWORDS, "sentinels": SENTINELS}
+    run(options.runs / "text", SYSTEMS["T5.1.1"], {"steps": 1, "evaluations": 1}, corpus=corpus, subwords=subwords)
     corpus = {"prepared": str(options.runs / "text")}
     report: dict[str, Any] = {}
     tried = RATES["pretraining"]
@@ -81,7 +81,7 @@ def pretrain(options: argparse.Namespace) -> dict[str, Any]:
             found[rate] = done["held_out"]["perplexity"]
         best = min(found, key=found.__getitem__)
         tried = (best,)  # type: ignore[assignment]
-        report[name] = {"parameters": size(model, PIECES + SENTINELS), "rate": best, "perplexity": found[best]}
+        report[name] = {"parameters": size(model, SUBWORDS + SENTINELS), "rate": best, "perplexity": found[best]}
     return report
 
 
@@ -101,34 +101,34 @@ def rows_of(task: str, data: Path, runs: Path) -> tuple[Path, Path]:
 def tune(task: str, pretrained: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Both models on one task, from the pretrained weights and from random numbers."""
     train, test = rows_of(task, options.data, options.runs)
-    pairs = list(read_pairs([test], columns=PairColumns(), on_bad_row=OnBadRow("error"), form=task, training=False))
+    pairs = list(read_pairs([test], columns=PairColumns(), on_bad_row=OnBadRow("error"), template=task, training=False))
     report: dict[str, Any] = {}
     best: dict[str, float] = {}
     for name in SYSTEMS:
         source = options.runs / "pretrained" / name / f"{pretrained[name]['rate']:g}"
         for start in ("pretrained", "scratch"):
             begin = {"start": str(source)} if start == "pretrained" else {
-                "pieces": {"vocabulary": str(source / "tokenizer.json")}
+                "tokenizer": {"vocabulary": str(source / "tokenizer.json")}
             }  # fmt: skip
             folders = options.runs / task / name / start
 
-            def dev(
+            def validation(
                 rate: float, seed: int, name: str = name, folders: Path = folders, begin: dict[str, Any] = begin
             ) -> float:
-                settings = {"name": task, "form": task, "train": [str(train)], "dev_fraction": 0.1, "cut": True}
+                settings = {"name": task, "form": task, "train": [str(train)], "validation_fraction": 0.1, "cut": True}
                 training = {"epochs": TASKS[task], "seed": seed, "optim": {"lr": rate}}
                 made = run(folders / f"{rate:g}" / str(seed), SYSTEMS[name], training, tasks=[settings], **begin)
                 return float(made["held_out"]["exact_match"])
 
-            tried = {rate: dev(rate, 0) for rate in ((best[start],) if start in best else RATES[start])}
+            tried = {rate: validation(rate, 0) for rate in ((best[start],) if start in best else RATES[start])}
             rate = best[start] = max(tried, key=tried.__getitem__)
             scores = []
             for seed in range(options.seeds):
-                dev(rate, seed)
+                validation(rate, seed)
                 generator = TextGenerator(folders / f"{rate:g}" / str(seed))
-                scores.append(measure_task(generator, pairs, form=task, cut=True)[0].to_dict())
+                scores.append(evaluate_task(generator, pairs, template=task, cut=True)[0].to_dict())
             report[f"{name}, {start}"] = {"rates": {f"{key:g}": value for key, value in tried.items()}, "test": scores}
-            accuracies = [each["measures"]["accuracy"] for each in scores]
+            accuracies = [each["metrics"]["accuracy"] for each in scores]
             print(f"| {task} | {name}, {start} | {100 * statistics.mean(accuracies):.1f} | {accuracies}", flush=True)
     return report
 

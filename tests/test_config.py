@@ -42,7 +42,7 @@ class Picture(Config):
         return self
 
 
-def fault(values: dict) -> str:
+def problem(values: dict) -> str:
     with pytest.raises(ConfigError) as caught:
         parse(Picture, values, where="picture.toml")
     return str(caught.value)
@@ -78,7 +78,7 @@ def test_a_complete_dictionary_of_json_values_round_trips() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "place", "hint"),
+    ("values", "location", "hint"),
     [
         ({"titel": "a"}, "'titel'", "did you mean 'title'? allowed: extra, layers, shape, title"),
         ({"layers": [{}, {"widht": 3}]}, "'layers.1.widht'", "did you mean 'layers.1.width'? allowed: norm, width"),
@@ -92,9 +92,9 @@ def test_a_complete_dictionary_of_json_values_round_trips() -> None:
         ({"type": "circle"}, "'type'", "did you mean 'shape.type'?"),
     ],
 )
-def test_an_unknown_key_is_told_with_its_place_and_the_near_miss(values: dict, place: str, hint: str) -> None:
-    message = fault(values)
-    assert message.startswith(f"picture.toml: unknown key {place}; ")
+def test_an_unknown_key_is_reported_with_its_location_and_the_near_miss(values: dict, location: str, hint: str) -> None:
+    message = problem(values)
+    assert message.startswith(f"picture.toml: unknown key {location}; ")
     assert hint in message
 
 
@@ -108,7 +108,7 @@ def test_of_many_choices_a_very_near_one_stands_alone() -> None:
 
 
 def test_no_near_miss_is_invented() -> None:
-    assert "did you mean" not in fault({"qqqq": 1})
+    assert "did you mean" not in problem({"qqqq": 1})
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def test_no_near_miss_is_invented() -> None:
         ({"title": "forbidden"}, ["picture.toml: a title may not be forbidden"]),
     ],
 )
-def test_a_wrong_value_is_told_with_what_was_got_and_what_is_allowed(values: dict, told: list[str]) -> None:
-    message = fault(values)
+def test_a_wrong_value_is_reported_with_what_was_got_and_what_is_allowed(values: dict, reported: list[str]) -> None:
+    message = problem(values)
     assert message.startswith("picture.toml: ")
-    assert all(part in message for part in told), message
+    assert all(part in message for part in reported), message
 
 
-def test_every_fault_is_told_at_once() -> None:
-    assert len(fault({"titel": 1, "layers": [{"width": "x"}]}).splitlines()) == 2
+def test_every_problem_is_reported_at_once() -> None:
+    assert len(problem({"titel": 1, "layers": [{"width": "x"}]}).splitlines()) == 2
 
 
 def test_toml_is_read(tmp_path: Path) -> None:
@@ -144,16 +144,16 @@ def test_toml_is_read(tmp_path: Path) -> None:
     ("content", "told"),
     [(b"a = 1\nb = = 2\n", "line 2"), (b"a = 1\na = 2\n", "line 2"), (b"a = '\xff'\n", "UTF-8")],
 )
-def test_a_fault_in_toml_is_told_with_its_line(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_problem_in_toml_is_reported_with_its_line(tmp_path: Path, content: bytes, reported: str) -> None:
     path = tmp_path / "a.toml"
     path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
         read_toml(path)
     assert str(caught.value).startswith(f"{path}: ")
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
-def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"b\.toml: cannot be read: No such file"):
         read_toml(tmp_path / "b.toml")
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
@@ -179,7 +179,7 @@ def test_an_override_is_read(item: str, nested: dict) -> None:
     assert read_overrides([item]) == nested
 
 
-def test_overrides_share_tables_and_the_later_one_wins() -> None:
+def test_overrides_fraction_tables_and_the_later_one_wins() -> None:
     assert read_overrides(["a.b=1", "a.c=2", "d=3", "a.b=4"]) == {"a": {"b": 4, "c": 2}, "d": 3}
 
 
@@ -212,10 +212,10 @@ def test_a_table_of_another_type_replaces_the_old_one_and_one_of_the_same_type_d
 @pytest.mark.parametrize(
     ("override", "name"),
     [
-        ("train.accumulate=4", "train.gradient_accumulation_steps"),
+        ("train.gradient_accumulation_steps=4", "train.gradient_accumulation_steps"),
         ("train.keep=last", "train.load_best_at_end"),
-        ("train.word_dropout=0", "train.token_dropout"),
-        ("train.optim.table_lr=1", "train.optim.embedding_lr"),
+        ("train.token_dropout=0", "train.token_dropout"),
+        ("train.optim.embedding_lr=1", "train.optim.embedding_lr"),
     ],
 )
 def test_a_key_that_was_renamed_is_refused_with_its_new_name(override: str, name: str) -> None:

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from mixling import Predictor, TextClassifier, TokenLabeller
+from mixling import Predictor, TextClassifier, TokenClassifier
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, UserError
 
 GOOD, BAD = ("fine", "great", "lovely", "superb"), ("awful", "poor", "dreadful", "dull")
@@ -53,14 +53,14 @@ def test_parameters_are_those_of_scikit_learn() -> None:
         made.set_params(learning_rate=1)
 
 
-def test_before_fit_the_error_says_so() -> None:
+def test_before_fit_the_error_states_so() -> None:
     for call in ("predict", "predict_proba"):
         with pytest.raises(NotFittedError, match="call fit"):
             getattr(classifier(), call)(["a"])
     with pytest.raises(SklearnNotFittedError if issubclass(NotFittedError, SklearnNotFittedError) else ValueError):
         classifier().predict(["a"])
     with pytest.raises(NotFittedError):
-        TokenLabeller().predict([["a"]])
+        TokenClassifier().predict([["a"]])
 
 
 def test_booleans_go_in_and_come_out(fitted: TextClassifier) -> None:
@@ -93,7 +93,7 @@ def test_a_fitted_estimator_survives_pickling_saving_and_loading(fitted: TextCla
     assert set(loaded.predict(texts)) <= {"true", "false"}
     assert Predictor(tmp_path / "model").predict(texts[0]).label == str(fitted.predict(texts[:1])[0]).lower()
     with pytest.raises(ModelFileError, match=r"TextClassifier\.load"):
-        TokenLabeller.load(tmp_path / "model")
+        TokenClassifier.load(tmp_path / "model")
     with pytest.raises(ModelFileError, match="nowhere"):
         TextClassifier.load(tmp_path / "nowhere")
 
@@ -121,8 +121,8 @@ def test_weights_decide_between_contradicting_rows() -> None:
     labels = ["yes" if i < 24 else "no" for i in range(48)]
     for winner in ("yes", "no"):
         weights = [1.0 if label == winner else 0.0 for label in labels]
-        dev = (texts[:1], [winner])
-        made = classifier(epochs=4).fit(texts, labels, sample_weight=weights, dev=dev)
+        validation = (texts[:1], [winner])
+        made = classifier(epochs=4).fit(texts, labels, sample_weight=weights, validation=validation)
         assert set(made.predict(texts)) == {winner}
     for wrong in ([1.0], [-1.0] * 48, [float("nan")] * 48, [0.0] * 48, ["a"] * 48, [[1], [2, 3]], 1j):
         with pytest.raises(DataError, match="sample_weight"):
@@ -167,8 +167,8 @@ def test_pairs_and_wrong_texts() -> None:
             classifier().fit(wrong, labels)
     with pytest.raises(DataError, match="<fit>:3: got one text, but the first is a pair; give pairs only or none"):
         classifier().fit([*pairs[:3], "a", *pairs[4:]], labels)
-    with pytest.raises(DataError, match="<dev>:0: got a pair of texts, but the first is one text"):
-        classifier().fit(texts, labels, dev=(pairs, labels))
+    with pytest.raises(DataError, match="<validation>:0: got a pair of texts, but the first is one text"):
+        classifier().fit(texts, labels, validation=(pairs, labels))
     with pytest.raises(DataError, match="float"):
         classifier().fit(texts, [0.5] * 24)
     with pytest.raises(ConfigError, match="did you mean 'pnlp-mixer-x-small'"):
@@ -178,15 +178,15 @@ def test_pairs_and_wrong_texts() -> None:
 def test_a_tagger(tmp_path: Path) -> None:
     words = [["book", f"{i}", "flights", "to", city] for i, city in enumerate(("Rome", "Oslo", "Lima", "Bonn") * 12)]
     tags = [["O", "O", "O", "O", "B-city"]] * 48
-    made = TokenLabeller(epochs=8, lr=0.02, config=TINY).fit(words, tags)
+    made = TokenClassifier(epochs=8, lr=0.02, config=TINY).fit(words, tags)
     assert made.score(words, tags) == 1
     long = [*(["x"] * 9), "Rome"]
     assert len(made.predict([long])[0]) == 10  # beyond max_len: O
     span = made.predict_spans(["book 3 flights to Oslo"])[0].spans[0]
     assert (span.label, span.start, span.end) == ("city", 18, 22)
     made.save(tmp_path)
-    assert TokenLabeller.load(tmp_path).predict(words[:2]) == made.predict(words[:2])
-    assert TokenLabeller.load(tmp_path / "model.onnx").predict(words[:2]) == made.predict(words[:2])
+    assert TokenClassifier.load(tmp_path).predict(words[:2]) == made.predict(words[:2])
+    assert TokenClassifier.load(tmp_path / "model.onnx").predict(words[:2]) == made.predict(words[:2])
     assert made.predict([np.array(words[0]), tuple(words[1])]) == made.predict(words[:2])
 
     assert made.score(words[:2], [tags[0], ["B-city", "O", "O", "O", "O"]], sample_weight=[3, 1]) == 18 / 20
@@ -226,9 +226,9 @@ WORDS, TAGS = ["to", "Rome"], ["O", "B-city"]
 )
 def test_wrong_sentences_and_tags_are_named(words: Any, tags: Any, message: str) -> None:
     with pytest.raises(DataError, match=f"<fit>:3: .*{message}"):
-        TokenLabeller(config=TINY).fit([*[WORDS] * 3, words, WORDS], [*[TAGS] * 3, tags, TAGS])
-    with pytest.raises(DataError, match=f"<dev>:0: .*{message}"):
-        TokenLabeller(config=TINY).fit([WORDS] * 9, [TAGS] * 9, dev=([words], [tags]))
+        TokenClassifier(config=TINY).fit([*[WORDS] * 3, words, WORDS], [*[TAGS] * 3, tags, TAGS])
+    with pytest.raises(DataError, match=f"<validation>:0: .*{message}"):
+        TokenClassifier(config=TINY).fit([WORDS] * 9, [TAGS] * 9, validation=([words], [tags]))
 
 
 @pytest.mark.parametrize("wrong", ["one text", b"ab", None, 7, {"a": 1}, np.array([["a"], ["b"]])])
@@ -236,7 +236,7 @@ def test_what_is_no_list_is_not_taken_apart(fitted: TextClassifier, wrong: Any) 
     for ask in (fitted.predict, fitted.predict_proba, lambda X: fitted.score(X, ["yes"] * 8)):
         with pytest.raises(DataError, match="not a list of texts"):
             ask(wrong)
-    for made in (classifier(), TokenLabeller(config=TINY)):
+    for made in (classifier(), TokenClassifier(config=TINY)):
         with pytest.raises(DataError, match="not a list of texts"):
             made.fit(wrong, ["yes", "no"] * 4)
         with pytest.raises(DataError, match="not a list of targets"):
@@ -256,8 +256,8 @@ def test_what_is_no_list_is_not_taken_apart(fitted: TextClassifier, wrong: Any) 
 def test_wrong_targets_are_named(targets: list[Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         classifier().fit(["same text"] * 10, targets)
-    with pytest.raises(DataError, match="<dev>:0: got"):
-        classifier().fit(["a", "b"], ["x", "y"], dev=(["c"], [["x"]]))
+    with pytest.raises(DataError, match="<validation>:0: got"):
+        classifier().fit(["a", "b"], ["x", "y"], validation=(["c"], [["x"]]))
 
 
 @pytest.mark.slow
@@ -271,7 +271,7 @@ def test_a_teacher_is_an_estimator_a_function_or_a_folder(tmp_path: Path) -> Non
     more = [f"gut{i % 9} and mau{i % 5} more{i}" for i in range(50)]
     config = {"model": {"dim": 8, "text": {"projection": {"num_hashes": 8}}}, "distill": {"teacher": "", "copies": 1}}
     pipeline = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, labels)
-    made = TextClassifier(epochs=1, config=config).fit(texts, labels, teacher=pipeline, unlabelled=more)
+    made = TextClassifier(epochs=1, config=config).fit(texts, labels, teacher=pipeline, unlabeled=more)
     saved = json.loads(made.files_["run.json"])["config"]
     assert saved["distill"]["teacher"] == "<Pipeline>"
     assert saved["model"]["text"]["projection"]["num_features"] == 5120  # the base model, as the command line takes
@@ -284,31 +284,31 @@ def test_a_teacher_is_an_estimator_a_function_or_a_folder(tmp_path: Path) -> Non
         return [{"0": 0.25, "1": 0.75} for _ in texts]
 
     for one in (teacher, str(tmp_path / "model")):
-        TextClassifier(epochs=1, config=config).fit(texts, labels, teacher=one, unlabelled=more)
-    assert sum(asked) == 60 + len(more)  # dev, the other rows, and what is unlabelled
+        TextClassifier(epochs=1, config=config).fit(texts, labels, teacher=one, unlabeled=more)
+    assert sum(asked) == 60 + len(more)  # validation, the other rows, and what is unlabeled
 
 
 @pytest.mark.parametrize(
-    ("teacher", "unlabelled", "message"),
+    ("teacher", "unlabeled", "message"),
     [
-        (None, ["a text"], "unlabelled texts are for a teacher to label"),
+        (None, ["a text"], "unlabeled texts are for a teacher to label"),
         (5, [], "teacher: got int; a model's folder, an estimator or a function is allowed"),
         (TextClassifier(), [], "this TextClassifier has no classes_: fit it first"),
         (lambda texts: None, [], "the teacher gave None"),
         (lambda texts: ["x"] * len(texts), [], "answer to text 0 is 'x'"),
-        (lambda texts: [], ["a", None], "<unlabelled>:1: got None where a text is needed"),
-        (lambda texts: [], [("a", "b")], "<unlabelled>:0: got a pair of texts; the rows are single texts"),
+        (lambda texts: [], ["a", None], "<unlabeled>:1: got None where a text is needed"),
+        (lambda texts: [], [("a", "b")], "<unlabeled>:0: got a pair of texts; the rows are single texts"),
         (lambda texts: [], "abc", "got one str, not a list of texts"),
     ],
 )
-def test_teachers_and_texts_that_are_none(teacher: Any, unlabelled: Any, message: str) -> None:
+def test_teachers_and_texts_that_are_none(teacher: Any, unlabeled: Any, message: str) -> None:
     texts, labels = [f"word{i % 5} {i}" for i in range(40)], ["ab"[i % 2] for i in range(40)]
     with pytest.raises(UserError, match=message):
-        TextClassifier(epochs=1).fit(texts, labels, teacher=teacher, unlabelled=unlabelled)
+        TextClassifier(epochs=1).fit(texts, labels, teacher=teacher, unlabeled=unlabeled)
 
 
 def test_a_misspelt_parameter_names_the_class_and_the_near_miss() -> None:
-    for kind in (TextClassifier, TokenLabeller):
+    for kind in (TextClassifier, TokenClassifier):
         with pytest.raises(TypeError, match=rf"{kind.__name__} has no parameter 'modle'; did you mean 'model'\?"):
             kind(modle="mixling-tiny")
 
@@ -325,7 +325,7 @@ def test_a_table_is_answered_by_one_of_its_columns(fitted: TextClassifier) -> No
 
 
 def test_too_few_rows_are_answered_in_terms_of_python() -> None:
-    with pytest.raises(DataError, match=r"too few .*dev=\(X, y\)") as error:
+    with pytest.raises(DataError, match=r"too few .*validation=\(X, y\)") as error:
         TextClassifier().fit(["a", "b"], ["x", "y"])
     assert "--" not in str(error.value)
 

@@ -105,14 +105,14 @@ def test_what_is_cached_has_its_commit_without_a_network(monkeypatch: pytest.Mon
 
 def test_a_run_records_the_commits_of_all_that_it_takes_from_the_hub(asked: list[str], tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[UNK]\n")
-    values = RunConfig(distill=DistillConfig(teacher="hf:owner/teacher@v2", unlabelled=("hf:owner/more",))).to_dict()
+    values = RunConfig(distill=DistillConfig(teacher="hf:owner/teacher@v2", unlabeled=("hf:owner/more",))).to_dict()
     values["data"]["train"] = ["hf:owner/data:train", str(tmp_path / "a.csv")]
     values["model"]["text"]["vocabulary"] = "owner/words"
     found = with_commits(RunConfig.model_validate(values))
     assert found.data.train == (f"hf:owner/data@{'a' * 40}:train", str(tmp_path / "a.csv"))
     assert found.distill is not None
     assert found.distill.teacher == f"hf:owner/teacher@{'b' * 40}"
-    assert found.distill.unlabelled == (f"hf:owner/more@{'a' * 40}",)
+    assert found.distill.unlabeled == (f"hf:owner/more@{'a' * 40}",)
     assert found.model.text.vocabulary == f"owner/words@{'a' * 40}"
     asked.clear()
     assert with_commits(found) == found

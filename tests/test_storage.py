@@ -53,7 +53,7 @@ def no_space_at(name: str) -> Callable[[pytest.MonkeyPatch], None]:
 @pytest.mark.parametrize(
     "spoil", [no_space_for_content, no_space_at("fsync"), no_space_at("replace")], ids=["write", "fsync", "rename"]
 )
-def test_a_full_disk_is_told_and_the_old_file_still_stands(
+def test_a_full_disk_is_reported_and_the_old_file_still_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     path = tmp_path / "model.bin"
@@ -112,7 +112,7 @@ def test_the_permissions_are_those_of_any_new_file(tmp_path: Path, mask: int) ->
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a user whom permissions bind")
-def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(StorageError, match="Permission denied"):
@@ -121,7 +121,7 @@ def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_file_where_a_folder_should_be_is_told(tmp_path: Path) -> None:
+def test_a_file_where_a_folder_should_be_is_reported(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
     with pytest.raises(StorageError, match="run/a: could not be written"):
         write_atomic(tmp_path / "run" / "a", b"")
@@ -161,7 +161,7 @@ def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-# Devices are named where no file can be made, so that a fault of ours could not replace one.
+# Devices are named where no file can be made, so that a error of ours could not replace one.
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs terminals")
 def test_a_device_is_written_into() -> None:
     reader, writer = os.openpty()
@@ -174,7 +174,7 @@ def test_a_device_is_written_into() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full") or not os.path.exists("/proc/self/fd"), reason="needs /dev/full")
-def test_a_device_that_takes_nothing_is_told() -> None:
+def test_a_device_that_takes_nothing_is_reported() -> None:
     with open("/dev/full", "wb") as full:
         path = f"/proc/self/fd/{full.fileno()}"
         with pytest.raises(StorageError, match=f"{path}: could not be written: No space left on device$"):
@@ -204,7 +204,7 @@ def test_of_a_symbolic_link_the_target_is_replaced(tmp_path: Path, there: bool) 
     assert os.listdir(tmp_path / "data") == ["real"]
 
 
-def test_text_is_added_and_files_are_removed_with_faults_told(tmp_path: Path) -> None:
+def test_text_is_added_and_files_are_removed_with_problems_reported(tmp_path: Path) -> None:
     append(tmp_path / "a", "é\n")
     append(tmp_path / "a", "b\n")
     assert (tmp_path / "a").read_bytes() == "é\nb\n".encode()
@@ -261,8 +261,10 @@ def test_a_sealed_file_reads_as_what_was_written_and_refuses_every_flip(tmp_path
     sealed = path.read_bytes()
     rest, _, seal = sealed.rpartition(b',\n  "sha256": "')
     assert seal == hashlib.sha256(rest).hexdigest().encode() + b'"\n}\n'
-    for place in range(8 * len(sealed)):
-        path.write_bytes(sealed[: place // 8] + bytes([sealed[place // 8] ^ 1 << place % 8]) + sealed[place // 8 + 1 :])
+    for location in range(8 * len(sealed)):
+        path.write_bytes(
+            sealed[: location // 8] + bytes([sealed[location // 8] ^ 1 << location % 8]) + sealed[location // 8 + 1 :]
+        )
         with pytest.raises(ModelFileError, match=r"run\.json: (is damaged|does not match|format)"):
             read_json(path)
 

@@ -12,7 +12,7 @@ from mixling.version import __version__
 
 if TYPE_CHECKING:
     from mixling.errors import UserError
-    from mixling.estimators import TextClassifier, TextRegressor, TokenLabeller
+    from mixling.estimators import TextClassifier, TextRegressor, TokenClassifier
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
     from mixling.runs.artifact import load
@@ -29,7 +29,7 @@ _HOMES = {
     "load": "runs.artifact",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
-    "TokenLabeller": "estimators",
+    "TokenClassifier": "estimators",
     "ModelConfig": "models.model",
     "build_model": "models.model",
     "PRESETS": "models.presets",
@@ -60,7 +60,7 @@ __all__ = [
     "TextEncoder",
     "TextGenerator",
     "TextRegressor",
-    "TokenLabeller",
+    "TokenClassifier",
     "UserError",
     "__version__",
     "build_model",

@@ -133,11 +133,11 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
 
 # Keys that had another name before 0.1.0: the message about one names the new one.
 _RENAMED = {
-    "accumulate": "gradient_accumulation_steps",
+    "gradient_accumulation_steps": "gradient_accumulation_steps",
     "keep": "load_best_at_end",
     "survival": "drop_path",
-    "table_lr": "embedding_lr",
-    "word_dropout": "token_dropout",
+    "embedding_lr": "embedding_lr",
+    "token_dropout": "token_dropout",
 }
 
 # What pydantic reports in the names of Python's types.
@@ -157,11 +157,13 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
             keys, models = _follow(kind, path)
             allowed = sorted(models[0].model_fields) if models else []
             hint = near_miss(str(key), allowed, prefix="".join(f"{part}." for part in keys))
-            deeper = [place for model in models[:1] for place in _deeper_places(model)]
-            close = get_close_matches(str(key), [*allowed, *(place[-1] for place in deeper)], n=1, cutoff=0.8)
+            deeper = [location for model in models[:1] for location in _deeper_locations(model)]
+            close = get_close_matches(str(key), [*allowed, *(location[-1] for location in deeper)], n=1, cutoff=0.8)
             if close and close[0] not in allowed:
-                places = dict.fromkeys(repr(".".join([*keys, *place])) for place in deeper if place[-1] == close[0])
-                hint = f"did you mean {' or '.join(places)}?"
+                locations = dict.fromkeys(
+                    repr(".".join([*keys, *location])) for location in deeper if location[-1] == close[0]
+                )
+                hint = f"did you mean {' or '.join(locations)}?"
             if _RENAMED.get(str(key)) in allowed:
                 hint = f"its name is {'.'.join([*keys, _RENAMED[str(key)]])!r} now"
             lines.append(f"unknown key {shown('.'.join([*keys, str(key)]))}; {hint}")
@@ -195,14 +197,14 @@ def _follow(kind: type[BaseModel], path: Sequence[int | str]) -> tuple[list[str]
     return keys, models
 
 
-def _deeper_places(model: type[BaseModel]) -> list[list[str]]:
+def _deeper_locations(model: type[BaseModel]) -> list[list[str]]:
     """The keys of a configuration's tables and of theirs; tables in a list have numbers and are left out."""
     return [
         [name, *rest]
         for name, field in model.model_fields.items()
         if get_origin(field.annotation) is not tuple
         for inner in _models_in(field.annotation)
-        for rest in ([[key] for key in inner.model_fields] + _deeper_places(inner))
+        for rest in ([[key] for key in inner.model_fields] + _deeper_locations(inner))
     ]
 
 

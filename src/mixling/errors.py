@@ -1,7 +1,7 @@
 """What can go wrong by a user's hand, and how it is said.
 
 Every message tells where, what was got and what is allowed. The command line prints a `UserError` without a traceback
-and leaves with exit code 2; anything else that escapes is a fault of ours and keeps its traceback.
+and leaves with exit code 2; anything else that escapes is a error of ours and keeps its traceback.
 """
 
 from __future__ import annotations

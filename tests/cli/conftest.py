@@ -83,7 +83,7 @@ def model(call: Call, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -
     options = ["--text", "review", "--label", "stars", "--epochs", "6", "-o", folder]
     done = call("train", reviews / "train.csv", *options)
     assert done.code == 0, done.err
-    assert done.out.startswith("dev: accuracy ")
+    assert done.out.startswith("validation: accuracy ")
     return folder
 
 

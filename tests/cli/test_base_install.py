@@ -43,7 +43,7 @@ def test_texts_files_and_lines_are_answered(call: Call, folder: Path, tmp_path: 
     assert (tmp_path / "a.csv").read_text().startswith("label,probability\n")
 
 
-def test_a_model_is_measured_shown_and_exported(call: Call, folder: Path, tmp_path: Path) -> None:
+def test_a_model_is_evaluated_shown_and_exported(call: Call, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(ROWS)
     done = call("evaluate", GOLDEN, tmp_path / "rows.csv", "-o", tmp_path / "metrics.json")
     assert done.code == 0, done.err

@@ -51,7 +51,7 @@ def test_a_text_gives_json_in_a_pipe_and_words_on_a_terminal(call: Call, model: 
     assert "\x1b" not in done.out
 
 
-def test_an_empty_text_says_so(call: Call, model: Path) -> None:
+def test_an_empty_text_states_so(call: Call, model: Path) -> None:
     assert json.loads(call("predict", model, "").out)["empty"] is True
     assert "empty" not in json.loads(call("predict", model, "a film").out)
     assert "nothing to read" in call("predict", model, " ", terminal=True).out
@@ -92,7 +92,7 @@ def test_csv_out_has_label_and_probability(call: Call, model: Path, reviews: Pat
     )
 
 
-def test_skipped_rows_keep_their_place(call: Call, model: Path, tmp_path: Path) -> None:
+def test_skipped_rows_keep_their_location(call: Call, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "in.csv"
     file.write_text('review\na great film\n""\n"  "\na poor film\n""\n')
     assert call("predict", model, file).code == 2
@@ -123,7 +123,7 @@ def test_a_line_that_is_not_utf_8_is_named(call: Call, model: Path) -> None:
     assert "<stdin>:2: byte 0xf6" in done.err
 
 
-def test_bad_lines_that_are_skipped_keep_their_place(call: Call, model: Path, tmp_path: Path) -> None:
+def test_bad_lines_that_are_skipped_keep_their_location(call: Call, model: Path, tmp_path: Path) -> None:
     content = "a great film\nschön\n\na poor film\n".encode("latin-1") + b"\xff"
     (tmp_path / "lines.txt").write_bytes(content)
     (tmp_path / "lines.txt.gz").write_bytes(gzip.compress(content))
@@ -246,7 +246,7 @@ def test_show(call: Call, model: Path) -> None:
     facts = json.loads(call("show", model, "--json").out)
     assert facts["labels"] == ["bad", "good"]
     assert facts["file_bytes"] == (model / "model.onnx").stat().st_size
-    assert facts["dev"]["accuracy"] == json.loads((model / "metrics.json").read_text())["dev"]["accuracy"]
+    assert facts["validation"]["accuracy"] == json.loads((model / "metrics.json").read_text())["validation"]["accuracy"]
     text = call("show", model).out
     assert "2: bad, good" in text
     assert f"{facts['parameters']:,}" in text
@@ -348,7 +348,7 @@ def test_a_file_is_no_folder_for_a_run(call: Call, tmp_path: Path, name: str) ->
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", ["predict", "show --json", "evaluate", "--help"])
-def test_a_full_disk_behind_standard_output_is_told(model: Path, reviews: Path, command: str) -> None:
+def test_a_full_disk_behind_standard_output_is_reported(model: Path, reviews: Path, command: str) -> None:
     name, *options = command.split()
     files = {"predict": [model, reviews / "test.csv"], "evaluate": [model, reviews / "test.csv"], "show": [model]}
     with open("/dev/full", "wb") as full:
@@ -370,14 +370,14 @@ def test_a_full_disk_behind_standard_output_is_told(model: Path, reviews: Path, 
         ("predict '{model}' no.csv <&- >&-", 2, "error: no.csv: no such file"),
     ],
 )
-def test_closed_streams(model: Path, reviews: Path, tmp_path: Path, command: str, code: int, told: str) -> None:
-    places = {"model": model, "rows": reviews / "test.csv", "out": tmp_path / "out.jsonl"}
-    line = f"'{sys.executable}' -m mixling {command.format(**places)}"
+def test_closed_streams(model: Path, reviews: Path, tmp_path: Path, command: str, code: int, reported: str) -> None:
+    locations = {"model": model, "rows": reviews / "test.csv", "out": tmp_path / "out.jsonl"}
+    line = f"'{sys.executable}' -m mixling {command.format(**locations)}"
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=environment(), timeout=60)
     assert done.returncode == code, done.stderr
-    assert done.stderr.startswith(told.format(**places))
+    assert done.stderr.startswith(reported.format(**locations))
     assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) == bool(told)
+    assert len(done.stderr.splitlines()) == bool(reported)
     assert done.stdout == ""
     if "-o" in command:
         assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 40
@@ -392,14 +392,14 @@ def test_closed_streams(model: Path, reviews: Path, tmp_path: Path, command: str
         ("config.json", '{"model": {"layers": [3], "num_layers": null, "dim": 8, "frontend": {"window": 1}}}'),
         ("config.json", "{"),
         ("metrics.json", "3"),
-        ("metrics.json", '["dev", "best"]'),
-        ("metrics.json", '{"dev": 5, "best": {"epoch": 3}}'),
-        ("metrics.json", '{"dev": {}, "best": {"epoch": "three"}}'),
-        ("metrics.json", '{"dev": {}, "best": []}'),
+        ("metrics.json", '["validation", "best"]'),
+        ("metrics.json", '{"validation": 5, "best": {"epoch": 3}}'),
+        ("metrics.json", '{"validation": {}, "best": {"epoch": "three"}}'),
+        ("metrics.json", '{"validation": {}, "best": []}'),
         ("metrics.json", "[" * 100_000),
     ],
 )
-def test_show_tells_of_a_damaged_file(call: Call, model: Path, tmp_path: Path, name: str, content: str) -> None:
+def test_show_reports_of_a_damaged_file(call: Call, model: Path, tmp_path: Path, name: str, content: str) -> None:
     for file in ("model.onnx", "config.json", "metrics.json"):
         shutil.copy(model / file, tmp_path / file)
     assert call("show", tmp_path).code == 0
@@ -424,7 +424,7 @@ def test_lists_of_labels_are_several_labels(call: Call, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     remark = f"task: multi_label ({tmp_path / 'multi.jsonl'} has lists of labels in the column label; --task chooses"
     assert remark in done.err
-    assert done.out.startswith("dev: subset accuracy ")
+    assert done.out.startswith("validation: subset accuracy ")
 
 
 def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def report(compared: tuple[Path, str, str]) -> dict[str, Any]:
 
 def test_one_table_has_everyone(compared: tuple[Path, str, str], report: dict[str, Any]) -> None:
     lines = compared[1].splitlines()
-    assert lines[0].split()[:6] == ["dev", "accuracy", "test", "accuracy", "vs", "tf-idf"]
+    assert lines[0].split()[:6] == ["validation", "accuracy", "test", "accuracy", "vs", "tf-idf"]
     names = ["mixling", "pnlp-mixer-x-small", "transformer-matched", "tf-idf + lr"]
     assert [row["name"] for row in report["results"]][:4] == names
     assert [line[: len(name)] for line, name in zip(lines[1:], names, strict=False)] == names
@@ -44,19 +44,19 @@ def test_numbers_are_those_of_the_kept_models(
     folder = compared[0] / "runs" / "mixling" / "seed-0"
     done = call("evaluate", folder, reviews / "test.csv", "-o", tmp_path / "measured.json")
     assert done.code == 0, done.err
-    measured = json.loads((tmp_path / "measured.json").read_text())
+    evaluated = json.loads((tmp_path / "measured.json").read_text())
     ours = report["results"][0]
-    assert ours["test"]["by_seed"][0]["accuracy"] == pytest.approx(measured["accuracy"])
-    assert ours["test"]["by_seed"][0]["macro_f1"] == pytest.approx(measured["macro_f1"])
+    assert ours["test"]["by_seed"][0]["accuracy"] == pytest.approx(evaluated["accuracy"])
+    assert ours["test"]["by_seed"][0]["macro_f1"] == pytest.approx(evaluated["macro_f1"])
     assert ours["file_bytes"] == (folder / "model.onnx").stat().st_size
     saved = json.loads((folder / "metrics.json").read_text())
-    assert ours["dev"]["mean"] == pytest.approx(saved["dev"]["accuracy"])
+    assert ours["validation"]["mean"] == pytest.approx(saved["validation"]["accuracy"])
     assert ours["parameters"] == saved["parameters"]
 
 
-def test_the_report_says_how_it_was_made(report: dict[str, Any]) -> None:
+def test_the_report_states_how_it_was_made(report: dict[str, Any]) -> None:
     assert report["provenance"].keys() >= {"command", "commit", "seed", "date", "hardware", "versions"}
-    assert report["rows"] == {"training": 216, "dev": 24, "test": 40}
+    assert report["rows"] == {"training": 216, "validation": 24, "test": 40}
     matched = report["results"][2]
     assert [tried["options"]["lr"] for tried in matched["tried"]] == pytest.approx([0.002, 0.0006])
     assert abs(matched["parameters"] - report["results"][0]["parameters"]) < 200
@@ -84,15 +84,15 @@ MISTAKES = [
     (["compare", "x.csv", "--seeds", "4294967296"], ["--seeds: got"]),
     (["compare", "x.csv", "--time-budget", "soon"], ["--time-budget", "90s"]),
     (["compare", "x.csv", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
-    (["compare", "x.csv", "--model", "gmlp-18", "--unlabelled", "z.txt"], ["--model gmlp-18", "needs hashed"]),
-    (["compare", "x.csv", "--start", "no-vectors"], ["error: no-vectors"]),
-    (["compare", "x.csv", "--unlabelled", "y.csv"], ["y.csv: no column 'text'"]),
+    (["compare", "x.csv", "--model", "gmlp-18", "--unlabeled", "z.txt"], ["--model gmlp-18", "needs hashed"]),
+    (["compare", "x.csv", "--init-embeddings", "no-vectors"], ["error: no-vectors"]),
+    (["compare", "x.csv", "--unlabeled", "y.csv"], ["y.csv: no column 'text'"]),
     (["compare", "x.csv", "--label", "lable"], ["no column 'lable'", "--label"]),
     (["compare", "x.csv", "--test", "y.csv"], ["y.csv: no column 'text'"]),
     (["compare", "x.csv", "--keep", "full"], ["--keep full: is not empty"]),
     (["compare", "x.csv", "--keep", "x.csv"], ["--keep x.csv: is a file"]),
     (["compare", "x.csv", "-o", "full"], ["full: is a folder"]),
-    (["compare", "x.csv", "--dev-fraction", "2"], ["dev_fraction"]),
+    (["compare", "x.csv", "--validation-fraction", "2"], ["validation_fraction"]),
 ]
 
 
@@ -116,13 +116,13 @@ def test_mistakes_end_with_exit_code_2_before_training(
     assert "==" not in done.err  # the first of them has begun
 
 
-def test_an_interruption_says_what_is_kept(call: Call, reviews: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_states_what_is_kept(call: Call, reviews: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mixling.errors import Interrupted
 
     def stopped(*args: object, **kwargs: object) -> None:
         raise Interrupted("interrupted at step 3; go on with: mixling train --resume -o GONE", signum=15)
 
-    monkeypatch.setattr("mixling.comparison.contest.fit", stopped)
+    monkeypatch.setattr("mixling.comparison.benchmark.fit", stopped)
     done = call("compare", reviews / "train.csv", "--text", "review", "--label", "stars")
     assert done.code == 128 + 15
     assert done.err.splitlines()[-1] == "interrupted; nothing was kept"

@@ -99,7 +99,7 @@ def test_bad_time_budgets(text: str) -> None:
         read_seconds(text)
 
 
-def test_a_time_budget_has_a_unit() -> None:
+def test_a_time_budget_has_a_subword() -> None:
     with pytest.raises(ConfigError, match=r"got '5' without a unit; give 5s or 5m or 5h"):
         read_seconds("5")
 
@@ -152,7 +152,7 @@ def test_kinds_of_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             kind_of(inputs)
 
 
-def test_a_line_that_never_ends_is_told_and_what_is_skipped_of_it_not_kept() -> None:
+def test_a_line_that_never_ends_is_reported_and_what_is_skipped_of_it_not_kept() -> None:
     content = b"one\n" + b"x" * (MAX_LINE + (1 << 20)) + b"\nthree\n"
     with pytest.raises(DataError, match="<stdin>:2: the line is longer than 16 MiB"):
         list(stream_items(io.BytesIO(content), "<stdin>"))

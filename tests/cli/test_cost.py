@@ -26,7 +26,7 @@ def test_models_lists_every_preset(call: Call) -> None:
     base = next(line for line in pairs if line.startswith("t5-1.1-base "))
     assert "247,577,856" in base
     assert " 512+512 " in base
-    assert base.endswith("  T5.1.1, 32,128 units")
+    assert base.endswith("  T5.1.1, 32,128 subwords")
     assert "gMLP, Table 1 (images)" in next(line for line in lines if line.startswith("gmlp-ti "))
     assert "357,283,696" in next(line for line in lines if line.startswith("gmlp-144"))
     rows = json.loads(call("models", "--json").out)
@@ -66,10 +66,10 @@ def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
         (["gmlp", "--device", "tpu"], "--device: got 'tpu'"),
     ],
 )
-def test_what_cannot_be_measured_is_told(call: Call, arguments: list[str], told: str) -> None:
+def test_what_cannot_be_evaluated_is_reported(call: Call, arguments: list[str], reported: str) -> None:
     done = call("cost", *arguments)
     assert done.code == 2
-    assert told in done.err
+    assert reported in done.err
 
 
 def test_a_model_out_of_memory_leaves_the_rows_of_the_others(
@@ -98,7 +98,7 @@ def test_a_model_out_of_memory_leaves_the_rows_of_the_others(
     assert "nothing could be measured at 8 tokens" in done.err
 
 
-def test_another_fault_of_a_model_is_not_taken_for_memory(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_problem_of_a_model_is_not_taken_for_memory(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object) -> int:
         raise RuntimeError("shapes do not fit")
 

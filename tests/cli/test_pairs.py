@@ -25,7 +25,7 @@ def pairs(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_files_of_pairs_are_answered_and_measured(call: Call, pairs: Path, tmp_path: Path) -> None:
+def test_files_of_pairs_are_answered_and_evaluated(call: Call, pairs: Path, tmp_path: Path) -> None:
     lone = shutil.copy(pairs / "model" / "model.onnx", tmp_path / "lone.onnx")
     columns = ["--text", "premise", "--text-pair", "claim"]
     known = call("predict", pairs / "model", pairs / "pairs.csv")

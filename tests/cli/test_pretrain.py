@@ -44,8 +44,8 @@ def test_from_text_to_a_model_that_answers(call: Call, text: Path, rows: Path, t
     shown = call("show", tmp_path / "pre")
     assert "pretrained" in shown.out
     assert "perplexity" in shown.out
-    measured = call("evaluate", tmp_path / "pre", text, "-o", tmp_path / "measures.json")
-    assert measured.out.startswith("perplexity ")
+    evaluated = call("evaluate", tmp_path / "pre", text, "-o", tmp_path / "measures.json")
+    assert evaluated.out.startswith("perplexity ")
     assert json.loads((tmp_path / "measures.json").read_text())["tokens"] > 2000
     tuned = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "tuned", "--epochs", 1)
     assert tuned.code == 0, tuned.err
@@ -55,14 +55,16 @@ def test_from_text_to_a_model_that_answers(call: Call, text: Path, rows: Path, t
     assert call("predict", tmp_path / "tuned", "abcd").code == 0
 
 
-def test_its_measure_is_that_of_the_same_text(call: Call, text: Path, tmp_path: Path) -> None:
+def test_its_metric_is_that_of_the_same_text(call: Call, text: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_text("\n".join(text.read_text().splitlines()[::2]))
-    done = call("pretrain", text, "--dev", other, "-o", tmp_path / "pre", *SMALL, *QUICK)
+    done = call("pretrain", text, "--validation", other, "-o", tmp_path / "pre", *SMALL, *QUICK)
     assert done.code == 0, done.err
     again = call("evaluate", tmp_path / "pre", other)
-    dev = json.loads((tmp_path / "pre" / "metrics.json").read_text())["dev"]
-    assert float(again.out.split()[1].rstrip(",")) == pytest.approx(dev["perplexity"], rel=0.02)  # bfloat16, float32
+    validation = json.loads((tmp_path / "pre" / "metrics.json").read_text())["validation"]
+    assert float(again.out.split()[1].rstrip(",")) == pytest.approx(
+        validation["perplexity"], rel=0.02
+    )  # bfloat16, float32
 
 
 @pytest.mark.parametrize(
@@ -77,18 +79,18 @@ def test_its_measure_is_that_of_the_same_text(call: Call, text: Path, tmp_path: 
         (["train", "{rows}", "--from", "{run}", "-o", "{other}"], "is no folder of a finished run"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_what_cannot_be_is_reported(
     call: Call, text: Path, rows: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    places = {"run": tmp_path / "run", "other": tmp_path / "other", "text": text, "rows": rows}
-    done = call(*(argument.format(**places) for argument in arguments))
+    locations = {"run": tmp_path / "run", "other": tmp_path / "other", "text": text, "rows": rows}
+    done = call(*(argument.format(**locations) for argument in arguments))
     assert done.code == 2
     assert message in done.err
     assert "Traceback" not in done.err
     assert not (tmp_path / "other").exists()
 
 
-def test_from_excludes_another_model_and_other_units(call: Call, text: Path, rows: Path, tmp_path: Path) -> None:
+def test_from_excludes_another_model_and_other_subwords(call: Call, text: Path, rows: Path, tmp_path: Path) -> None:
     assert call("pretrain", text, "-o", tmp_path / "pre", *SMALL, *QUICK).code == 0
     for option, value in (("--model", "gmlp-tiny"), ("--vocabulary", tmp_path)):
         done = call("train", rows, "--from", tmp_path / "pre", option, value, "-o", tmp_path / "tuned")

@@ -55,16 +55,16 @@ def asked(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, run, unanswerable in (("v1", "one", False), ("v2", "two", True)):
         file = folder / f"{name}.json"
         file.write_text(json.dumps(squad(unanswerable=unanswerable)))
-        done = call("train", file, "--dev", file, *OPTIONS, "-o", folder / run)
+        done = call("train", file, "--validation", file, *OPTIONS, "-o", folder / run)
         assert done.code == 0, done.err
         assert "task: question_answering" in done.err
         assert "model: mixling-mixer (questions and contexts;" in done.err
-        assert done.out.startswith("dev: exact match 1.0000, F1 1.0000")
+        assert done.out.startswith("validation: exact match 1.0000, F1 1.0000")
         assert "--question 'a question' --context 'a text'" in done.err
     return folder
 
 
-def test_the_rows_of_a_file_are_answered_with_their_places(call: Call, asked: Path) -> None:
+def test_the_rows_of_a_file_are_answered_with_their_locations(call: Call, asked: Path) -> None:
     done = call("predict", asked / "two", asked / "v2.json")
     lines = [json.loads(line) for line in done.out.splitlines()]
     questions = {
@@ -85,15 +85,15 @@ def test_the_rows_of_a_file_are_answered_with_their_places(call: Call, asked: Pa
             assert context[line["start"] : line["end"]] == line["answer"]
 
 
-def test_measures(call: Call, asked: Path, tmp_path: Path) -> None:
+def test_metrics(call: Call, asked: Path, tmp_path: Path) -> None:
     """A model that learnt without unanswerable questions answers all of them, and is wrong at those."""
     assert "12 questions, 4 without answer: accuracy 1.0000" in call("evaluate", asked / "two", asked / "v2.json").out
     done = call("evaluate", asked / "one", asked / "v2.json", "-o", tmp_path / "m.json")
     assert done.out.startswith("exact match 0.6667, F1 0.6667, 12 questions, 4 without answer: accuracy 0.0000")
     saved = json.loads((tmp_path / "m.json").read_text())
     assert (saved["n"], saved["n_unanswerable"], saved["answerable_f1"]) == (12, 4, 1.0)
-    on_dev = json.loads((asked / "two" / "metrics.json").read_text())
-    assert on_dev["dev"]["exact_match"] == 1
+    on_validation = json.loads((asked / "two" / "metrics.json").read_text())
+    assert on_validation["validation"]["exact_match"] == 1
     assert (asked / "two" / "curves.png").stat().st_size > 1000
     assert not (asked / "two" / "confusion.png").exists()
 
@@ -193,7 +193,7 @@ def test_mistakes(call: Call, asked: Path, options: list[str], says: str) -> Non
     assert says in done.err
 
 
-def test_questions_where_they_have_no_place(call: Call, asked: Path, model: Path, tmp_path: Path) -> None:
+def test_questions_where_they_have_no_location(call: Call, asked: Path, model: Path, tmp_path: Path) -> None:
     done = call("predict", model, "--question", "Who?", "--context", "He.")
     assert (done.code, "does not answer questions; its task is classification" in done.err) == (2, True)
     done = call("compare", asked / "v1.json")

@@ -28,8 +28,9 @@ NOT_RUN = {
     "make check": "would run this test",
     "mixling demo": "tests/cli/test_demo.py runs it",
     "torchrun": "starts processes; tests/training/test_distributed.py does",
-    "mixling distill rows.csv --dev dev.csv": "names no real teacher; tests/end_to_end/test_pretrained_teacher.py does",
-    "mixling distill rows.csv --unlabelled more.txt.gz --teacher self": "trains several; in tests/cli/test_distill.py",
+    "mixling distill rows.csv --validation dev.csv": "names no real teacher; "
+    "tests/end_to_end/test_pretrained_teacher.py does",
+    "mixling distill rows.csv --unlabeled more.txt.gz --teacher self": "trains several; in tests/cli/test_distill.py",
     "mixling train rows.csv --from pre/": "exports a wide model; tests/cli/test_pretrain.py does with a small one",
     "mixling cost": "measures for minutes; tests/cli/test_cost.py does with small models",
     "mixling compare": "trains for minutes; tests/cli/test_compare.py does on few rows",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mixling.data.readers.rows import OnBadRow
-from mixling.seq2seq.evaluation import told_whole
+from mixling.seq2seq.evaluation import exact_matches
 from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.pairs import PairColumns, read_pairs
 
@@ -24,7 +24,7 @@ SMALL = tuple(
     for key in ("dim=32", "ffn_dim=48", "head_dim=8", "num_layers=1", "num_decoder_layers=1", "max_source_len=12")
     for item in ("--set", f"model.{key}")
 )
-SHORT = (*SMALL, "--set", "model.max_target_len=12", "--set", "pieces.size=100")
+SHORT = (*SMALL, "--set", "model.max_target_len=12", "--set", "tokenizer.size=100")
 QUICK = ("--set", "train.steps=4", "--set", "train.batch_size=8", "--set", "train.evaluations=2")
 
 
@@ -64,19 +64,21 @@ def other(rows: Path) -> Path:
 def trained(rows: Path, other: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
     done = call(
-        "train", rows, "--dev", other, "--task", "text2text", "--model", "t5-2m", "--kind", "kind", *SHORT,
+        "train", rows, "--validation", other, "--task", "text2text", "--model", "t5-2m", "--kind", "kind", *SHORT,
         "--set", "train.steps=500", "--set", "train.batch_size=32", "--set", "train.optim.lr=0.005", "-o", out,
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert done.out.startswith("dev: exact match ")
+    assert done.out.startswith("validation: exact match ")
     assert f"next:  mixling generate {out}" in done.err
     return out
 
 
 def test_a_model_that_learned_to_translate_writes(call: Call, trained: Path, other: Path, tmp_path: Path) -> None:
-    measures = json.loads((trained / "metrics.json").read_text())
-    assert measures["dev"]["text"]["exact_match"] > 0.9
-    assert measures["held_out"]["exact_match"] == measures["dev"]["text"]["exact_match"]  # without and with a search
+    metrics = json.loads((trained / "metrics.json").read_text())
+    assert metrics["validation"]["text"]["exact_match"] > 0.9
+    assert (
+        metrics["held_out"]["exact_match"] == metrics["validation"]["text"]["exact_match"]
+    )  # without and with a search
     done = call("generate", trained, "deux trois", "six", "--format", "jsonl")
     assert done.code == 0, done.err
     answers = [json.loads(line) for line in done.out.splitlines()]
@@ -91,21 +93,21 @@ def test_a_model_that_learned_to_translate_writes(call: Call, trained: Path, oth
     assert sum(row["answer"] == target for row, target in zip(table, targets, strict=True)) > 36
 
 
-def test_it_is_measured_on_other_rows_and_by_groups(call: Call, trained: Path, tmp_path: Path) -> None:
+def test_it_is_evaluated_on_other_rows_and_by_groups(call: Call, trained: Path, tmp_path: Path) -> None:
     rows = [*pairs(40, 1), {"source": "six", "target": "two", "kind": "one"}]  # the last cannot be right
     other = write(tmp_path / "other.jsonl", rows)
     done = call("evaluate", trained, other, "-o", tmp_path / "measures.json")
     assert done.code == 0, done.err
     assert done.out.startswith("exact match ")
-    measures = json.loads((tmp_path / "measures.json").read_text())
-    right = [answer == row["target"] for answer, row in zip(measures["answers"], rows, strict=True)]
-    assert measures["exact_match"] == np.mean(right)
+    metrics = json.loads((tmp_path / "measures.json").read_text())
+    right = [answer == row["target"] for answer, row in zip(metrics["answers"], rows, strict=True)]
+    assert metrics["exact_match"] == np.mean(right)
     assert 0 < sum(right) < len(right)
     read = read_pairs([other], columns=PairColumns(), on_bad_row=OnBadRow("error"))
-    assert told_whole(TextGenerator(trained), list(read)) == right
+    assert exact_matches(TextGenerator(trained), list(read)) == right
     for kind in ("one", "more"):
         own = [hit for hit, row in zip(right, rows, strict=True) if row["kind"] == kind]
-        assert {"kind": kind, "n": len(own), "exact_match": np.mean(own)} in measures["kinds"]
+        assert {"kind": kind, "n": len(own), "exact_match": np.mean(own)} in metrics["kinds"]
 
 
 def test_what_it_is_is_shown(call: Call, trained: Path) -> None:
@@ -118,12 +120,12 @@ def test_what_it_is_is_shown(call: Call, trained: Path) -> None:
     assert "mixling generate" in call("predict", trained, "six").err
 
 
-def test_fine_tuning_begins_with_it_and_its_pieces(call: Call, trained: Path, rows: Path, tmp_path: Path) -> None:
+def test_fine_tuning_begins_with_it_and_its_subwords(call: Call, trained: Path, rows: Path, tmp_path: Path) -> None:
     slow = ("--set", "train.optim.lr=0.0001", "--set", "model.dropout=0.1")
     done = call("train", rows, "--from", trained, "-o", tmp_path / "tuned", *QUICK, *slow)
     assert done.code == 0, done.err
-    measures = json.loads((tmp_path / "tuned" / "metrics.json").read_text())
-    assert measures["dev"]["text"]["exact_match"] > 0.5  # four steps do not teach that
+    metrics = json.loads((tmp_path / "tuned" / "metrics.json").read_text())
+    assert metrics["validation"]["text"]["exact_match"] > 0.5  # four steps do not teach that
     layer = json.loads((tmp_path / "tuned" / "config.json").read_text())["model"]["decoder"]["layers"][0]
     assert (layer["dropout"], layer["mixers"][0]["dropout"], layer["cross"]["dropout"]) == (0.1, 0.1, 0.1)
     assert (tmp_path / "tuned" / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
@@ -136,20 +138,20 @@ def test_pairs_are_seen_from_the_columns(call: Call, rows: Path, tmp_path: Path)
 
 
 def test_span_corruption_then_a_task(call: Call, tmp_path: Path) -> None:
-    share = ("--set", "corpus.dev_fraction=0.2")
+    fraction = ("--set", "corpus.validation_fraction=0.2")
     objective = ("--objective", "span-corruption")
-    sizes = (*SHORT, "--set", "pieces.size=200")
-    done = call("pretrain", documents(tmp_path), *objective, "-o", tmp_path / "pre", *share, *sizes, *QUICK)
+    sizes = (*SHORT, "--set", "tokenizer.size=200")
+    done = call("pretrain", documents(tmp_path), *objective, "-o", tmp_path / "pre", *fraction, *sizes, *QUICK)
     assert done.code == 0, done.err
     assert done.out.startswith("held-out: perplexity ")
     assert not (tmp_path / "pre" / "corpus").exists()
     assert "span corruption" in call("show", tmp_path / "pre").out
-    measured = call("evaluate", tmp_path / "pre", tmp_path / "text.txt", "-o", tmp_path / "measures.json")
-    assert measured.code == 0, measured.err
+    evaluated = call("evaluate", tmp_path / "pre", tmp_path / "text.txt", "-o", tmp_path / "measures.json")
+    assert evaluated.code == 0, evaluated.err
     held_out = json.loads((tmp_path / "pre" / "metrics.json").read_text())["held_out"]["perplexity"]
-    measures = json.loads((tmp_path / "measures.json").read_text())
-    assert measures["perplexity"] == pytest.approx(held_out, rel=0.1)  # the same kind of text, more of it
-    assert measures["tokens"] > 2000
+    metrics = json.loads((tmp_path / "measures.json").read_text())
+    assert metrics["perplexity"] == pytest.approx(held_out, rel=0.1)  # the same kind of text, more of it
+    assert metrics["tokens"] > 2000
     rows = write(tmp_path / "rows.jsonl", pairs(60, 0))
     longer = ("--set", "model.max_source_len=40", "--set", "model.max_target_len=40")  # attention does not mind
     done = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "run", *longer, *QUICK)
@@ -177,7 +179,7 @@ def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> 
         train = ["{write(tmp_path / "rte.jsonl", entailment)}"]
         [corpus]
         files = ["{text}"]
-        dev_fraction = 0.2
+        validation_fraction = 0.2
         [mixing]
         temperature = 2.0
         [train.optim]
@@ -191,8 +193,8 @@ def test_a_mixture_of_tasks_and_text(call: Call, rows: Path, tmp_path: Path) -> 
     done = call("train", "--task", "text2text", "--config", config, "-o", out, *sizes, *QUICK)
     assert done.code == 0, done.err
     history = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert {"dev_numbers_exact_match", "dev_rte_exact_match", "dev_spans_perplexity"} <= history[-1].keys()
-    assert set(json.loads((out / "metrics.json").read_text())["dev"]) == {"numbers", "rte"}
+    assert {"val_numbers_exact_match", "val_rte_exact_match", "val_spans_perplexity"} <= history[-1].keys()
+    assert set(json.loads((out / "metrics.json").read_text())["validation"]) == {"numbers", "rte"}
     done = call("generate", out, "un")
     assert done.code == 2
     assert "--of" in done.err
@@ -224,7 +226,7 @@ MUCH = {"source": "un", "target": "one " * 30}
     [
         ({"source": "", "target": "one"}, (), "rows.jsonl:13: column 'source' is empty"),
         ({"source": "un"}, (), "rows.jsonl:13: no column 'target'"),
-        (LONG, (), "rows.jsonl:13: 1 sources of the task 'text' are longer than the model's 12 pieces"),
+        (LONG, (), "rows.jsonl:13: 1 sources of the task 'text' are longer than the model's 12 subwords"),
         (LONG, (), "--set model.max_source_len=31"),
         (MUCH, (), "rows.jsonl:13: 1 targets of the task 'text' are longer"),
         ({}, ("--form", "rtee"), "did you mean 'rte'"),
@@ -237,7 +239,7 @@ MUCH = {"source": "un", "target": "one " * 30}
         ({}, ("--set", "generation.max_len=99"), "generation.max_len = 99, but model.max_target_len = 12"),
     ],
 )
-def test_what_cannot_be_is_told_and_nothing_written(
+def test_what_cannot_be_is_reported_and_nothing_written(
     call: Call, tmp_path: Path, row: dict[str, str], flags: tuple[str, ...], message: str
 ) -> None:
     path = write(tmp_path / "rows.jsonl", [*pairs(12, 0), *([row] if row else [])])
@@ -253,32 +255,32 @@ def test_rows_that_are_too_long_are_skipped_or_cut(call: Call, tmp_path: Path) -
     common = ("train", path, "--task", "text2text", *SHORT, *QUICK)
     done = call(*common, "-o", tmp_path / "a", "--on-bad-row", "skip")
     assert done.code == 0, done.err
-    assert "1 targets of the task 'text' are longer than the model's 12 pieces; their rows are skipped" in done.err
+    assert "1 targets of the task 'text' are longer than the model's 12 subwords; their rows are skipped" in done.err
     done = call(*common, "-o", tmp_path / "b", "--on-bad-row", "skip", "--set", "tasks.0.cut=true")
     assert done.code == 0, done.err
-    assert "sources are cut at 12 pieces" in done.err
+    assert "sources are cut at 12 subwords" in done.err
 
 
 def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path, tmp_path: Path) -> None:
     done = call("train", rows, "--model", "remixer-2m", "-o", tmp_path / "run", *SHORT, *QUICK)
     assert done.code == 0, done.err
-    fault = "has 31 pieces, the model reads at most 12"
+    problem = "has 31 subwords, the model reads at most 12"
     done = call("generate", tmp_path / "run", "un " * 30)
-    assert (done.code, f"error: text 1: {fault}" in done.err) == (2, True)
+    assert (done.code, f"error: text 1: {problem}" in done.err) == (2, True)
     for path in (write(tmp_path / "long.jsonl", [{"source": "six"}, LONG]), tmp_path / "long.txt"):
         if path.suffix == ".txt":
             path.write_text("six\n" + "un " * 30)
         done = call("generate", tmp_path / "run", path)
-        assert (done.code, f"{path}:2: {fault}" in done.err) == (2, True)
+        assert (done.code, f"{path}:2: {problem}" in done.err) == (2, True)
         assert len(done.out.splitlines()) == 1  # the row before it is answered
         done = call("generate", tmp_path / "run", path, "--on-bad-row", "skip")
         answer, error = (json.loads(line) for line in done.out.splitlines())
         assert "answer" in answer
-        assert error["error"].startswith(fault)
-    labelled = write(tmp_path / "labelled.jsonl", [{"source": "six", "target": "six"}, LONG])
-    done = call("evaluate", tmp_path / "run", labelled)
-    assert (done.code, f"{labelled}:2: the source {fault}" in done.err) == (2, True)
-    done = call("evaluate", tmp_path / "run", labelled, "--on-bad-row", "skip")
+        assert error["error"].startswith(problem)
+    labeled = write(tmp_path / "labelled.jsonl", [{"source": "six", "target": "six"}, LONG])
+    done = call("evaluate", tmp_path / "run", labeled)
+    assert (done.code, f"{labeled}:2: the source {problem}" in done.err) == (2, True)
+    done = call("evaluate", tmp_path / "run", labeled, "--on-bad-row", "skip")
     assert ("1 pairs" in done.out, "1 bad rows were skipped" in done.err) == (True, True)
     assert "text 2: is empty" in call("inspect", tmp_path / "run", "--maps", "un", " ", "-o", tmp_path / "no.png").err
     picture = tmp_path / "maps.png"
@@ -291,7 +293,7 @@ def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path
     assert "max_len: got 99, the model is built for targets of at most 12 tokens" in done.err
 
 
-def test_a_prefix_of_another_task_is_told(call: Call, rows: Path, tmp_path: Path) -> None:
+def test_a_prefix_of_another_task_is_reported(call: Call, rows: Path, tmp_path: Path) -> None:
     tasks = [{"name": name, "train": [str(rows)], "prefix": f"{name}: "} for name in ("en", "fr")]
     config = tmp_path / "two.toml"
     config.write_text("".join("[[tasks]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in t.items()) for t in tasks))
@@ -308,10 +310,10 @@ def test_a_prefix_of_another_task_is_told(call: Call, rows: Path, tmp_path: Path
 def test_options_are_laid_over_the_only_task_of_a_file(call: Call, rows: Path, other: Path, tmp_path: Path) -> None:
     config = tmp_path / "one.toml"
     config.write_text(f'[[tasks]]\nname = "numbers"\ntrain = ["{rows}"]\nprefix = "say: "\n')
-    done = call("train", "--config", config, "--dev", other, "-o", tmp_path / "run", *SHORT, *QUICK)
+    done = call("train", "--config", config, "--validation", other, "-o", tmp_path / "run", *SHORT, *QUICK)
     assert done.code == 0, done.err
     (task,) = json.loads((tmp_path / "run" / "config.json").read_text())["tasks"]
-    assert (task["name"], task["train"], task["dev"]) == ("numbers", [str(rows)], [str(other)])
+    assert (task["name"], task["train"], task["validation"]) == ("numbers", [str(rows)], [str(other)])
     assert task["prefix"] == "say: "
 
 
@@ -322,7 +324,7 @@ def test_rows_with_an_empty_target_are_answered(call: Call, trained: Path, tmp_p
     assert "column 'target' is empty" in call("evaluate", trained, tmp_path / "rows.csv").err
 
 
-def test_texts_that_cannot_be_read_are_told_by_generate(call: Call, trained: Path, tmp_path: Path) -> None:
+def test_texts_that_cannot_be_read_are_reported_by_generate(call: Call, trained: Path, tmp_path: Path) -> None:
     assert "is empty" in call("generate", trained, "  ").err
     assert "no input" in call("generate", trained).err
     path = write(tmp_path / "rows.jsonl", [{"source": "six"}, {"source": ""}, {"sauce": "six"}])

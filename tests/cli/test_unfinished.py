@@ -55,7 +55,7 @@ def test_it_is_shown(call: Any, unfinished: Path) -> None:
     assert lines["unfinished"] == f"a run at step {state['step']} of {state['total_steps']}"
     best = [record for record in state["history"] if record["best"]][-1]
     assert lines["best so far"].startswith(f"epoch {best['epoch']:g}: ")
-    assert f"accuracy {best['dev_accuracy']:.4f}" in lines["best so far"]
+    assert f"accuracy {best['val_accuracy']:.4f}" in lines["best so far"]
     assert shlex.split(lines["resume with"]) == ["mixling", "train", "--resume", "-o", str(unfinished)]
     facts = json.loads(call("show", unfinished, "--json").out)
     assert facts["unfinished"]["step"] == state["step"]
@@ -67,7 +67,7 @@ def test_its_best_weights_are_exported(call: Any, unfinished: Path, reviews: Pat
         assert done.code == 0, done.err
         assert "the best so far of an unfinished run" in done.err
         assert Predictor(tmp_path / "best.onnx").metadata.precision == precision
-    # The rows of dev that the run set aside are among these; it has its labels and words without the data.
+    # The rows of validation that the run set aside are among these; it has its labels and words without the data.
     done = call("evaluate", tmp_path / "best.onnx", reviews / "test.csv", "--text", "review", "--label", "stars")
     assert done.code == 0, done.err
 
@@ -89,7 +89,7 @@ def test_what_is_exported_is_what_the_finished_run_would_keep(call: Any, unfinis
 
 
 @pytest.mark.parametrize("command", [["predict", "{}", "a text"], ["evaluate", "{}", "x.csv"]])
-def test_it_does_not_predict_but_says_how_it_will(call: Any, unfinished: Path, command: list[str]) -> None:
+def test_it_does_not_predict_but_states_how_it_will(call: Any, unfinished: Path, command: list[str]) -> None:
     done = call(*(word.format(unfinished) for word in command))
     assert done.code == 2
     assert f"{unfinished}: holds an unfinished run at step" in done.err

@@ -17,7 +17,7 @@ QUICK = ["--epochs", "1", "--set", "model.dim=8", "--set", "model.num_layers=0"]
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Documents of made-up words, a line each, and labelled rows of some of them."""
+    """Documents of made-up words, a line each, and labeled rows of some of them."""
     folder = tmp_path_factory.mktemp("corpus")
     rng = random.Random(0)
     words = ["".join(rng.choices("aeioubdfglm", k=5)) for _ in range(90)]
@@ -32,12 +32,12 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
     done = call("vectors", corpus / "text.txt", "-o", tmp_path / "start", "--set", "dim=8")
     assert done.code == 0, done.err
     assert done.out == "90 words of 2,400, vectors of width 8\n"
-    assert f"mixling train FILE --start {tmp_path / 'start'}" in done.err
+    assert f"mixling train FILE --init-embeddings {tmp_path / 'start'}" in done.err
     assert WordVectors.load(tmp_path / "start").vectors.shape == (90, 8)
     outs = {}
     for name, options in {
-        "start": ["--start", tmp_path / "start"],
-        "unlabelled": ["--unlabelled", corpus / "text.txt"],
+        "start": ["--init-embeddings", tmp_path / "start"],
+        "unlabeled": ["--unlabeled", corpus / "text.txt"],
         "own": ["--set", "start.training_texts=true"],
     }.items():
         done = call("train", corpus / "rows.csv", "-o", tmp_path / name, *QUICK, *options)
@@ -45,7 +45,7 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
         assert "% of the variance of their vectors" in done.err
         outs[name] = done.err
     assert (
-        "word vectors: of 90 different words, counted in 3,0" in outs["unlabelled"]
+        "word vectors: of 90 different words, counted in 3,0" in outs["unlabeled"]
     )  # the training rows' own text is read, too
     saved = json.loads((tmp_path / "start" / "vectors.json").read_text())
     assert saved["config"]["dim"] == 8
@@ -54,21 +54,21 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--start", "nowhere"], "nowhere: holds no word vectors; make them: mixling vectors FILES -o DIR"),
-        (["--unlabelled", "nowhere.txt"], "nowhere.txt: no such file"),
-        (["--start", "x", "--unlabelled", "y.txt"], "start: vectors that were made before exclude texts"),
-        (["--unlabelled", "other.csv"], "no column 'text'"),
-        (["--unlabelled", "rows.csv", "--model", "hypermixer"], "needs hashed features; projection 'units' has none"),
+        (["--init-embeddings", "nowhere"], "nowhere: holds no word vectors; make them: mixling vectors FILES -o DIR"),
+        (["--unlabeled", "nowhere.txt"], "nowhere.txt: no such file"),
+        (["--init-embeddings", "x", "--unlabeled", "y.txt"], "start: vectors that were made before exclude texts"),
+        (["--unlabeled", "other.csv"], "no column 'text'"),
+        (["--unlabeled", "rows.csv", "--model", "hypermixer"], "needs hashed features; projection 'subwords' has none"),
     ],
 )
-def test_a_start_that_cannot_be_is_told(
-    call: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: str
+def test_a_start_that_cannot_be_is_reported(
+    call: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], reported: str
 ) -> None:
     monkeypatch.chdir(corpus)
     Path("other.csv").write_text("body\nsome words\n")
     done = call("train", "rows.csv", "-o", tmp_path / "out", *options)
     assert done.code == 2
-    assert told in done.err
+    assert reported in done.err
     assert "Traceback" not in done.err
 
 
@@ -76,7 +76,9 @@ def test_a_start_that_cannot_be_is_told(
     ("options", "told"),
     [(["--set", "dimm=8"], "did you mean 'dim'"), (["--set", "dim=4000"], "dim: got 4000")],
 )
-def test_how_words_are_counted_is_checked(call: Call, corpus: Path, tmp_path: Path, options: list, told: str) -> None:
+def test_how_words_are_counted_is_checked(
+    call: Call, corpus: Path, tmp_path: Path, options: list, reported: str
+) -> None:
     done = call("vectors", corpus / "text.txt", "-o", tmp_path / "start", *options)
     assert (done.code, list(tmp_path.iterdir())) == (2, [])
-    assert told in done.err
+    assert reported in done.err

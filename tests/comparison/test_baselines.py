@@ -60,11 +60,11 @@ def test_tfidf_is_scikit_learns_pipeline_with_each_option() -> None:
     assert seen == {(features, c) for features in ("word", "word+char") for c in (1.0, 3.0, 10.0, 30.0)}
 
 
-def test_of_equal_measures_the_first_and_smallest_wins() -> None:
+def test_of_equal_metrics_the_first_and_smallest_wins() -> None:
     fits = [SimpleNamespace(options={"C": c}, seconds=0.0) for c in (1, 3, 10, 30)]
     best, tried = choose(fits, lambda fit: {1: 0.5, 3: 0.7, 10: 0.7, 30: 0.6}[fit.options["C"]])  # type: ignore[arg-type, attr-defined]
     assert best.options == {"C": 3}
-    assert [row.dev for row in tried] == [0.5, 0.7, 0.7, 0.6]
+    assert [row.validation for row in tried] == [0.5, 0.7, 0.7, 0.6]
 
 
 def test_a_pair_has_the_features_of_each_text() -> None:

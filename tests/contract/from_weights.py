@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from mixling.layers.mixer import Mixer
 
 # Rows of all others sum to one. Those of linear attention are short of it by eps.
-NOT_NORMALISED = {"spatial weights", "linear attention"}
+NOT_NORMALIZED = {"spatial weights", "linear attention"}
 
 
 def by_heads(mixer: Mixer, x: Tensor, source: Tensor, found: dict[str, Tensor]) -> Tensor:

@@ -26,7 +26,7 @@ from mixling.layers import mixer as steps
 from mixling.layers.mixer import Mixer, MixerConfig
 from mixling.mixers import config_class, mixer_config, mixer_types
 
-from .from_weights import FROM_WEIGHTS, NOT_NORMALISED
+from .from_weights import FROM_WEIGHTS, NOT_NORMALIZED
 from .variants import VARIANTS
 
 DIM, MAX_LEN = 8, 12
@@ -49,7 +49,7 @@ def config(name: str) -> MixerConfig:
 def built(name: str, *, causal: bool = False, dtype: torch.dtype = torch.float64) -> Mixer:
     torch.manual_seed(0)
     mixer = config(name).build(DIM, MAX_LEN, causal=causal)
-    for parameter in mixer.parameters():  # what begins at zero or one must not hide a fault
+    for parameter in mixer.parameters():  # what begins at zero or one must not hide a error
         torch.nn.init.normal_(parameter, std=0.3)
     return mixer.to(dtype).eval()
 
@@ -368,7 +368,7 @@ def test_the_output_is_made_of_the_values_by_the_weights_and_filters(name: str) 
             assert matrix.shape[-2:] == (7, 7), key
             if causal:
                 assert not matrix.triu(1).any(), key
-            if key not in NOT_NORMALISED:
+            if key not in NOT_NORMALIZED:
                 torch.testing.assert_close(matrix.sum(-1), torch.ones_like(matrix[..., 0]), **EXACT)
         y = FROM_WEIGHTS[config(name).type](mixer, x, x, found)
         torch.testing.assert_close(y, mixer(x, mask), **EXACT)
@@ -399,7 +399,7 @@ def test_weights_of_cross_mixing_are_on_the_context(name: str) -> None:
         return
     for key, matrix in found.items():
         assert not matrix.masked_select(~context_mask[:, None, None]).any(), key
-        if key not in NOT_NORMALISED:
+        if key not in NOT_NORMALIZED:
             torch.testing.assert_close(matrix.sum(-1), torch.ones_like(matrix[..., 0]), **EXACT)
     values = torch.where(context_mask[..., None], context, 0.0)
     y = FROM_WEIGHTS[config(name).type](mixer, x, values, found)

@@ -53,7 +53,7 @@ def test_parameters_are_those_of_the_built_model() -> None:
 @pytest.mark.parametrize(
     "changes",
     [{}, {"tied": True}, {"source_positions": "learned"}, "by hand"],
-    ids=["own table", "tied", "places", "by hand"],
+    ids=["own table", "tied", "locations", "by hand"],
 )
 @pytest.mark.parametrize("name", ["t5-2m", "remixer-scaled-2m", "mixer-transformer-2m"])
 def test_counts_of_an_encoder_decoder_are_those_of_the_built_one(name: str, changes: dict | str) -> None:
@@ -70,7 +70,7 @@ def test_counts_of_an_encoder_decoder_are_those_of_the_built_one(name: str, chan
     counts = count_encoder_decoder(config, vocabulary=50)
     assert (counts.length, counts.target_length) == (source, target)
     with torch.device("meta"):
-        model = build_encoder_decoder(config, num_units=50).eval()
+        model = build_encoder_decoder(config, vocab_size=50).eval()
         units = torch.zeros(1, source, dtype=torch.long), torch.zeros(1, target, dtype=torch.long)
         mask = torch.ones(1, source, dtype=torch.bool)
     assert counts.parameters == count_parameters(model)
@@ -117,7 +117,7 @@ def test_counts_of_image_models(name: str) -> None:
 
 def test_every_model_runs_at_every_length() -> None:
     configs = {name: model_config(name) for name in ("pnlp-mixer-x-small", "hypermixer")}
-    rows = list(timing.measure(configs, [200, 8], batch=2, repeats=2))
+    rows = list(timing.evaluate(configs, [200, 8], batch=2, repeats=2))
     assert [(row.model, row.length) for row in rows] == [(name, n) for n in (8, 200) for name in configs]
     for row in rows:
         assert 0 < row.fastest <= row.seconds
@@ -125,12 +125,12 @@ def test_every_model_runs_at_every_length() -> None:
         assert row.peak_bytes > 2 * row.length * configs[row.model].dim * 4
 
 
-def test_a_model_that_takes_too_long_is_left_out_and_that_is_said() -> None:
-    said: list[str] = []
-    rows = list(timing.measure({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, say=said.append))
+def test_a_model_that_takes_too_long_is_left_out_and_that_is_stated() -> None:
+    outputs: list[str] = []
+    rows = list(timing.evaluate({"x": model_config("pnlp-mixer-x-small")}, [4, 8], time_limit=0.0, log=outputs.append))
     assert [row.length for row in rows] == [4]
-    assert said[0].startswith("x: ")
-    assert "longer texts are left out" in said[0]
+    assert outputs[0].startswith("x: ")
+    assert "longer texts are left out" in outputs[0]
 
 
 def test_the_peak_counts_what_lives_at_the_same_time() -> None:
@@ -175,7 +175,7 @@ def test_flops_of_gmlp_table_5_have_a_dense_matrix_and_the_output(
     assert (count(config, length=512).flops + output) / 1e9 == pytest.approx(printed, rel=0.006)
 
 
-def test_results_say_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_state_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["a script.py", "--seed", "3"])
     made = provenance(seed=3, packages=["pydantic"])
     assert made["command"].endswith(" 'a script.py' --seed 3")

@@ -47,8 +47,8 @@ def token_bag(batch: Batch, i: int, j: int) -> Counter[int]:
     found: Counter[int] = Counter()
     number = int(batch.index[i, j])
     if number:
-        for place, position in enumerate(batch.positions[number - 1].tolist()):
-            weight = 1.0 if batch.weights is None else float(batch.weights[number - 1, place])
+        for location, position in enumerate(batch.positions[number - 1].tolist()):
+            weight = 1.0 if batch.weights is None else float(batch.weights[number - 1, location])
             if weight:
                 found[position] += weight  # type: ignore[assignment]
     return found
@@ -70,7 +70,7 @@ def test_a_batch_holds_each_texts_words_in_order(projection: Projection) -> None
             assert token_bag(batch, i, j) == token_bag(alone, 0, j) != Counter()
 
 
-def test_a_dropped_word_is_a_zero_vector_that_keeps_its_place() -> None:
+def test_a_dropped_word_is_a_zero_vector_that_keeps_its_location() -> None:
     made = encoder()
     (words,) = (item.words for item in made.encode(["the cat sat"]))
     batch = collate([np.where([False, True, False], 0, words).astype(np.int32), words[:1]], made)
@@ -158,13 +158,13 @@ def test_words_are_dropped_at_the_rate_and_by_the_seed() -> None:
     assert texts[0][0] == 3  # the texts themselves stay
 
 
-def test_targets_are_padded_with_a_value_that_is_told() -> None:
+def test_targets_are_padded_with_a_value_that_is_reported() -> None:
     rows = [np.array([1, 2, 3]), np.array([4]), np.array([], np.int64)]
     assert pad_targets(rows, 4, -100).tolist() == [[1, 2, 3, -100], [4, -100, -100, -100], [-100] * 4]
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
-def test_processes_share_a_batch_out_without_rest(world: int) -> None:
+def test_processes_fraction_a_batch_out_without_rest(world: int) -> None:
     parts = [shard(np.array([5, 8, 2, 9, 4]), rank, world).tolist() for rank in range(world)]
     assert sorted(i for part in parts for i in part) == [2, 4, 5, 8, 9]
     assert max(map(len, parts)) - min(map(len, parts)) <= 1

@@ -1,4 +1,4 @@
-"""Unlabelled text: lines of text files, cells of tables, and what is wrong with them."""
+"""Unlabeled text: lines of text files, cells of tables, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_lines_and_cells_are_documents(tmp_path: Path) -> None:
         ("a.doc", b"text", "unknown extension '.doc'"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+def test_what_is_wrong_is_reported_with_file_and_line(tmp_path: Path, name: str, content: bytes, reported: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
         list(read_texts([path]))
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_something_must_be_named() -> None:

@@ -152,9 +152,9 @@ def test_texts_in_memory_are_the_objects_that_were_given() -> None:
     ],
 )
 def test_another_schema_is_refused(second: Example, message: str) -> None:
-    for unlabelled in ([], [Example("c", None, "f", 3)]):
+    for unlabeled in ([], [Example("c", None, "f", 3)]):
         with pytest.raises(DataError, match=message):
-            Dataset.from_examples([Example("a", "x", "f", 1), *unlabelled, second])
+            Dataset.from_examples([Example("a", "x", "f", 1), *unlabeled, second])
     with pytest.raises(DataError, match="f:1: got one text, but the first is a pair"):
         Dataset.from_examples([Example("a", "x", "f", 1)], pairs=True)
 

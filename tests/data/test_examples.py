@@ -24,11 +24,11 @@ def write(path: Path, *rows: object) -> Path:
     return path
 
 
-def read(*paths: Path, task: str = "classification", labelled: bool = True, **columns: str) -> list[Example]:
+def read(*paths: Path, task: str = "classification", labeled: bool = True, **columns: str) -> list[Example]:
     columns_config = ColumnsConfig(**columns)
     return list(
         read_examples(
-            paths, reader=task_type(task).reader, columns=columns_config, on_bad_row=OnBadRow(), labelled=labelled
+            paths, reader=task_type(task).reader, columns=columns_config, on_bad_row=OnBadRow(), labeled=labeled
         )
     )
 
@@ -91,15 +91,15 @@ def test_slots(tmp_path: Path) -> None:
 def test_rows_for_prediction_need_no_target(tmp_path: Path) -> None:
     bare = write(tmp_path / "bare.jsonl", {"text": "t"})
     some = write(tmp_path / "some.jsonl", {"text": "t", "label": "x"}, {"text": "u", "label": None}, {"text": "v"})
-    assert [example.target for example in read(bare, some, labelled=False)] == [None, "x", None, None]
+    assert [example.target for example in read(bare, some, labeled=False)] == [None, "x", None, None]
     slots = write(tmp_path / "slots.jsonl", {"tokens": ["a"], "slots": ["O"]}, {"tokens": ["b"]}, {"text": "c d"})
-    got = read(slots, bare, task="tagging", labelled=False)
+    got = read(slots, bare, task="tagging", labeled=False)
     wanted = [(["a"], ("O",)), (["b"], None), ("c d", None), ("t", None)]
     assert [(example.text, example.target) for example in got] == wanted
     with pytest.raises(DataError, match=r"bare\.jsonl:1: no column 'label'"):
         read(write(tmp_path / "whole.jsonl", {"text": "t", "label": "x"}), bare)
     with pytest.raises(DataError, match=r"bare\.jsonl:1: no column 'tokens'"):
-        read(bare, task="tagging", labelled=False, text="words")
+        read(bare, task="tagging", labeled=False, text="words")
 
 
 def test_no_file_and_unknown_column_option() -> None:
@@ -127,14 +127,14 @@ VALUES = st.recursive(
 @given(
     values=st.dictionaries(st.sampled_from(["text", "label", "tokens", "slots"]), VALUES),
     task=st.sampled_from(["classification", "multi_label", "tagging"]),
-    labelled=st.booleans(),
+    labeled=st.booleans(),
 )
 def test_any_values_end_in_a_sound_example_or_a_data_error(
-    tmp_path: Path, values: dict[str, Any], task: str, labelled: bool
+    tmp_path: Path, values: dict[str, Any], task: str, labeled: bool
 ) -> None:
     path = write(tmp_path / "a.jsonl", values)
     try:
-        [example] = read(path, task=task, labelled=labelled)
+        [example] = read(path, task=task, labeled=labeled)
     except DataError as error:
         named = str(path) in str(error)
         assert named
@@ -142,7 +142,7 @@ def test_any_values_end_in_a_sound_example_or_a_data_error(
     assert example.text
     assert isinstance(example.text, str) or all(isinstance(token, str) and token.strip() for token in example.text)
     if example.target is None:
-        assert not labelled
+        assert not labeled
     elif task == "classification":
         assert isinstance(example.target, str)
         assert example.target == example.target.strip() != ""
@@ -151,7 +151,7 @@ def test_any_values_end_in_a_sound_example_or_a_data_error(
         assert task == "multi_label" or len(example.target) == len(example.text)
 
 
-def test_real_sets_hold_what_their_readme_says(shared_data: Path) -> None:
+def test_real_sets_hold_what_their_readme_states(shared_data: Path) -> None:
     """Read a second time with json alone."""
     path = shared_data / "mtop_en" / "train.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -161,12 +161,12 @@ def test_real_sets_hold_what_their_readme_says(shared_data: Path) -> None:
         (row["tokens"], row["slots"]) for row in rows
     ]
     assert len(got) == 15_667
-    for part in ("dev", "test"):
+    for part in ("validation", "test"):
         got += read(shared_data / "mtop_en" / f"{part}.jsonl.gz", task="tagging")
     assert len({slot[2:] for example in got for slot in example.target or () if slot != "O"}) == 75
     labels = Counter(
         example.target for example in read(shared_data / "snips" / "train.jsonl.gz", text="tokens", label="intent")
     )
     assert (len(labels), labels.total()) == (7, 13_084)
-    dev = read(shared_data / "sst2_glue" / "dev.jsonl.gz")
-    assert (len(dev), {example.target for example in dev}) == (872, {"0", "1"})
+    validation = read(shared_data / "sst2_glue" / "dev.jsonl.gz")
+    assert (len(validation), {example.target for example in validation}) == (872, {"0", "1"})

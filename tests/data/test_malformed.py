@@ -37,7 +37,7 @@ def jsonl(*rows: object) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def labelled(*labels: object) -> str:
+def labeled(*labels: object) -> str:
     return jsonl(*({"text": f"t{i}", "label": label} for i, label in enumerate(labels)))
 
 
@@ -45,15 +45,15 @@ def tagged(*rows: tuple[object, object]) -> str:
     return jsonl({"tokens": ["a"], "slots": ["O"]}, *({"tokens": tokens, "slots": slots} for tokens, slots in rows))
 
 
-GZIP = gzip.compress(labelled(*map(str, range(2000))).encode(), mtime=0)
+GZIP = gzip.compress(labeled(*map(str, range(2000))).encode(), mtime=0)
 # Stored, not packed, so that one flipped bit changes one character: `label` to `labem`, or to what is not UTF-8.
-STORED = gzip.compress(labelled("x", "y", "z").encode(), compresslevel=0, mtime=0)
+STORED = gzip.compress(labeled("x", "y", "z").encode(), compresslevel=0, mtime=0)
 DAMAGED, NOT_UTF_8 = STORED.replace(b'"label": "y"', b'"labem": "y"'), STORED.replace(b'"y"', b'"\xff"')
-REPEATED = labelled("x")
+REPEATED = labeled("x")
 TAGGED = {"task": "tagging", "left": (["a"],)}
 
 # fmt: off
-ROW_FAULTS = [
+ROW_PROBLEMS = [
     Case("csv: too many fields", "a.csv", "text,label\na,1\nb,c,2\nd,3\n",
          ("3 fields", "header names 2 (text, label)", "quote a field that holds ',': \"a,b\""), 3, ("a", "d")),
     Case("csv: too few fields", "a.csv", "text,label\na,1\nb\nd,3\n", ("1 fields", "names 2", "give every field"), 3,
@@ -77,7 +77,7 @@ ROW_FAULTS = [
          ("a",), task="multi_label"),
     Case("csv: slots and tokens differ", "a.csv", "tokens,slots\na,O\nb c,O\n",
          ("column 'slots': 2 tokens but 1 slots",), 3, (["a"],), task="tagging"),
-    Case("json: cut", "a.jsonl", labelled("x") + '{"text": "b", "label": \n' + labelled("y"),
+    Case("json: cut", "a.jsonl", labeled("x") + '{"text": "b", "label": \n' + labeled("y"),
          ("column 24: bad JSON: Expecting value", "jq -c"), 2, ("t0", "t0")),
     Case("json: single quotes", "a.jsonl", REPEATED + "{'text': 1}\n", ("column 2: bad JSON", "double quotes"), 2,
          ("t0",)),
@@ -105,15 +105,15 @@ ROW_FAULTS = [
          ("no column 'label'; did you mean 'lable'?", "--label", SKIP), 1, ("t0",)),
     Case("json: an object without keys", "a.jsonl", REPEATED + "{}\n", ("no column 'text'; there are none",), 2,
          ("t0",)),
-    Case("json: label is null", "a.jsonl", labelled("x", None), ("column 'label' is empty",), 2, ("t0",)),
-    Case("json: label is a fraction", "a.jsonl", labelled("x", 4.5),
+    Case("json: label is null", "a.jsonl", labeled("x", None), ("column 'label' is empty",), 2, ("t0",)),
+    Case("json: label is a fraction", "a.jsonl", labeled("x", 4.5),
          ("holds a number (4.5)", "a string, an integer or a boolean is allowed"), 2, ("t0",)),
-    Case("json: label is a list", "a.jsonl", labelled("x", ["y"]),
+    Case("json: label is a list", "a.jsonl", labeled("x", ["y"]),
          ("column 'label' holds a list", "--task multi_label", SKIP), 2, ("t0",)),
-    Case("json: label is half a character", "a.jsonl", labelled("x", "\ud800"), ("half of a UTF-16 pair",), 2, ("t0",)),
-    Case("json: set of labels is null", "a.jsonl", labelled([], None), ("column 'label' is empty", "[] for none"), 2,
+    Case("json: label is half a character", "a.jsonl", labeled("x", "\ud800"), ("half of a UTF-16 pair",), 2, ("t0",)),
+    Case("json: set of labels is null", "a.jsonl", labeled([], None), ("column 'label' is empty", "[] for none"), 2,
          ("t0",), task="multi_label"),
-    Case("json: set of labels is a number", "a.jsonl", labelled([], 3), ("column 'label' is a number (3)",), 2, ("t0",),
+    Case("json: set of labels is a number", "a.jsonl", labeled([], 3), ("column 'label' is a number (3)",), 2, ("t0",),
          task="multi_label"),
     Case("tagging: lengths differ", "a.jsonl", tagged((["b", "c"], ["O"])),
          ("column 'slots': 2 tokens but 1 slots", SKIP), 2, **TAGGED),
@@ -136,7 +136,7 @@ ROW_FAULTS = [
     Case("conll: bad IOB", "a.iob", "a O\n\nb O\nc I-x\n", ("bad IOB at token 2 ('c')",), 3, **TAGGED),
 ]
 
-FILE_FAULTS = [
+FILE_PROBLEMS = [
     Case("empty csv", "a.csv", "", ("is empty", "a header and at least one row")),
     Case("blank csv", "a.csv", "\n \n", ("is empty",)),
     Case("empty jsonl", "a.jsonl", "\n", ("is empty", "one JSON object a line")),
@@ -166,7 +166,7 @@ FILE_FAULTS = [
     Case("gzip with damaged data", "a.jsonl.gz", GZIP[:-8] + bytes(8), ("gzip file is damaged",)),
     Case("gzip with a damaged byte in a row", "a.jsonl.gz", DAMAGED, ("gzip file is damaged", "download it again")),
     Case("gzip with a damaged byte that is not UTF-8", "a.jsonl.gz", NOT_UTF_8, ("gzip file is damaged",)),
-    Case("truncated gzip with a bad row", "a.jsonl.gz", gzip.compress(labelled("x", None, "y").encode())[:-9],
+    Case("truncated gzip with a bad row", "a.jsonl.gz", gzip.compress(labeled("x", None, "y").encode())[:-9],
          ("gzip file is cut short",)),
     Case("not gzip", "a.jsonl.gz", REPEATED, ("ends in .gz but is not gzip", "remove .gz")),
     Case("unknown extension", "a.cvs", "text,label\na,1\n",
@@ -199,8 +199,8 @@ def by_id(case: Case) -> str:
     return case.id
 
 
-@pytest.mark.parametrize("case", [*ROW_FAULTS, *FILE_FAULTS], ids=by_id)
-def test_the_message_names_place_and_remedy(tmp_path: Path, case: Case) -> None:
+@pytest.mark.parametrize("case", [*ROW_PROBLEMS, *FILE_PROBLEMS], ids=by_id)
+def test_the_message_names_location_and_remedy(tmp_path: Path, case: Case) -> None:
     path = write(tmp_path, case)
     with pytest.raises(DataError) as caught:
         read(path, case, OnBadRow())
@@ -211,7 +211,7 @@ def test_the_message_names_place_and_remedy(tmp_path: Path, case: Case) -> None:
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("case", ROW_FAULTS, ids=by_id)
+@pytest.mark.parametrize("case", ROW_PROBLEMS, ids=by_id)
 def test_skipping_loses_the_bad_row_and_no_other(tmp_path: Path, case: Case) -> None:
     path = write(tmp_path, case)
     on_bad_row = OnBadRow("skip")
@@ -220,7 +220,7 @@ def test_skipping_loses_the_bad_row_and_no_other(tmp_path: Path, case: Case) -> 
     assert on_bad_row.messages[0].startswith(f"{path}:{case.line}: ")
 
 
-@pytest.mark.parametrize("case", FILE_FAULTS, ids=by_id)
+@pytest.mark.parametrize("case", FILE_PROBLEMS, ids=by_id)
 def test_a_bad_file_is_never_skipped(tmp_path: Path, case: Case) -> None:
     path = write(tmp_path, case)
     with pytest.raises(DataError) as caught:
@@ -229,7 +229,7 @@ def test_a_bad_file_is_never_skipped(tmp_path: Path, case: Case) -> None:
 
 
 def test_every_row_skipped_counts_them(tmp_path: Path) -> None:
-    case = next(case for case in FILE_FAULTS if case.id == "every row bad")
+    case = next(case for case in FILE_PROBLEMS if case.id == "every row bad")
     with pytest.raises(
         DataError, match=r"no row is left, 2 were skipped; the first: .*a\.csv:2: column 'text' is empty"
     ):
@@ -237,7 +237,7 @@ def test_every_row_skipped_counts_them(tmp_path: Path) -> None:
 
 
 def test_a_bad_row_of_a_sound_gzip_file_is_a_bad_row(tmp_path: Path) -> None:
-    case = Case("", "a.jsonl.gz", gzip.compress(labelled("x", None, "y").encode()), ())
+    case = Case("", "a.jsonl.gz", gzip.compress(labeled("x", None, "y").encode()), ())
     with pytest.raises(DataError, match=r"a\.jsonl\.gz:2: column 'label' is empty"):
         read(write(tmp_path, case), case, OnBadRow())
 

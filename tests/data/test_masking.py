@@ -18,9 +18,9 @@ def texts(seed: int, count: int = 400, length: int = 64) -> tuple[np.ndarray, np
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
-def test_the_share_is_kept_and_what_has_no_target_is_not_hidden(whole_words: bool) -> None:
+def test_the_fraction_is_kept_and_what_has_no_target_is_not_hidden(whole_words: bool) -> None:
     targets, starts = texts(0)
-    hidden = choose_masked(targets, starts, share=0.15, whole_words=whole_words, rng=np.random.default_rng(1))
+    hidden = choose_masked(targets, starts, fraction=0.15, whole_words=whole_words, rng=np.random.default_rng(1))
     assert not hidden[targets < 0].any()
     assert hidden.any(axis=1).all()
     assert hidden.sum() / (targets >= 0).sum() == pytest.approx(0.15, abs=0.006)
@@ -34,7 +34,7 @@ def test_words_are_hidden_whole_and_all_alike() -> None:
     rng = np.random.default_rng(2)
     hits = np.zeros(targets.shape)
     for _ in range(200):
-        hidden = choose_masked(targets, starts, share=0.15, whole_words=True, rng=rng)
+        hidden = choose_masked(targets, starts, fraction=0.15, whole_words=True, rng=rng)
         hits += hidden
         for row in range(0, len(targets), 40):
             for word in np.unique(words[row]):
@@ -49,13 +49,13 @@ def test_words_are_hidden_whole_and_all_alike() -> None:
     assert halves[0] == pytest.approx(halves[1], abs=0.01)
 
 
-def test_a_word_that_is_longer_than_the_share_is_hidden_all_the_same() -> None:
+def test_a_word_that_is_longer_than_the_fraction_is_hidden_all_the_same() -> None:
     targets = np.arange(8)[None]
     starts = np.zeros((1, 8), bool)
     starts[0, 0] = True
-    hidden = choose_masked(targets, starts, share=0.15, whole_words=True, rng=np.random.default_rng(0))
+    hidden = choose_masked(targets, starts, fraction=0.15, whole_words=True, rng=np.random.default_rng(0))
     assert hidden.all()
-    none = choose_masked(np.full((1, 8), -1), starts, share=0.15, whole_words=True, rng=np.random.default_rng(0))
+    none = choose_masked(np.full((1, 8), -1), starts, fraction=0.15, whole_words=True, rng=np.random.default_rng(0))
     assert not none.any()
 
 
@@ -66,7 +66,7 @@ def test_eighty_ten_ten() -> None:
     others = np.arange(1000, 1010)
     out = replace_masked(tokens, hidden, mask_row=3, others=others, masked=0.8, random=0.1, rng=rng)
     assert (out[~hidden] == tokens[~hidden]).all()
-    shares = [np.mean(out[hidden] == 3), np.isin(out[hidden], others).mean(), np.mean(out[hidden] == tokens[hidden])]
-    assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.01)
+    fractions = [np.mean(out[hidden] == 3), np.isin(out[hidden], others).mean(), np.mean(out[hidden] == tokens[hidden])]
+    assert fractions == pytest.approx([0.8, 0.1, 0.1], abs=0.01)
     drawn = np.bincount(out[np.isin(out, others)] - 1000)
     assert drawn.min() > 0.8 * drawn.mean()

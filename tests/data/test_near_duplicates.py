@@ -13,7 +13,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.near_duplicates import NearDuplicates, count_near_duplicates
 from mixling.data.readers import OnBadRow
-from mixling.data.splits import split_dev
+from mixling.data.splits import split_validation
 from mixling.tasks.classification import Classification
 
 
@@ -24,8 +24,8 @@ def store_of(*texts: object) -> Dataset:
     )
 
 
-def by_all_pairs(train: list[str], dev: list[str]) -> tuple[int, int]:
-    sets = [[set(re.findall(r"\w+", text.lower())) for text in texts] for texts in (train, dev)]
+def by_all_pairs(train: list[str], validation: list[str]) -> tuple[int, int]:
+    sets = [[set(re.findall(r"\w+", text.lower())) for text in texts] for texts in (train, validation)]
     looked_at = [words for words in sets[1] if len(words) >= 4]
     near = [words for words in looked_at if any(len(words & other) >= 0.6 * len(words | other) for other in sets[0])]
     return len(near), len(looked_at)
@@ -39,9 +39,11 @@ def test_the_count_is_that_of_all_pairs(seed: int) -> None:
     def texts(count: int) -> list[str]:
         return [" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(count)]
 
-    train, dev = texts(150), texts(60)
-    count, looked_at = by_all_pairs(train, dev)
-    assert count_near_duplicates(store_of(*train), store_of(*dev), seed=seed) == NearDuplicates(count, looked_at, True)
+    train, validation = texts(150), texts(60)
+    count, looked_at = by_all_pairs(train, validation)
+    assert count_near_duplicates(store_of(*train), store_of(*validation), seed=seed) == NearDuplicates(
+        count, looked_at, True
+    )
 
 
 def test_what_is_alike() -> None:
@@ -70,17 +72,17 @@ def test_what_is_alike() -> None:
 
 def test_large_sets_are_sampled_and_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"what a lovely film about number {i}" for i in range(300)]
-    train, dev = store_of(*texts), store_of(*texts[:50])
-    assert count_near_duplicates(train, dev, seed=0) == NearDuplicates(50, 50, True)
+    train, validation = store_of(*texts), store_of(*texts[:50])
+    assert count_near_duplicates(train, validation, seed=0) == NearDuplicates(50, 50, True)
     monkeypatch.setattr(near_duplicates, "MAX_TEXTS", 20)
-    assert count_near_duplicates(train, dev, seed=0) == NearDuplicates(20, 20, True)
+    assert count_near_duplicates(train, validation, seed=0) == NearDuplicates(20, 20, True)
     distinct = store_of(*(f"one{i} two{i} three{i} four{i} lovely" for i in range(300)))
     monkeypatch.setattr(near_duplicates, "MAX_TRAINING_TEXTS", 100)
-    assert count_near_duplicates(distinct, dev, seed=0) == NearDuplicates(0, 20, False)
+    assert count_near_duplicates(distinct, validation, seed=0) == NearDuplicates(0, 20, False)
     monkeypatch.setattr(near_duplicates, "MAX_TRAINING_TEXTS", 1000)
-    assert count_near_duplicates(distinct, dev, seed=0) == NearDuplicates(0, 20, True)
+    assert count_near_duplicates(distinct, validation, seed=0) == NearDuplicates(0, 20, True)
     monkeypatch.setattr(near_duplicates, "MAX_TRAINING_BYTES", 1000)
-    assert not count_near_duplicates(distinct, dev, seed=0).complete
+    assert not count_near_duplicates(distinct, validation, seed=0).complete
     monkeypatch.setattr(near_duplicates, "MAX_TRAINING_BYTES", 1 << 20)
     chance = random.Random(0)
     mixed = store_of(*(" ".join(chance.sample("abcdefghijkl", 7)) for _ in range(100)))
@@ -99,7 +101,7 @@ def test_phrases_of_one_sentence_are_found(shared_data: Path) -> None:
     )
     whole = Dataset.from_examples(rows)
     store = whole.subset(random.Random(0).sample(range(len(whole)), 8000))
-    train, dev = split_dev(store, fraction=0.1, seed=0)
-    found = count_near_duplicates(train, dev, seed=0)
+    train, validation = split_validation(store, fraction=0.1, seed=0)
+    found = count_near_duplicates(train, validation, seed=0)
     assert found.complete
     assert 0.2 < found.count / found.looked_at < 0.35

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mixling.data.examples import ColumnsConfig, Example, read_examples
-from mixling.data.in_memory import labelled_rows
+from mixling.data.in_memory import labeled_rows
 from mixling.data.readers import parquet, read_rows
 from mixling.data.readers.rows import OnBadRow, check_header
 from mixling.errors import DataError
@@ -38,9 +38,9 @@ def examples_of(path: Path, task: str = "classification") -> list[Example]:
         (b"%PDF-1.7", "is a PDF"),
     ],
 )
-def test_content_of_another_format_is_named(begin: bytes, told: str, tmp_path: Path) -> None:
+def test_content_of_another_format_is_named(begin: bytes, reported: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(begin + bytes(range(256)))
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=reported):
         examples_of(tmp_path / "a.csv")
 
 
@@ -119,9 +119,9 @@ def test_a_label_is_written_in_one_way(first: str, second: str, tmp_path: Path) 
 
 
 def test_a_label_in_memory_is_written_in_one_way() -> None:
-    assert labelled_rows(["a", "b"], [1, 2], "<fit>", many=False)[1] == ["1", "2"]
+    assert labeled_rows(["a", "b"], [1, 2], "<fit>", many=False)[1] == ["1", "2"]
     with pytest.raises(DataError, match=r"<fit>:1: got the label a string \(1\), which stood before as a number"):
-        labelled_rows(["a", "b"], [1, "1"], "<fit>", many=False)
+        labeled_rows(["a", "b"], [1, "1"], "<fit>", many=False)
 
 
 def test_a_header_is_checked_in_linear_time() -> None:

@@ -13,7 +13,7 @@ from mixling.data.prepared import CorpusConfig, Tokens, is_prepared, open_prepar
 from mixling.errors import ConfigError, DataError, StorageError
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.fingerprint import MinHash, Units
+from mixling.text.fingerprint import MinHash, SubwordEmbedding
 from mixling.text.table import FIRST, SEPARATOR
 
 DOCUMENTS = [f"document {n} has wordiness{n % 7} and unseenness" + " more" * (n % 5) for n in range(300)]
@@ -26,17 +26,19 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
-def encoder(units: bool) -> TextEncoder:
-    projection = Units() if units else MinHash(num_features=64, num_hashes=4)
-    text = TextConfig(projection=projection, tokens="units" if units else "words", max_len=10_000, vocabulary_size=100)
+def encoder(subwords: bool) -> TextEncoder:
+    projection = SubwordEmbedding() if subwords else MinHash(num_features=64, num_hashes=4)
+    text = TextConfig(
+        projection=projection, tokens="subwords" if subwords else "words", max_len=10_000, vocabulary_size=100
+    )
     vocabulary = train_vocabulary(DOCUMENTS, text, specials=("[SEP]", "[MASK]"))
     made = TextEncoder(text.for_vocabulary(vocabulary), vocabulary, max_table=1 << 20, keep=True)
     made.learn(["[MASK]"])
     return made
 
 
-def reader(units: bool) -> WordReader:
-    return WordReader(encoder(units))
+def reader(subwords: bool) -> WordReader:
+    return WordReader(encoder(subwords))
 
 
 def documents_of(tokens: Tokens, encoder: TextEncoder) -> list[list[str]]:
@@ -54,20 +56,20 @@ def documents_of(tokens: Tokens, encoder: TextEncoder) -> list[list[str]]:
     return out
 
 
-@pytest.mark.parametrize("units", [True, False])
-def test_every_document_is_there_once(corpus: Path, tmp_path: Path, units: bool) -> None:
-    made = encoder(units)
-    config = CorpusConfig(files=(str(corpus),), dev_fraction=0.2)
-    said: list[str] = []
-    prepared = prepare(config, WordReader(made), tmp_path / "out", said.append)
-    train, dev = (documents_of(part, made) for part in (prepared.train, prepared.dev))
-    assert len(train) + len(dev) == len(DOCUMENTS)
-    assert 30 < len(dev) < 90
-    assert sorted(map(tuple, train + dev)) == sorted(tuple(made.words(text)) for text in DOCUMENTS)
+@pytest.mark.parametrize("subwords", [True, False])
+def test_every_document_is_there_once(corpus: Path, tmp_path: Path, subwords: bool) -> None:
+    made = encoder(subwords)
+    config = CorpusConfig(files=(str(corpus),), validation_fraction=0.2)
+    outputs: list[str] = []
+    prepared = prepare(config, WordReader(made), tmp_path / "out", outputs.append)
+    train, validation = (documents_of(part, made) for part in (prepared.train, prepared.validation))
+    assert len(train) + len(validation) == len(DOCUMENTS)
+    assert 30 < len(validation) < 90
+    assert sorted(map(tuple, train + validation)) == sorted(tuple(made.words(text)) for text in DOCUMENTS)
     assert train == [words for words in map(made.words, DOCUMENTS) if words in train], "in their order"
-    assert said[-1].startswith(f"{len(train)} documents, {len(prepared.train.rows):,} tokens")
+    assert outputs[-1].startswith(f"{len(train)} documents, {len(prepared.train.rows):,} tokens")
 
-    again = encoder(units)
+    again = encoder(subwords)
     opened = open_prepared(tmp_path / "out", WordReader(again))
     assert is_prepared(tmp_path / "out")
     assert again.table_words() == made.table_words()
@@ -82,12 +84,14 @@ def test_the_same_text_in_other_files_is_held_out_alike(corpus: Path, tmp_path: 
     parts[0].write_text("\n".join(DOCUMENTS[:100]))
     parts[1].write_text("\n".join(DOCUMENTS[100:]))
     made = [
-        prepare(CorpusConfig(files=files, dev_fraction=0.2), reader(True), tmp_path / name, print)
+        prepare(CorpusConfig(files=files, validation_fraction=0.2), reader(True), tmp_path / name, print)
         for name, files in (("one", (str(corpus),)), ("two", tuple(map(str, parts))))
     ]
     assert made[0].digest == made[1].digest
-    other = prepare(CorpusConfig(files=(str(parts[0]),), dev=(str(parts[1]),)), reader(True), tmp_path / "three", print)
-    assert np.count_nonzero(other.dev.rows == SEPARATOR) == 200
+    other = prepare(
+        CorpusConfig(files=(str(parts[0]),), validation=(str(parts[1]),)), reader(True), tmp_path / "three", print
+    )
+    assert np.count_nonzero(other.validation.rows == SEPARATOR) == 200
     assert np.count_nonzero(other.train.rows == SEPARATOR) == 100
 
 
@@ -119,7 +123,7 @@ def test_a_sample_is_of_all_documents_whatever_their_order(tmp_path: Path) -> No
     assert 800 < np.mean(numbers) < 1200
 
 
-def test_what_cannot_be_used_is_told(corpus: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_reported(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("a single line\n")
     with pytest.raises(DataError, match="no document is held out of 1"):
         prepare(CorpusConfig(files=(str(tmp_path / "one.txt"),)), reader(True), tmp_path / "out", print)
@@ -139,8 +143,8 @@ def test_what_cannot_be_used_is_told(corpus: Path, tmp_path: Path) -> None:
 
 def test_text_that_was_read_otherwise_or_is_damaged_is_refused(corpus: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    prepare(CorpusConfig(files=(str(corpus),), dev_fraction=0.2), reader(True), folder, print)
-    with pytest.raises(ConfigError, match=r"'tokens': 'units'.* this model needs .*'tokens': 'words'"):
+    prepare(CorpusConfig(files=(str(corpus),), validation_fraction=0.2), reader(True), folder, print)
+    with pytest.raises(ConfigError, match=r"'tokens': 'subwords'.* this model needs .*'tokens': 'words'"):
         open_prepared(folder, reader(False))
     (folder / "train.rows").write_bytes((folder / "train.rows").read_bytes()[:-4])
     with pytest.raises(DataError, match="is damaged"):

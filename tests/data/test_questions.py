@@ -15,7 +15,7 @@ from mixling.data.batches import collate
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.readers import OnBadRow
-from mixling.data.splits import check_labels, split_dev
+from mixling.data.splits import check_labels, split_validation
 from mixling.errors import DataError
 from mixling.tasks.question_answering import QuestionAnswering
 from mixling.text.answers import Answers
@@ -43,10 +43,10 @@ def squad(*questions: Any, context: Any = CONTEXT, **more: Any) -> dict[str, Any
     return {**more, "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}]}
 
 
-def read(path: Path, *, mode: Any = "error", labelled: bool = True, **columns: str) -> tuple[list[Example], OnBadRow]:
+def read(path: Path, *, mode: Any = "error", labeled: bool = True, **columns: str) -> tuple[list[Example], OnBadRow]:
     bad = OnBadRow(mode)
     kind = ColumnsConfig(**columns)
-    found = read_examples([path], reader=QuestionAnswering.reader, columns=kind, on_bad_row=bad, labelled=labelled)
+    found = read_examples([path], reader=QuestionAnswering.reader, columns=kind, on_bad_row=bad, labeled=labeled)
     return list(found), bad
 
 
@@ -60,12 +60,12 @@ def write_rows(path: Path, rows: Sequence[Any]) -> Path:
 
 
 @pytest.mark.parametrize("form", ["line", "indented", "gzip", "version first", "byte order mark"])
-def test_squad_files(form: str, tmp_path: Path) -> None:
+def test_squad_files(template: str, tmp_path: Path) -> None:
     values = squad(CAT, DOG, NONE)
-    values = {"version": "v2.0", **values} if form == "version first" else {**values, "version": "1.1"}
-    content = json.dumps(values, indent=1 if form == "indented" else None).encode()
-    path = tmp_path / ("dev.json.gz" if form == "gzip" else "dev.json")
-    path.write_bytes(gzip.compress(content) if form == "gzip" else b"\xef\xbb\xbf" * (form[0] == "b") + content)
+    values = {"version": "v2.0", **values} if template == "version first" else {**values, "version": "1.1"}
+    content = json.dumps(values, indent=1 if template == "indented" else None).encode()
+    path = tmp_path / ("dev.json.gz" if template == "gzip" else "dev.json")
+    path.write_bytes(gzip.compress(content) if template == "gzip" else b"\xef\xbb\xbf" * (template[0] == "b") + content)
     found, _ = read(path)
     assert [item.id for item in found] == ["1", "2", "3"]
     assert [item.line for item in found] == [1, 2, 3]
@@ -107,7 +107,7 @@ def test_columns_may_have_other_names(tmp_path: Path) -> None:
         read(path)
 
 
-def test_real_questions_have_their_answers_where_they_say(shared_data: Path) -> None:
+def test_real_questions_have_their_answers_where_they_state(shared_data: Path) -> None:
     for language in ("en", "zh", "hi"):
         found, _ = read(shared_data / "xquad" / f"{language}.jsonl.gz")
         assert len(found) == 1190
@@ -142,7 +142,7 @@ BAD_ROWS = [
 
 
 @pytest.mark.parametrize(("bad", "says"), BAD_ROWS, ids=[says[:40] for _, says in BAD_ROWS])
-def test_a_bad_row_is_told_by_its_place_or_skipped(bad: Any, says: str, tmp_path: Path) -> None:
+def test_a_bad_row_is_reported_by_its_location_or_skipped(bad: Any, says: str, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", [row([], id="first"), bad, row([], id="last")])
     with pytest.raises(DataError, match=r"a\.jsonl:2: .*" + says) as caught:
         read(path)
@@ -162,15 +162,15 @@ BAD_QUESTIONS = [
     (changed(DOG, id="1"), r"qas\[1\]: the id '1' stands twice"),
     (changed(DOG, question=" "), r"qas\[1\] \(id '2'\): 'question' is missing or empty"),
     ("a question", r"qas\[1\] is not an object"),
-    (changed(DOG, answers=[{"text": "dog", "answer_start": 0}]), r"dev\.json:2: question '2': answer 1, 'dog'"),
-    (changed(DOG, answers="absent"), r"dev\.json:2: no column 'answers'"),
+    (changed(DOG, answers=[{"text": "dog", "answer_start": 0}]), r"validation\.json:2: question '2': answer 1, 'dog'"),
+    (changed(DOG, answers="absent"), r"validation\.json:2: no column 'answers'"),
     (changed(DOG, is_impossible=True), r"qas\[1\] \(id '2'\): is_impossible is true, but there are answers"),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize(("bad", "says"), BAD_QUESTIONS)
-def test_a_bad_question_is_told_by_its_path_or_skipped(bad: Any, says: str, tmp_path: Path) -> None:
+def test_a_bad_question_is_reported_by_its_path_or_skipped(bad: Any, says: str, tmp_path: Path) -> None:
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(squad(CAT, bad, NONE)))
     with pytest.raises(DataError, match=says) as caught:
@@ -182,7 +182,7 @@ def test_a_bad_question_is_told_by_its_path_or_skipped(bad: Any, says: str, tmp_
     assert skipped.skipped == 1
 
 
-def test_a_paragraph_without_context_is_told_or_skipped(tmp_path: Path) -> None:
+def test_a_paragraph_without_context_is_reported_or_skipped(tmp_path: Path) -> None:
     path = tmp_path / "dev.json"
     values = squad(CAT, context="")
     values["data"] += squad(DOG)["data"]
@@ -220,7 +220,7 @@ def test_a_damaged_file_is_refused_as_a_whole(content: str | bytes, says: str, m
 def test_rows_for_prediction_need_no_answers(tmp_path: Path) -> None:
     path = tmp_path / "test.json"
     path.write_text(json.dumps(squad(changed(CAT, answers="absent"))))
-    found, _ = read(path, labelled=False)
+    found, _ = read(path, labeled=False)
     assert (found[0].id, found[0].answers) == ("1", None)
 
 
@@ -247,12 +247,12 @@ def test_a_store_gives_answers_back(memory_limit: int) -> None:
 
 
 def test_questions_on_one_context_stay_on_one_side() -> None:
-    train, dev = split_dev(store(30), fraction=0.2, seed=1)
-    contexts = [{example.text[1] for example in part} for part in (train, dev)]
+    train, validation = split_validation(store(30), fraction=0.2, seed=1)
+    contexts = [{example.text[1] for example in part} for part in (train, validation)]
     assert not contexts[0] & contexts[1]
-    assert len(dev) == 6
+    assert len(validation) == 6
     with pytest.raises(DataError, match="3 rows with 1 different contexts"):
-        split_dev(store(3), fraction=0.5, seed=1)
+        split_validation(store(3), fraction=0.5, seed=1)
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -262,8 +262,8 @@ def test_windows_by_index(keep: bool) -> None:
     config = TextConfig(projection=MinHash(num_features=64, num_hashes=4), max_len=12)
     encoder = TextEncoder(config, train_vocabulary(questions.sample_texts(9999, 0), config))
     windows = WindowSet(questions, encoder, ReadingConfig(), keep=keep)
-    passages = [WindowEncoder(encoder, ReadingConfig()).encode([questions.texts[i]])[0] for i in range(9)]  # type: ignore[list-item]
-    expected = [(i, item.window(k)) for i, item in enumerate(passages) for k in range(len(item.begins))]
+    encodings = [WindowEncoder(encoder, ReadingConfig()).encode([questions.texts[i]])[0] for i in range(9)]  # type: ignore[list-item]
+    expected = [(i, item.window(k)) for i, item in enumerate(encodings) for k in range(len(item.begins))]
     assert len(windows) == len(expected) > 9
     assert windows.owners.tolist() == [i for i, _ in expected]
     order = np.array([5, 0, len(expected) - 1, 5])
@@ -272,7 +272,7 @@ def test_windows_by_index(keep: bool) -> None:
         assert windows.lengths[index] == len(rows)
     assert windows.unanswerable == 3
     assert collate(windows.words(order), encoder).mask.shape[0] == 4
-    targets = [row for i, item in enumerate(passages) for row in item.targets(questions.answers[i].first).tolist()]
+    targets = [row for i, item in enumerate(encodings) for row in item.targets(questions.answers[i].first).tolist()]
     assert windows.targets.tolist() == targets
 
 

@@ -29,8 +29,8 @@ def sentences() -> dict[str, dict[str, str]]:
 @pytest.mark.slow
 def test_every_language_has_enough_rows_in_every_part(rows: Rows) -> None:
     assert len(LANGUAGES) == 60
-    assert list(rows) == ["train", "dev", "test"]
-    for part, least, most in (("train", 1000, 3600), ("dev", 30, 300), ("test", 30, 300)):
+    assert list(rows) == ["train", "validation", "test"]
+    for part, least, most in (("train", 1000, 3600), ("validation", 30, 300), ("test", 30, 300)):
         counts = Counter(label for _, label in rows[part])
         assert set(counts) == set(LANGUAGES)
         assert least <= min(counts.values())
@@ -76,7 +76,7 @@ def test_what_training_cuts_out_is_of_its_own_sentences(rows: Rows, sentences: d
     fragments = [text for text in english - whole if any(f" {text} " in f" {sentence} " for sentence in whole)]
     assert len(fragments) > 500
     assert {len(text.split()) for text in fragments} >= {2, 3, 4, 5, 6}
-    for part in ("dev", "test"):
+    for part in ("validation", "test"):
         held_out = [text for text, label in rows[part] if label == "en" and text in sentences["en"]]
         assert len(held_out) > 100
         assert not any(text in english for text in held_out)
@@ -84,7 +84,7 @@ def test_what_training_cuts_out_is_of_its_own_sentences(rows: Rows, sentences: d
 
 def test_the_parts_are_eighty_ten_ten(rows: Rows, sentences: dict[str, dict[str, str]]) -> None:
     given = Counter(part for part in rows for text, label in rows[part] if label == "de" and text in sentences["de"])
-    assert given["dev"] / given.total() == pytest.approx(0.1, abs=0.03)
+    assert given["validation"] / given.total() == pytest.approx(0.1, abs=0.03)
     assert given["test"] / given.total() == pytest.approx(0.1, abs=0.03)
 
 

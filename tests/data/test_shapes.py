@@ -21,11 +21,11 @@ def split() -> tuple[np.ndarray, np.ndarray]:
 def shapes_of(signal: np.ndarray) -> list[tuple[int, int]]:
     """Begin and end of each run of samples that are not zero."""
     found, begin = [], None
-    for place, value in enumerate([*signal, 0.0]):
+    for location, value in enumerate([*signal, 0.0]):
         if value != 0 and begin is None:
-            begin = place
+            begin = location
         elif value == 0 and begin is not None:
-            found.append((begin, place))
+            found.append((begin, location))
             begin = None
     return found
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example, read_examples
 from mixling.data.readers import OnBadRow
-from mixling.data.splits import check_labels, report_duplicates, split_dev, unseen
+from mixling.data.splits import check_labels, report_duplicates, split_validation, unseen
 from mixling.errors import ConfigError, DataError
 from mixling.tasks.classification import Classification
 
@@ -30,52 +30,52 @@ def texts(store: Dataset) -> list[str]:
     return list(map(str, store.texts))
 
 
-def test_classes_keep_their_shares() -> None:
+def test_classes_keep_their_fractions() -> None:
     sizes = {"a": 1000, "b": 500, "c": 33, "d": 2, "e": 1}
     store = store_of(*((f"{label}{i}", label) for label, size in sizes.items() for i in range(size)))
-    train, dev = split_dev(store, fraction=0.1, seed=1)
-    counts = dev.label_counts()
+    train, validation = split_validation(store, fraction=0.1, seed=1)
+    counts = validation.label_counts()
     assert (counts["a"], counts["b"]) == (100, 50)
     assert counts["c"] in (3, 4)
     assert "e" not in counts
-    assert len(dev) == 154  # a tenth of 1,536, rounded
+    assert len(validation) == 154  # a tenth of 1,536, rounded
     assert set(train.label_counts()) == set(sizes)
     everything = texts(store)
     kept = set(texts(train))
     assert texts(train) == [text for text in everything if text in kept]
-    assert Counter(texts(train)) + Counter(texts(dev)) == Counter(everything)
+    assert Counter(texts(train)) + Counter(texts(validation)) == Counter(everything)
 
 
-def test_classes_of_one_row_take_no_place_in_dev() -> None:
+def test_classes_of_one_row_take_no_location_in_validation() -> None:
     store = store_of(*((f"s{i}", f"single{i}") for i in range(40)), *((f"t{i}", "many") for i in range(41)))
-    assert split_dev(store, fraction=0.5, seed=1)[1].label_counts() == {"many": 21}
+    assert split_validation(store, fraction=0.5, seed=1)[1].label_counts() == {"many": 21}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_tuples_with_a_label_of_their_own_stay_in_train(seed: int) -> None:
     rows = [(f"r{i}", ("B-rare", f"B-rare{i}")) for i in range(20)]  # each has a slot that no other has
     store = store_of(*((f"t{i}", ("O", "B-a")) for i in range(80)), *rows)
-    train, dev = split_dev(store, fraction=0.3, seed=seed)
+    train, validation = split_validation(store, fraction=0.3, seed=seed)
     assert len(train.label_counts()) == 23
-    assert set(dev.label_counts()) == {"O", "B-a"}
-    assert len(dev) > 10
-    check_labels(train, dev)
+    assert set(validation.label_counts()) == {"O", "B-a"}
+    assert len(validation) > 10
+    check_labels(train, validation)
 
 
 def test_seeds_decide() -> None:
     store = store_of(*((f"t{i}", "ab"[i % 2]) for i in range(400)))
-    picks = [frozenset(texts(split_dev(store, fraction=0.25, seed=seed)[1])) for seed in (1, 1, 2, 3)]
+    picks = [frozenset(texts(split_validation(store, fraction=0.25, seed=seed)[1])) for seed in (1, 1, 2, 3)]
     assert picks[0] == picks[1]
     assert len(set(picks)) == 3
     assert 10 < len(picks[0] & picks[2]) < 45  # 25 by chance
     order = np.random.default_rng(0).permutation(400)
-    shuffled = split_dev(store.subset(order), fraction=0.25, seed=1)[1]
+    shuffled = split_validation(store.subset(order), fraction=0.25, seed=1)[1]
     assert frozenset(texts(shuffled)) == picks[0]  # the text decides, not its place
 
 
 def test_each_text_is_as_likely_as_another() -> None:
     store = store_of(*((f"t{i}", "x") for i in range(50)))
-    drawn = Counter(text for seed in range(400) for text in texts(split_dev(store, fraction=0.2, seed=seed)[1]))
+    drawn = Counter(text for seed in range(400) for text in texts(split_validation(store, fraction=0.2, seed=seed)[1]))
     expected, deviation = 400 * 0.2, (400 * 0.2 * 0.8) ** 0.5
     assert len(drawn) == 50
     assert max(abs(count - expected) for count in drawn.values()) < 4.5 * deviation
@@ -91,38 +91,38 @@ def test_each_text_is_as_likely_as_another() -> None:
 def test_no_text_stands_on_both_sides(rows: list[tuple[int, str]], fraction: float, seed: int, tuples: bool) -> None:
     store = store_of(*((str(text), (label,) if tuples else label) for text, label in rows))
     try:
-        train, dev = split_dev(store, fraction=fraction, seed=seed)
+        train, validation = split_validation(store, fraction=fraction, seed=seed)
     except DataError as error:
         refused = "too few" in str(error) or len({label for _, label in rows}) < 2
         assert refused
         return
-    assert len(train) + len(dev) == len(store)
-    assert not set(texts(train)) & set(texts(dev))
+    assert len(train) + len(validation) == len(store)
+    assert not set(texts(train)) & set(texts(validation))
     assert len(train)
-    assert len(dev)
-    assert report_duplicates(train, dev) == 0
+    assert len(validation)
+    assert report_duplicates(train, validation) == 0
     assert tuples or set(train.label_counts()) == set(store.label_counts())
 
 
-def test_many_copies_do_not_fill_dev() -> None:
+def test_many_copies_do_not_fill_validation() -> None:
     store = store_of(*[("copy", "a")] * 60, *((f"t{i}", "a") for i in range(40)), *((f"u{i}", "b") for i in range(100)))
     for seed in range(20):
-        train, dev = split_dev(store, fraction=0.1, seed=seed)
-        assert len(dev) <= 20
+        train, validation = split_validation(store, fraction=0.1, seed=seed)
+        assert len(validation) <= 20
         assert texts(train).count("copy") == 60
 
 
 def test_too_few_rows_and_bad_fractions() -> None:
-    with pytest.raises(DataError, match=r"train\.csv: 2 rows with 2 different texts are too few .*--dev"):
-        split_dev(store_of(("a", "x"), ("b", "y")), fraction=0.5, seed=1)
+    with pytest.raises(DataError, match=r"train\.csv: 2 rows with 2 different texts are too few .*--validation"):
+        split_validation(store_of(("a", "x"), ("b", "y")), fraction=0.5, seed=1)
     with pytest.raises(DataError, match="50 rows with 1 different texts are too few"):
-        split_dev(store_of(*[("same", "x"), ("same", "y")] * 25), fraction=0.1, seed=1)
+        split_validation(store_of(*[("same", "x"), ("same", "y")] * 25), fraction=0.1, seed=1)
     for target in ("x", ("O", "O")):  # other texts would not help
         with pytest.raises(DataError, match=r"train\.csv: only the label '[xO]' in 50 training rows"):
-            split_dev(store_of(*[("same", target)] * 50), fraction=0.1, seed=1)
+            split_validation(store_of(*[("same", target)] * 50), fraction=0.1, seed=1)
     for fraction in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="a number between 0 and 1"):
-            split_dev(store_of(("a", "x")), fraction=fraction, seed=1)
+            split_validation(store_of(("a", "x")), fraction=fraction, seed=1)
 
 
 def grouped(*rows: tuple[str, str], path: str = "train.csv") -> Dataset:
@@ -137,44 +137,44 @@ def groups_of(store: Dataset) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_groups_stay_whole_and_classes_keep_about_their_shares(seed: int) -> None:
+def test_groups_stay_whole_and_classes_keep_about_their_fractions(seed: int) -> None:
     chance = random.Random(seed)
     sizes = [chance.randint(1, 20) for _ in range(100)]
     rows = [(f"g{g}", chance.choices("abc", [6, 3, 1])[0]) for g, size in enumerate(sizes) for _ in range(size)]
     store = grouped(*rows)
-    train, dev = split_dev(store, fraction=0.2, seed=seed)
-    assert groups_of(train).isdisjoint(groups_of(dev))
-    assert len(train) + len(dev) == len(store)
-    assert len(dev) / len(store) == pytest.approx(0.2, abs=0.04)
-    counts, whole = dev.label_counts(), store.label_counts()
+    train, validation = split_validation(store, fraction=0.2, seed=seed)
+    assert groups_of(train).isdisjoint(groups_of(validation))
+    assert len(train) + len(validation) == len(store)
+    assert len(validation) / len(store) == pytest.approx(0.2, abs=0.04)
+    counts, whole = validation.label_counts(), store.label_counts()
     for label in "abc":
         assert counts[label] / whole[label] == pytest.approx(0.2, abs=0.1)
-    again = split_dev(store, fraction=0.2, seed=seed)[1]
-    assert again.indices().tolist() == dev.indices().tolist()
-    assert split_dev(store, fraction=0.2, seed=seed + 1)[1].indices().tolist() != dev.indices().tolist()
+    again = split_validation(store, fraction=0.2, seed=seed)[1]
+    assert again.indices().tolist() == validation.indices().tolist()
+    assert split_validation(store, fraction=0.2, seed=seed + 1)[1].indices().tolist() != validation.indices().tolist()
 
 
 def test_no_class_is_set_aside_as_a_whole() -> None:
     rows = [(f"g{i}", "common") for i in range(40)] + [("rare group", "rare")] * 4
     for seed in range(10):
-        train, dev = split_dev(grouped(*rows), fraction=0.3, seed=seed)
+        train, validation = split_validation(grouped(*rows), fraction=0.3, seed=seed)
         assert train.label_counts()["rare"] == 4
-        assert len(dev) == 12
+        assert len(validation) == 12
 
 
 def test_of_few_large_groups_the_smallest_is_set_aside() -> None:
     rows = [("a", "x"), ("a", "y")] * 20 + [("b", "x"), ("b", "y")] * 15 + [("c", "x"), ("c", "y")] * 14
-    train, dev = split_dev(grouped(*rows), fraction=0.05, seed=0)
-    assert (len(train), len(dev)) == (70, 28)
+    train, validation = split_validation(grouped(*rows), fraction=0.05, seed=0)
+    assert (len(train), len(validation)) == (70, 28)
     with pytest.raises(DataError, match="100 rows with 1 different groups are too few to set some aside"):
-        split_dev(grouped(*[("a", "x"), ("a", "y")] * 50), fraction=0.1, seed=0)
+        split_validation(grouped(*[("a", "x"), ("a", "y")] * 50), fraction=0.1, seed=0)
 
 
 def test_tagged_groups_stay_whole() -> None:
     rows = [Example(["a", "b"], ("O", "B-x"), "slots.jsonl", i + 1, group=f"g{i // 3}") for i in range(60)]
-    train, dev = split_dev(Dataset.from_examples(rows), fraction=0.2, seed=0)
-    assert groups_of(train).isdisjoint(groups_of(dev))
-    assert len(dev) == 12
+    train, validation = split_validation(Dataset.from_examples(rows), fraction=0.2, seed=0)
+    assert groups_of(train).isdisjoint(groups_of(validation))
+    assert len(validation) == 12
 
 
 def numbered(labels: list[str], path: str = "train.csv") -> Dataset:
@@ -193,7 +193,7 @@ def numbered(labels: list[str], path: str = "train.csv") -> Dataset:
 )
 def test_a_numeric_target_is_named_as_such(labels: list[str]) -> None:
     with pytest.raises(DataError) as caught:
-        split_dev(numbered(labels), fraction=0.1, seed=1)
+        split_validation(numbered(labels), fraction=0.1, seed=1)
     message = str(caught.value)
     different, rows = len(set(labels)), len(labels)
     assert message.startswith(f"train.csv: {different:,} different labels in {rows:,} rows, all of them numbers")
@@ -207,24 +207,24 @@ def test_a_numeric_target_is_named_beside_validation_rows_too() -> None:
 
 def test_too_many_labels_for_the_rows() -> None:
     with pytest.raises(DataError, match=r"80 different labels in 100 rows are too many; .* --label"):
-        split_dev(numbered([f"id{i % 80}" for i in range(100)]), fraction=0.1, seed=1)
-    # One row of each is no fault where there are others to measure on.
+        split_validation(numbered([f"id{i % 80}" for i in range(100)]), fraction=0.1, seed=1)
+    # One row of each is no error where there are others to measure on.
     check_labels(numbered([f"id{i}" for i in range(100)]), numbered(["id3"]))
 
 
 @pytest.mark.parametrize("labels", [["0.5", "1.0", "1.5", "2.0"], [str(year) for year in range(1950, 1990)]])
 def test_numbers_may_be_classes(labels: list[str]) -> None:
-    train, dev = split_dev(numbered(labels * 10), fraction=0.1, seed=1)
+    train, validation = split_validation(numbered(labels * 10), fraction=0.1, seed=1)
     assert train.label_counts().keys() == set(labels)
-    assert len(dev) == len(labels)
+    assert len(validation) == len(labels)
 
 
-def test_duplicates_are_dev_rows() -> None:
+def test_duplicates_are_validation_rows() -> None:
     train = store_of(("a", "x"), ("a", "x"), ("b", "y"))
-    dev = store_of(("a", "y"), ("c", "x"), ("b", "y"), ("b", "x"))
-    assert report_duplicates(train, dev) == 3
-    assert report_duplicates(dev, train) == 3
-    assert report_duplicates(train, dev.subset([1])) == 0
+    validation = store_of(("a", "y"), ("c", "x"), ("b", "y"), ("b", "x"))
+    assert report_duplicates(train, validation) == 3
+    assert report_duplicates(validation, train) == 3
+    assert report_duplicates(train, validation.subset([1])) == 0
 
 
 def test_real_duplicates_are_those_that_the_origin_has(shared_data: Path) -> None:
@@ -251,7 +251,7 @@ def test_unseen() -> None:
     assert unseen(tagged, ["O"]).tolist() == [0]
 
 
-def test_labels_that_cannot_be_learnt_or_measured() -> None:
+def test_labels_that_cannot_be_learnt_or_evaluated() -> None:
     train = store_of(("a", "good"), ("b", "bad"))
     check_labels(train, None)
     check_labels(train, store_of(("c", "bad")))
@@ -274,7 +274,7 @@ def test_labels_that_cannot_be_learnt_or_measured() -> None:
 def test_slots_know_both_their_forms() -> None:
     train = store_of((["a", "b"], ("O", "B-x")))
     check_labels(train, store_of((["a", "b"], ("B-x", "I-x"))))
-    with pytest.raises(DataError, match=r"dev\.csv:2: label 'B-y' does not occur in training"):
+    with pytest.raises(DataError, match=r"validation\.csv:2: label 'B-y' does not occur in training"):
         check_labels(train, store_of((["a"], ("B-y",)), path="dev.csv"))
     with pytest.raises(DataError, match="only the label 'O'"):
         check_labels(store_of((["a"], ("O",))), None)
@@ -285,8 +285,8 @@ def test_numbers_are_no_classes() -> None:
     """They are set aside at random, and nothing about them has to occur twice."""
     examples = (Example(f"text {i}", i / 7, "a.csv", i) for i in range(40))
     store = Dataset.from_examples(examples)
-    train, dev = split_dev(store, fraction=0.25, seed=0)
-    check_labels(train, dev)
-    assert len(dev) == 10
-    assert sorted([*train.targets, *dev.targets]) == list(store.targets)  # type: ignore[type-var]
+    train, validation = split_validation(store, fraction=0.25, seed=0)
+    check_labels(train, validation)
+    assert len(validation) == 10
+    assert sorted([*train.targets, *validation.targets]) == list(store.targets)  # type: ignore[type-var]
     assert store.class_ids() is None

@@ -210,7 +210,7 @@ def test_hub_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [row] = rows_of(f"hf:{tmp_path / 'saved'}")
     assert (row.values, row.line) == ({"slots": ["O", "B-x"], "label": "B-x", "none": None}, 1)
     with pytest.raises(DataError, match="Bad split"):
-        rows_of(f"hf:{tmp_path / 'plain'}:dev")
+        rows_of(f"hf:{tmp_path / 'plain'}:validation")
 
 
 # What the readers treat in a way of its own, and the bytes of marks, zips and other encodings.
@@ -276,9 +276,9 @@ def test_damaged_gzip_ends_in_rows_or_a_data_error(tmp_path: Path, cut: int, fli
     [
         ("snips", "train", 13_084),
         ("snips", "test", 700),
-        ("mtop_en", "dev", 2_235),
+        ("mtop_en", "validation", 2_235),
         ("mtop_en", "test", 4_386),
-        ("sst2_glue", "dev", 872),
+        ("sst2_glue", "validation", 872),
         ("sst2_glue", "train", 67_349),
     ],
 )

@@ -90,10 +90,10 @@ def test_the_matched_family() -> None:
     for model in results["conjnli"]["models"]:
         cells = [model]
         for found in (results[name]["models"][model] for name in ("snips", "sst2_glue", "conjnli") if name in results):
-            dev, test = (100 * statistics.mean(found[split]) for split in ("dev", "test"))
+            validation, test = (100 * statistics.mean(found[split]) for split in ("validation", "test"))
             deviation = 100 * statistics.stdev(found["test"])
             cells += [
-                f"{dev:.1f}",
+                f"{validation:.1f}",
                 f"{test:.1f} ({deviation:.1f})",
                 f"{found['rate']:g}",
                 f"{found['milliseconds']:.2f}",

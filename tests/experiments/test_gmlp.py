@@ -32,7 +32,7 @@ def module(name: str) -> ModuleType:
 
 def test_all_models_of_the_ablation_have_one_size() -> None:
     ablation = module("gmlp_ablation")
-    bodies = {name: count(config, vocabulary=ablation.UNITS).body for name, config in ablation.MODELS.items()}
+    bodies = {name: count(config, vocabulary=ablation.SUBWORDS).body for name, config in ablation.MODELS.items()}
     budget = bodies["Transformer, relative positions"]
     for name, body in bodies.items():
         if name == "Transformer, without content":  # no queries and keys: 3 layers of 2 (d^2 + d) fewer
@@ -51,14 +51,14 @@ def test_pretrained_models_have_one_size_and_the_one_on_hashes_at_most_a_million
 
 
 def test_how_much_of_a_matrix_is_toeplitz() -> None:
-    share = module("gmlp_filters").toeplitz_share
+    fraction = module("gmlp_filters").toeplitz_fraction
     rng = np.random.default_rng(0)
-    values, place = rng.normal(size=39), np.arange(20)
-    matrix = values[19 + place[None] - place[:, None]]
-    assert share(matrix) == pytest.approx(1)
+    values, location = rng.normal(size=39), np.arange(20)
+    matrix = values[19 + location[None] - location[:, None]]
+    assert fraction(matrix) == pytest.approx(1)
     noise = rng.normal(size=(20, 20))
-    assert share(noise) == pytest.approx(39 / 400, abs=0.05)
-    assert 0.2 < share(matrix + noise) < 0.9
+    assert fraction(noise) == pytest.approx(39 / 400, abs=0.05)
+    assert 0.2 < fraction(matrix + noise) < 0.9
 
 
 def test_the_rates_of_the_scaling_are_of_its_depths_and_hold_that_of_the_ablation() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "hypermixer_shapes.py"
 SMALL = "--models none hypermixer --sizes 8 16 --tune-size 16 --learning-rates 0.003 0.01 --seeds 0 1 --steps 8"
-SMALL += " --dev 10 --test 20"
+SMALL += " --validation 10 --test 20"
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,14 @@ def folder(experiment: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def test_the_rate_is_chosen_on_dev_and_only_its_runs_are_tested(folder: Path) -> None:
+def test_the_rate_is_chosen_on_validation_and_only_its_runs_are_tested(folder: Path) -> None:
     report = json.loads((folder / "hypermixer_shapes.json").read_text("utf-8"))
     for name in ("none", "hypermixer"):
         runs = [run for run in report["runs"].values() if run["model"] == name]
         tuned = [run for run in runs if (run["size"], run["seed"]) == (16, 0)]
         assert {run["lr"] for run in tuned} == {0.003, 0.01}
         assert len(runs) == 2 * 2 + 1  # two sizes with two seeds, and another rate for one of them
-        chosen = min(tuned, key=lambda run: run["dev_mse"])["lr"]
+        chosen = min(tuned, key=lambda run: run["val_mse"])["lr"]
         tested = [run for run in runs if "test_mse" in run]
         assert {(run["size"], run["seed"], run["lr"]) for run in tested} == {
             (size, seed, chosen) for size in (8, 16) for seed in (0, 1)

@@ -40,7 +40,7 @@ def test_a_small_run_is_written_and_not_repeated(
     data = tmp_path / "conjnli"
     data.mkdir()
     rows = [{"text": f"w{i % 7} and w{i % 5}", "text_pair": f"w{i % 5}", "label": "ab"[i % 2]} for i in range(80)]
-    for name, some in {"train_adversarial": rows, "dev": rows[:9]}.items():
+    for name, some in {"train_adversarial": rows, "validation": rows[:9]}.items():
         content = "".join(json.dumps(row) + "\n" for row in some).encode()
         (data / f"{name}.jsonl.gz").write_bytes(gzip.compress(content))
     out = tmp_path / "result.json"

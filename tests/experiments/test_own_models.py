@@ -60,7 +60,7 @@ def test_a_small_run_is_written_and_shown(
     experiment.main()
     (line,) = json.loads(out.read_text())
     assert (line["set"], line["model"], line["teacher"]) == ("cola", "mixling-small", None)
-    assert line["rows"] == {"train": 108, "dev": 12, "test": 40}
+    assert line["rows"] == {"train": 108, "validation": 12, "test": 40}
     assert line["tfidf"]["test"] == 1.0
     (seed,) = line["seeds"]
     assert seed["test"]["accuracy"] == line["test"]

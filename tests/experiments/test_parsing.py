@@ -37,7 +37,7 @@ def test_all_models_are_as_large_as_t5(parsing: ModuleType) -> None:
         )
         labels = [*((name, name) for name in parsing.MODELS), *(("Remixer", name) for name in parsing.BLOCKS)]
         sizes = [
-            parsing.size(parsing.system(family, label, shape, data.pieces).model, data.pieces)
+            parsing.size(parsing.system(family, label, shape, data.subwords).model, data.subwords)
             for family, label in labels
         ]
         assert sizes[1:] == pytest.approx([sizes[0]] * (len(sizes) - 1), rel=0.01)
@@ -53,8 +53,8 @@ def test_every_variant_changes_something(parsing: ModuleType) -> None:
 def test_held_out_words_are_known_from_one_row(parsing: ModuleType, shared_data: Path, tmp_path: Path) -> None:
     source = shared_data / "cogs" / "train.jsonl.gz"
     folder = parsing.hold_out(source, tmp_path)
-    train, dev = read(folder / "train.jsonl.gz"), read(folder / "dev.jsonl.gz")
-    primitives = len(train) + len(dev) - len(read(source))
+    train, validation = read(folder / "train.jsonl.gz"), read(folder / "dev.jsonl.gz")
+    primitives = len(train) + len(validation) - len(read(source))
     assert primitives == 12  # half of the nouns and names
     assert all(" " not in row["source"] for row in train[-primitives:])
     alone = {row["source"]: row["target"] for row in train[-primitives:]}
@@ -62,9 +62,9 @@ def test_held_out_words_are_known_from_one_row(parsing: ModuleType, shared_data:
         assert target in (word, f"LAMBDA a . {word} ( a )")
         assert not any(word in row["source"].split() for row in train[:-primitives])
     uses = Counter(word for row in train for word in set(row["source"].split()))
-    kinds = Counter(row["kind"] for row in dev)
+    kinds = Counter(row["kind"] for row in validation)
     assert set(kinds) == {"noun", "noun alone", "name", "name alone", "verb"}
-    for row in dev:
+    for row in validation:
         rare = [word for word in row["source"].split() if uses[word] <= 1]
         match row["kind"]:
             case "noun" | "name":
@@ -78,7 +78,7 @@ def test_held_out_words_are_known_from_one_row(parsing: ModuleType, shared_data:
 def test_held_out_rows_are_the_same_each_time(parsing: ModuleType, shared_data: Path, tmp_path: Path) -> None:
     source = shared_data / "cogs" / "train.jsonl.gz"
     one, two = (parsing.hold_out(source, tmp_path / name) for name in ("one", "two"))
-    for name in ("train", "dev"):
+    for name in ("train", "validation"):
         assert read(one / f"{name}.jsonl.gz") == read(two / f"{name}.jsonl.gz")
 
 

@@ -15,7 +15,7 @@ from mixling.text.labels import LabelSet
 
 yaml = pytest.importorskip("yaml")
 
-DEV: dict[str, dict[str, Any]] = {
+VALIDATION: dict[str, dict[str, Any]] = {
     "classification": {"n": 50, "accuracy": 0.9375, "macro_f1": 0.875, "log_loss": 0.25, "roc_auc": None},
     "multi_label": {"n": 50, "subset_accuracy": 0.5, "micro_f1": 0.75, "macro_f1": 0.625, "roc_auc": 0.9},
     "tagging": {
@@ -38,10 +38,10 @@ def made(task: str) -> Task:
 
 def card(task: str, **changes: Any) -> str:
     report = {
-        "dev": DEV[task],
+        "validation": VALIDATION[task],
         "best": {"epoch": 7.5},
         "precision": "int8",
-        "gate": {"agreement": 0.995, "accuracy_drop": -0.25},
+        "quantization": {"agreement": 0.995, "accuracy_drop": -0.25},
         "parameters": 208_279,
         "file_bytes": 456_000,
         **changes,
@@ -56,7 +56,7 @@ def front_matter(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("task", "pipeline", "measures"),
+    ("task", "pipeline", "metrics"),
     [
         ("classification", "text-classification", {"accuracy": 0.9375, "f1": 0.875}),
         ("multi_label", "text-classification", {"f1": 0.75}),
@@ -64,20 +64,20 @@ def front_matter(text: str) -> dict[str, Any]:
         ("question_answering", "question-answering", {"exact_match": 0.5, "f1": 0.75}),
     ],
 )
-def test_front_matter(task: str, pipeline: str, measures: dict[str, float]) -> None:
+def test_front_matter(task: str, pipeline: str, metrics: dict[str, float]) -> None:
     values = front_matter(card(task))
     assert values["library_name"] == "mixling"
     assert values["pipeline_tag"] == pipeline
-    assert values["metrics"] == list(measures)
+    assert values["metrics"] == list(metrics)
     (result,) = values["model-index"][0]["results"]
-    assert {item["type"]: item["value"] for item in result["metrics"]} == measures
+    assert {item["type"]: item["value"] for item in result["metrics"]} == metrics
     assert result["task"]["type"] == pipeline
     assert result["dataset"].keys() >= {"name", "type"}  # the hub requires both
 
 
-def test_every_measure_of_the_report_is_told() -> None:
+def test_every_metric_of_the_report_is_reported() -> None:
     text = card("tagging")
-    for name, value in DEV["tagging"].items():
+    for name, value in VALIDATION["tagging"].items():
         if isinstance(value, float):
             assert f"| {name.replace('_', ' ')} | {value:.4f} |" in text
     assert "208,279 parameters, 0.46 MB" in text
@@ -92,8 +92,8 @@ def test_labels_cannot_break_the_page() -> None:
     assert "``yes: 'a' `b`\N{REPLACEMENT CHARACTER}---``" in text
 
 
-def test_a_float_model_tells_of_no_gate() -> None:
-    assert "8-bit" not in card("classification", gate=None, precision="float32")
+def test_a_float_model_reports_of_no_gate() -> None:
+    assert "8-bit" not in card("classification", quantization=None, precision="float32")
 
 
 def test_it_is_deterministic() -> None:
@@ -107,14 +107,20 @@ def test_it_is_deterministic() -> None:
         ({"start": {"training_texts": True}}, ["| begins with | word vectors of the training rows |"]),
         (
             {"start": {"texts": ["a.txt"]}, "distill": {"teacher": "teachers/big", "fine_tune": True}},
-            ["| begins with | word vectors of unlabelled text |", "| teacher | big, fine-tuned on the training rows |"],
+            ["| begins with | word vectors of unlabeled text |", "| teacher | big, fine-tuned on the training rows |"],
         ),
         ({"distill": {"teacher": "self", "members": 3}}, ["| teacher | 3 models like this one |"]),
     ],
 )
-def test_what_it_began_with_and_who_taught_it(values: dict[str, Any], told: list[str]) -> None:
+def test_what_it_began_with_and_who_distilled_it(values: dict[str, Any], reported: list[str]) -> None:
     config = parse(RunConfig, values, where="test").to_dict()
-    report = {"dev": DEV["classification"], "best": {"epoch": 1}, "precision": "int8", "parameters": 1, "file_bytes": 1}
+    report = {
+        "validation": VALIDATION["classification"],
+        "best": {"epoch": 1},
+        "precision": "int8",
+        "parameters": 1,
+        "file_bytes": 1,
+    }
     text = model_card(config, report, made("classification"), folder_files={})
-    assert all(line in text for line in told)
+    assert all(line in text for line in reported)
     assert ("| teacher |" in text) == ("distill" in values)

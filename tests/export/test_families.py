@@ -22,8 +22,23 @@ from .followed import assert_followed
 
 TEXTS: list[Text] = ["play some music by the beatles", "what is the weather in paris today?", "book", "", "naïve größe"]
 PAIRS: list[Text] = [("play music", "what is played"), ("a table", ""), ("the weather in paris tomorrow " * 3, "x")]
-UNITS = ("[UNK]", "[SEP]", "play", "##s", "music", "the", "weather", "in", "par", "##is", "w", "##hat", "na", "##ïve")
-VOCABULARY = Vocabulary.parse("vocab.txt", "".join(f"{unit}\n" for unit in UNITS))
+SUBWORDS = (
+    "[UNK]",
+    "[SEP]",
+    "play",
+    "##s",
+    "music",
+    "the",
+    "weather",
+    "in",
+    "par",
+    "##is",
+    "w",
+    "##hat",
+    "na",
+    "##ïve",
+)
+VOCABULARY = Vocabulary.parse("vocab.txt", "".join(f"{subword}\n" for subword in SUBWORDS))
 TASKS = {"text": "classification", "tokens": "tagging"}
 LABELS = {"text": LabelSet(("a", "b", "c"), "single"), "tokens": LabelSet(("O", "B-x", "I-x"), "iob")}
 
@@ -49,7 +64,7 @@ def small(name: str) -> dict:
         feed_forward = layer["feed_forward"] and {"type": "mlp", "ffn_dim": 20}
         layers.append({**layer, "mixers": mixers, "feed_forward": feed_forward})
     text: dict = {"max_len": 12}
-    if config["text"]["projection"]["type"] != "units":
+    if config["text"]["projection"]["type"] != "subwords":
         text["projection"] = {"num_features": 64}
     return {"dim": 16, "text": text, "layers": layers, "num_layers": min(2, config["num_layers"] or len(layers))}
 
@@ -63,12 +78,12 @@ def test_every_preset_has_its_family_here() -> None:
             for mixer in block.mixers
         ]
         tiny = any(getattr(mixer, "tiny_attention_dim", None) for block in config.layers for mixer in block.mixers)
-        return config.text.projection.type, config.text.segments, config.frontend.positions, tiny, *kinds
+        return config.text.projection.type, config.text.segments, config.embedding.positions, tiny, *kinds
 
     assert {family(name) for name in PRESETS} == {family(name) for name in FAMILIES}
 
 
-# An export takes seconds: the head on tokens, here on units, is tried with four bodies.
+# An export takes seconds: the head on tokens, here on subwords, is tried with four bodies.
 CASES = [(name, "text") for name in sorted(FAMILIES)]
 CASES += [(name, "tokens") for name in ("pnlp-lstm", "gmlp-base", "bert-base", "hypermixer")]
 
@@ -80,7 +95,7 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     text = config.text.for_vocabulary(VOCABULARY)
     config = config.model_copy(update={"text": text})
     model = build_model(config, num_outputs=3, output=output, seed=1)
-    with torch.no_grad():  # what begins at zero or one must not hide a fault
+    with torch.no_grad():  # what begins at zero or one must not hide a error
         generator = torch.Generator().manual_seed(2)
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
@@ -108,7 +123,7 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
 
 @pytest.mark.slow
 def test_the_graph_of_every_part_is_followed() -> None:
-    """What no preset has: other mixers, norms, feed-forwards, pools and front ends, in one model."""
+    """What no preset has: other mixers, norms, feed-forwards, pools and embedding layers, in one model."""
     mixers = [
         {"type": "pooling", "pooling": "max"},
         {"type": "remixing", "alpha": "gated"},
@@ -126,7 +141,7 @@ def test_the_graph_of_every_part_is_followed() -> None:
         "layers": [layer, {**layer, "norm": "post", "norm_type": "layer"}],
         "num_layers": None,
         "text": {"max_len": 12, "projection": {"type": "tsp", "num_features": 32}, "segments": True},
-        "frontend": {"window": 1, "window_form": "factorised", "positions": "sinusoidal", "norm": True},
+        "embedding": {"window": 1, "window_form": "factorised", "positions": "sinusoidal", "norm": True},
         "head": {"pooling": "all"},
         "final_norm": True,
     }

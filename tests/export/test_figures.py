@@ -24,7 +24,7 @@ def draw(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", MAGIC)
-def test_the_name_says_the_format_and_the_bytes_are_the_same(kind: str, tmp_path: Path) -> None:
+def test_the_name_states_the_format_and_the_bytes_are_the_same(kind: str, tmp_path: Path) -> None:
     before = dict(matplotlib.rcParams)
     for name in ("one", "two"):
         draw(tmp_path / f"{name}.{kind.upper()}")

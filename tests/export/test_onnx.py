@@ -19,7 +19,7 @@ from mixling.export.onnx import export_onnx
 from mixling.export.quantize import quantize, quantize_weights
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.frontend import FrontendConfig
+from mixling.models.embedding import EmbeddingConfig
 from mixling.models.heads import HeadConfig
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runtime.onnx_file import read_metadata
@@ -49,7 +49,7 @@ def make(name: str, *, max_len: int = 12) -> tuple[ModelConfig, Model, LabelSet]
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=90),), feed_forward=FeedForwardConfig(ffn_dim=72))
     config = ModelConfig(
         text=TextConfig(projection=projection, max_len=max_len),
-        frontend=FrontendConfig(window=window, window_form="factorised" if name == "factorised" else "full"),
+        embedding=EmbeddingConfig(window=window, window_form="factorised" if name == "factorised" else "full"),
         dim=16,
         layers=(layer,),
         num_layers=2,
@@ -145,12 +145,12 @@ def test_eight_bits_are_the_float_model_of_rounded_weights(name: str) -> None:
     encoder = TextEncoder(config.text, VOCABULARY)
     rounded = copy.deepcopy(model)
     with torch.no_grad():
-        table = model.frontend.table().numpy()
-        rounded.frontend.weight = torch.nn.Parameter(torch.from_numpy(packed_and_back(table, 1)).float())
-        rounded.frontend.embeddings = None
+        table = model.embedding.table().numpy()
+        rounded.embedding.weight = torch.nn.Parameter(torch.from_numpy(packed_and_back(table, 1)).float())
+        rounded.embedding.embeddings = None
         changed = 0
         for key, parameter in rounded.named_parameters():
-            if parameter.ndim == 2 and parameter.numel() >= 1024 and not key.startswith("frontend"):
+            if parameter.ndim == 2 and parameter.numel() >= 1024 and not key.startswith("embedding"):
                 values = parameter.numpy()
                 both = [packed_and_back(values, axis) for axis in (0, 1)]
                 best = min(both, key=lambda matrix: np.square(matrix - values).sum())
@@ -215,7 +215,7 @@ def test_file_is_quiet_deterministic_standard_and_complete(capfd: pytest.Capture
     assert values["text"] == config.text.to_dict()
     assert values["labels"] == labels.to_dict()
     assert (values["format_version"], values["precision"]) == (1, "int8")
-    assert (entries["vocabulary_name"], entries["vocabulary"]) == VOCABULARY.serialise()
+    assert (entries["vocabulary_name"], entries["vocabulary"]) == VOCABULARY.serialize()
 
 
 def test_model_is_left_as_it_was() -> None:
@@ -230,18 +230,18 @@ def test_model_is_left_as_it_was() -> None:
 
 
 @pytest.mark.slow
-def test_x_small_with_a_vocabulary_of_6000_units_has_at_most_600_kilobytes() -> None:
+def test_x_small_with_a_vocabulary_of_6000_subwords_has_at_most_600_kilobytes() -> None:
     from mixling.models.presets import model_config
     from mixling.text.vocabulary import Vocabulary
 
-    units = ["[UNK]", *(f"##unit{number:05d}" for number in range(5999))]  # 11 characters: longer than trained ones
+    subwords = ["[UNK]", *(f"##unit{number:05d}" for number in range(5999))]  # 11 characters: longer than trained ones
     config = model_config("pnlp-mixer-x-small")
     content = export_onnx(
         build_model(config, num_outputs=7, output="text", seed=0),
         text=config.text,
         task="classification",
         labels=LabelSet(tuple("abcdefg"), "single"),
-        vocabulary=Vocabulary.parse("vocab.txt", "\n".join(units)),
+        vocabulary=Vocabulary.parse("vocab.txt", "\n".join(subwords)),
         precision="int8",
     )
     assert len(content) <= 600_000

@@ -26,7 +26,7 @@ TEXTS = ["what a film", "", "Ça alors, 你好!", "un-be-lievable " * 20]
 def main() -> None:
     """Write model-v1.onnx, and the logits that torch gives with the 8-bit weights' float originals."""
     text = {"max_len": 16, "projection": {"num_features": 128, "num_hashes": 8}}
-    changes = {"dim": 8, "frontend": {"window": 1}, "text": text, "num_layers": 1}
+    changes = {"dim": 8, "embedding": {"window": 1}, "text": text, "num_layers": 1}
     config = parse(ModelConfig, merge(PRESETS["pnlp-mixer-x-small"].config.to_dict(), changes), where="golden")
     vocabulary = Vocabulary.train(["what", "a", "film", "un", "be", "lievable", "ça", "alors"] * 3, size=100)
     labels = LabelSet(("bad", "good", "über"), "single")

@@ -33,7 +33,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     data = DataConfig(train=(str(folder / "rows.jsonl"),))
     config = RunConfig.model_validate({"data": data, "model": MODEL, "train": {"epochs": 1}})
-    fit(config, *read_data(config, spool_dir=None, say=lambda line: None), folder=folder / "run")
+    fit(config, *read_data(config, spool_dir=None, log=lambda line: None), folder=folder / "run")
     return folder / "run"
 
 
@@ -57,8 +57,8 @@ def expected(model: Model, encoder: TextEncoder) -> np.ndarray:
     for text in TEXTS:
         batch = collate([encoder.encode([text])[0].words], encoder)
         with torch.no_grad():
-            rows = model.frontend.word_rows(batch.positions, batch.weights)
-            x = block.mixer_norms[0](model.frontend(rows, batch.index, batch.mask))
+            rows = model.embedding.word_rows(batch.positions, batch.weights)
+            x = block.mixer_norms[0](model.embedding(rows, batch.index, batch.mask))
             weights = block.mixers[0].weights(x, batch.mask)["attention"][0].mean(0).double().numpy()
         total[: len(weights), : len(weights)] += weights
         count[: len(weights), : len(weights)] += 1
@@ -82,16 +82,16 @@ def test_maps_are_of_the_texts_as_the_model_reads_them(kind: str, request: pytes
     np.testing.assert_array_equal(filters[1].values[:, 0], weight[9::-1])
 
 
-def test_a_folder_that_is_none_or_damaged_or_of_another_kind_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_none_or_damaged_or_of_another_kind_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no folder of a finished run"):
         load_inspected(tmp_path)
-    for content, told in (
+    for content, reported in (
         ("{", "is damaged"),
         ("[]", "is damaged"),
         ('{"format_version": 1, "kind": "x"}', "got kind 'x'; this version"),
     ):
         (tmp_path / "config.json").write_text(content)
-        with pytest.raises(ModelFileError, match=told):
+        with pytest.raises(ModelFileError, match=reported):
             load_inspected(tmp_path)
     (tmp_path / "config.json").write_text('{"format_version": 1}')
     with pytest.raises(ModelFileError, match="is not a complete run folder"):

@@ -183,8 +183,8 @@ RECORDS = [
     {
         "epoch": epoch,
         "train_loss": 1 / epoch,
-        "dev_loss": None if epoch == 2 else 1.5 / epoch,
-        "dev_accuracy": float("nan") if epoch == 3 else 1 - 1 / epoch,
+        "val_loss": None if epoch == 2 else 1.5 / epoch,
+        "val_accuracy": float("nan") if epoch == 3 else 1 - 1 / epoch,
         "learning_rate": 1e-3 / epoch,
         "seconds": 3.0,
     }
@@ -203,46 +203,46 @@ def test_training_curves_draw_what_there_is(tmp_path: Path, figures: list[Any]) 
     run_plots.training_curves(RECORDS, tmp_path / "curves.png")
     got = curves(figures[0])
     assert {title: list(panel) for title, panel in got.items()} == {
-        "loss": ["train_loss", "dev_loss"],
-        "dev metrics": ["dev_accuracy"],
+        "loss": ["train_loss", "val_loss"],
+        "validation metrics": ["val_accuracy"],
         "learning rate": ["learning_rate"],
     }
     assert got["loss"]["train_loss"] == [(1, 1), (2, 1 / 2), (3, 1 / 3), (4, 1 / 4)]
-    assert [epoch for epoch, _ in got["loss"]["dev_loss"]] == [1, 3, 4]
-    assert [epoch for epoch, _ in got["dev metrics"]["dev_accuracy"]] == [1, 2, 4]
+    assert [epoch for epoch, _ in got["loss"]["val_loss"]] == [1, 3, 4]
+    assert [epoch for epoch, _ in got["validation metrics"]["val_accuracy"]] == [1, 2, 4]
     assert png_size(tmp_path / "curves.png") == (960, 3 * 336)
 
 
 def test_training_curves_of_one_epoch_and_one_number(tmp_path: Path, figures: list[Any]) -> None:
     run_plots.training_curves(
-        [{"epoch": 1, "train_loss": 0.5, "dev_name": "x", "dev_flag": True}], tmp_path / "curves.png"
+        [{"epoch": 1, "train_loss": 0.5, "val_name": "x", "val_flag": True}], tmp_path / "curves.png"
     )
     assert curves(figures[0]) == {"loss": {"train_loss": [(1, 0.5)]}}
     assert png_size(tmp_path / "curves.png") == (960, 336)
 
 
 def test_perplexity_has_a_logarithmic_panel_of_its_own(tmp_path: Path, figures: list[Any]) -> None:
-    records = [{**record, "dev_perplexity": 10.0 ** (5 - record["epoch"])} for record in RECORDS]
+    records = [{**record, "val_perplexity": 10.0 ** (5 - record["epoch"])} for record in RECORDS]
     run_plots.training_curves(records, tmp_path / "curves.png")
     got = curves(figures[0])
-    assert list(got) == ["loss", "dev metrics", "perplexity", "learning rate"]
-    assert got["perplexity"] == {"dev_perplexity": [(1, 1e4), (2, 1e3), (3, 1e2), (4, 1e1)]}
-    assert list(got["dev metrics"]) == ["dev_accuracy"]
+    assert list(got) == ["loss", "validation metrics", "perplexity", "learning rate"]
+    assert got["perplexity"] == {"val_perplexity": [(1, 1e4), (2, 1e3), (3, 1e2), (4, 1e1)]}
+    assert list(got["validation metrics"]) == ["val_accuracy"]
     assert [axes.get_yscale() for axes in figures[0].axes] == ["linear", "linear", "log", "linear"]
 
 
-@pytest.mark.parametrize(("epochs", "place"), [((0.3, 0.9), "step"), ((0.5, 1.0), "epoch"), ((None, None), "step")])
+@pytest.mark.parametrize(("epochs", "location"), [((0.3, 0.9), "step"), ((0.5, 1.0), "epoch"), ((None, None), "step")])
 def test_a_run_that_has_not_ended_an_epoch_is_drawn_over_its_steps(
-    tmp_path: Path, figures: list[Any], epochs: tuple[Any, ...], place: str
+    tmp_path: Path, figures: list[Any], epochs: tuple[Any, ...], location: str
 ) -> None:
     records = [{"epoch": x, "step": 50 * n, "train_loss": 1.0} for n, x in enumerate(epochs, 1)]
     run_plots.training_curves(records, tmp_path / "curves.png")
-    assert figures[0].axes[-1].get_xlabel() == place
-    assert [x for x, _ in curves(figures[0])["loss"]["train_loss"]] == [record[place] for record in records]
+    assert figures[0].axes[-1].get_xlabel() == location
+    assert [x for x, _ in curves(figures[0])["loss"]["train_loss"]] == [record[location] for record in records]
 
 
 @pytest.mark.parametrize("records", [[], [{"epoch": 1}], [{"train_loss": 1.0}], [{"epoch": 1, "train_loss": None}]])
-def test_no_curve_is_told(records: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_no_curve_is_reported(records: list[dict[str, Any]], tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no training curve"):
         run_plots.training_curves(records, tmp_path / "curves.png")
     assert not list(tmp_path.iterdir())
@@ -266,8 +266,13 @@ def test_layer_maps_have_a_column_a_layer_and_a_row_a_kind(tmp_path: Path, figur
     drawn = [axes for axes in figures[0].axes if axes.images and axes.get_title()]
     titles = ["encoder layer 1: attention", "encoder layer 1: softmax(H)", "encoder layer 3: softmax(H)"]
     assert [axes.get_title() for axes in drawn] == [*titles, "decoder layer 1: cross $x_attention"]
-    places = [axes.get_subplotspec() for axes in drawn]
-    assert [(place.rowspan.start, place.colspan.start) for place in places] == [(0, 0), (1, 0), (1, 1), (2, 0)]
+    locations = [axes.get_subplotspec() for axes in drawn]
+    assert [(location.rowspan.start, location.colspan.start) for location in locations] == [
+        (0, 0),
+        (1, 0),
+        (1, 1),
+        (2, 0),
+    ]
     for axes, item in zip(drawn, maps, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array().filled(np.nan), item.values)
     assert all(tick == round(tick) for axes in drawn for tick in [*axes.get_xticks(), *axes.get_yticks()])
@@ -311,7 +316,7 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_none_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match=r"curves\.png"):
         run_plots.training_curves(RECORDS, tmp_path / "file" / "curves.png")

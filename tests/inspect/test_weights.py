@@ -73,8 +73,8 @@ def test_maps_of_a_stack_are_means_of_what_each_text_has_alone(split: bool) -> N
     if split:
         batches = [(x[i : i + 1, :n], mask[i : i + 1, :n]) for i, n in enumerate(LENGTHS)]
     maps = layer_maps(of_encoder(encoder, batches))
-    places = [(item.stack, item.layer, item.name) for item in maps]
-    assert places == [("encoder", layer, name) for layer in (1, 2) for name in ("attention", "softmax(H)")]
+    locations = [(item.stack, item.layer, item.name) for item in maps]
+    assert locations == [("encoder", layer, name) for layer in (1, 2) for name in ("attention", "softmax(H)")]
     found = named(maps)
     texts = [x[i : i + 1, :length] for i, length in enumerate(LENGTHS)]
     for layer, block in enumerate(encoder.layers, 1):
@@ -91,7 +91,7 @@ def test_maps_of_a_stack_are_means_of_what_each_text_has_alone(split: bool) -> N
 def small(name: str, **changes: Any) -> EncoderDecoder:
     sizes = {"dim": 8, "ffn_dim": 12, "num_heads": 2, "head_dim": 4, "num_layers": 3, "num_decoder_layers": 2}
     config = seq2seq_config(name, changes, **sizes, max_source_len=10, max_target_len=6)
-    model = build_encoder_decoder(config, num_units=20, seed=0).double()
+    model = build_encoder_decoder(config, vocab_size=20, seed=0).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return model.eval()
@@ -177,7 +177,7 @@ def test_maps_of_one_text_know_its_tokens() -> None:
     def maps(*batches: tuple[Tensor, Tensor, Tensor, Tensor]) -> list[LayerMap]:
         return layer_maps(of_encoder_decoder(model, batches, written=names.__getitem__))
 
-    read, answer = (tuple(names[unit] for unit in units[0].tolist()) for units in (source, target))
+    read, answer = (tuple(names[subword] for subword in subwords[0].tolist()) for subwords in (source, target))
     for item in maps((source, mask, target, target_mask)):
         assert item.queries == (read if item.stack == "encoder" else answer)
         assert item.keys == (answer if item.stack == "decoder" and not item.name.startswith("cross") else read)
@@ -191,8 +191,8 @@ def test_the_model_is_left_as_it_was_and_dropout_does_not_fall() -> None:
     encoder.train()
     encoder.layers[1].eval()  # a part that is frozen
     found = named(layer_maps(of_encoder(encoder, [batch(LENGTHS)])))
-    for place, values in found.items():
-        np.testing.assert_array_equal(values, expected[place])
+    for location, values in found.items():
+        np.testing.assert_array_equal(values, expected[location])
     assert encoder.training
     assert encoder.layers[0].mixers[0].training
     assert not encoder.layers[1].mixers[0].training

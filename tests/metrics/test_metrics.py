@@ -261,7 +261,7 @@ def test_a_report_without_tables_has_the_same_numbers() -> None:
         assert brief.to_dict().get("confusion", []) == []
 
 
-def test_nothing_to_evaluate_is_told() -> None:
+def test_nothing_to_evaluate_is_reported() -> None:
     with pytest.raises(DataError, match="no rows"):
         classification_report(THREE, np.zeros(0, dtype=int), np.zeros((0, 3)))
     with pytest.raises(DataError, match="no rows"):
@@ -271,7 +271,7 @@ def test_nothing_to_evaluate_is_told() -> None:
             tagging_report(IOB, sentences, sentences)
 
 
-def test_predictions_of_another_length_are_a_fault() -> None:
+def test_predictions_of_another_length_are_a_problem() -> None:
     with pytest.raises(AssertionError):
         tagging_report(IOB, [np.array([0, 1])], [np.array([0])])
     with pytest.raises(AssertionError):
@@ -334,7 +334,7 @@ def one_a_class(names: tuple[str, ...], wrong: set[int]) -> ClassificationMetric
     return classification_report(LabelSet(names, "single"), np.arange(n), np.eye(n)[got])
 
 
-def test_long_tables_keep_the_worst_classes_and_say_so() -> None:
+def test_long_tables_keep_the_worst_classes_and_state_so() -> None:
     names = tuple(f"c{i:02d}" for i in range(60))
     lines = format_table(one_a_class(names, {50, 58})).splitlines()
     shown = [line.split()[0] for line in lines[3:-1]]

@@ -13,7 +13,7 @@ import pytest
 
 from mixling.errors import DataError
 from mixling.metrics.base import format_table
-from mixling.metrics.squad import answer_report, choose_threshold, normalise_answer, score_answer
+from mixling.metrics.squad import answer_report, choose_threshold, normalize_answer, score_answer
 from mixling.text.answers import Answers, Found
 
 
@@ -34,7 +34,7 @@ def right(*texts: str) -> Answers:
     ],
 )
 def test_normalising(text: str, normal: str) -> None:
-    assert normalise_answer(text) == normal
+    assert normalize_answer(text) == normal
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,14 @@ def test_the_threshold_is_the_best_of_all() -> None:
         margins = [chance.choice([-2.0, -1.0, 0.5, 0.5, 1.0, 3.0]) for _ in range(chance.randrange(1, 8))]
         found = [Found(span=(0, 1), margin=margin, probability=0.5, no_answer=0.5) for margin in margins]
         found.append(Found(span=None, margin=float("inf"), probability=0.0, no_answer=1.0))
-        told = [chance.choice(["cat", "dog", "cat dog"]) for _ in margins] + [""]
-        golds = [right(*chance.choice([["cat"], ["dog"], []])) for _ in told]
+        reported = [chance.choice(["cat", "dog", "cat dog"]) for _ in margins] + [""]
+        golds = [right(*chance.choice([["cat"], ["dog"], []])) for _ in reported]
 
-        def mean(threshold: float, found: list = found, told: list = told, golds: list = golds) -> float:
-            texts = ["" if item.margin > threshold else text for item, text in zip(found, told, strict=True)]
+        def mean(threshold: float, found: list = found, reported: list = reported, golds: list = golds) -> float:
+            texts = ["" if item.margin > threshold else text for item, text in zip(found, reported, strict=True)]
             return answer_report(texts, golds).f1
 
         best = max(mean(cut) for cut in (-3, -1.5, 0, 0.75, 2, 4))
-        assert mean(choose_threshold(found, told, golds)) == pytest.approx(best)
+        assert mean(choose_threshold(found, reported, golds)) == pytest.approx(best)
     nothing = [Found(span=None, margin=float("inf"), probability=0.0, no_answer=1.0)]
     assert choose_threshold(nothing, [""], [right()]) == 0

@@ -189,7 +189,7 @@ class Stack(nn.Module):
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__()
         self.layers = nn.ModuleList(config.build(DIM, MAX_LEN) for _ in range(2))
-        self.layers[1].share_positions(self.layers[0])
+        self.layers[1].tie_positions(self.layers[0])
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         for layer in self.layers:
@@ -424,9 +424,9 @@ def test_steps_are_the_parallel_form_however_the_keys_are_held(
     x = torch.randn(3, 8, DIM, dtype=torch.float64)
     wanted = mixer(x, torch.ones(3, 8, dtype=torch.bool))
     state, held = mixer.start(x[:, 0]), set()
-    for place in range(8):
-        y, state = mixer.step(x[:, place], state)
-        torch.testing.assert_close(y, wanted[:, place])
+    for location in range(8):
+        y, state = mixer.step(x[:, location], state)
+        torch.testing.assert_close(y, wanted[:, location])
         held.add((state["keys"].shape[2], state["new_keys"].shape[2]))
         state = {name: value.index_select(0, torch.arange(3)) for name, value in state.items()}
     assert {(0, 1), (3, 0), (3, 2), (6, 2)} <= held

@@ -1,4 +1,4 @@
-"""HyperMixing against its equation in loops; both ways to multiply; causal form, long documents, known faults."""
+"""HyperMixing against its equation in loops; both ways to multiply; causal form, long documents, known errors."""
 
 from __future__ import annotations
 
@@ -371,7 +371,7 @@ def test_an_odd_width_has_positions_too() -> None:
     torch.testing.assert_close(mixer(x, mask)[0], by_loops(mixer, x[0]), **EXACT)
 
 
-def test_heads_must_divide_width_and_hidden_units() -> None:
+def test_heads_must_divide_width_and_hidden_subwords() -> None:
     with pytest.raises(ConfigError, match="width 4 is not a multiple of num_heads 3; change one of them"):
         built(num_heads=3)
     with pytest.raises(ConfigError, match="hidden_dim 6 is not a multiple of num_heads 4; change one of them"):

@@ -60,9 +60,9 @@ def qrnn_by_loops(cell: QRNN, x: list[list[float]]) -> list[list[float]]:
     for t in range(len(x)):
         gates = cell.gates.bias.tolist()
         for k, kernel in enumerate(kernels):
-            place = t - cell.window + 1 + k
-            if place >= 0:
-                gates = affine(kernel, torch.tensor(gates, dtype=torch.float64), x[place])
+            location = t - cell.window + 1 + k
+            if location >= 0:
+                gates = affine(kernel, torch.tensor(gates, dtype=torch.float64), x[location])
         z, f, o = (gates[k * HIDDEN : (k + 1) * HIDDEN] for k in range(3))
         c = [sigmoid(f[k]) * c[k] + (1 - sigmoid(f[k])) * math.tanh(z[k]) for k in range(HIDDEN)]
         y.append([sigmoid(o[k]) * c[k] for k in range(HIDDEN)])

@@ -117,7 +117,7 @@ def test_a_registered_mixer_is_named_in_toml_saved_and_loaded_back(tmp_path: Pat
     text = TextConfig(projection=MinHash(num_features=16, num_hashes=4), max_len=8)
     config = ModelConfig(text=text, dim=4, layers=(BlockConfig(mixers=(ShiftConfig(steps=3),)),))
     vocabulary = Vocabulary.train(["the film is good", "a dull plot"] * 9, size=100)
-    name, content = vocabulary.serialise()
+    name, content = vocabulary.serialize()
     (tmp_path / name).write_text(content)
     labels = LabelSet(("no", "yes"), "single")
     saved = {"task": "classification", "model": config.to_dict(), "labels": labels.to_dict(), "vocabulary": name}

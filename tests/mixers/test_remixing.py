@@ -243,7 +243,7 @@ def test_a_state_can_be_stepped_from_twice_and_its_rows_picked() -> None:
 
 
 def test_mistakes_in_the_configuration_are_named() -> None:
-    for value in ("gate", 1.5, float("nan"), True, [0.5]):
+    for value in ("quantization", 1.5, float("nan"), True, [0.5]):
         with pytest.raises(ConfigError, match=r"alpha: got .*; it is scalar, vector, gated or a number from 0 to 1$"):
             mixer_config({"type": "remixing", "alpha": value})
     with pytest.raises(ConfigError, match="alpha = 'vector' has no use with compositional = false"):

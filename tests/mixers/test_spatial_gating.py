@@ -1,4 +1,4 @@
-"""Spatial gating against its equation in loops, against g-mlp-pytorch, and against the faults that others have."""
+"""Spatial gating against its equation in loops, against g-mlp-pytorch, and against the errors that others have."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_the_weight_depends_on_the_distance_only() -> None:
 @pytest.mark.parametrize("weights", ["toeplitz", "dense"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("tiny_attention_dim", [None, 2])
-def test_a_longer_unit_gives_the_same_for_short_inputs(
+def test_a_longer_subword_gives_the_same_for_short_inputs(
     weights: str, causal: bool, tiny_attention_dim: int | None
 ) -> None:
     options = {"weights": weights, "tiny_attention_dim": tiny_attention_dim, "causal": causal}

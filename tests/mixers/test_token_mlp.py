@@ -79,19 +79,19 @@ def causal_by_loops(mixer: TokenMLP, window: int, x: list[list[float]]) -> list[
     max_len, size = mixer.max_len, mixer.hidden_dim
     w1, b1 = mixer.expand.weight.tolist(), mixer.expand.bias.tolist()
     w2, b2 = mixer.contract.weight.tolist(), mixer.contract.bias.tolist()
-    place = [math.floor(k * max_len / size) for k in range(size)]
+    location = [math.floor(k * max_len / size) for k in range(size)]
     y = [[0.0] * DIM for _ in x]
     for c in range(DIM):
         hidden = []
         for k in range(size):
-            seen = [j for j in range(len(x)) if 0 <= place[k] - j < window]
+            seen = [j for j in range(len(x)) if 0 <= location[k] - j < window]
             hidden.append(gelu(b1[k] + sum(w1[k][j] * x[j][c] for j in seen)))
         for i in range(len(x)):
-            y[i][c] = b2[i] + sum(w2[i][k] * hidden[k] for k in range(size) if 0 <= i - place[k] < window)
+            y[i][c] = b2[i] + sum(w2[i][k] * hidden[k] for k in range(size) if 0 <= i - location[k] < window)
     return y
 
 
-SIZES = [1, 5, 9, 20, 27]  # fewer units than positions, as many, more; multiples or not
+SIZES = [1, 5, 9, 20, 27]  # fewer subwords than positions, as many, more; multiples or not
 WINDOWS = [1, 2, 4, 9, 50, None]
 
 
@@ -135,7 +135,7 @@ def test_no_output_depends_on_the_future_or_on_what_is_before_the_window(max_len
             (gradient,) = torch.autograd.grad(y[0, i].sum(), x, retain_graph=True)
             read = set(gradient[0].any(dim=-1).nonzero()[:, 0].tolist())
             assert read <= set(range(max(0, i - 2 * (window - 1)), i + 1))
-            if hidden_dim >= max_len:  # no gaps between the units
+            if hidden_dim >= max_len:  # no gaps between the subwords
                 assert read == set(range(max(0, i - 2 * (window - 1)), i + 1))
 
 
@@ -145,8 +145,8 @@ def test_entries_outside_the_band_are_not_read_and_get_no_gradient(window: int) 
     x, mask = torch.randn(2, MAX_LEN, DIM, dtype=torch.float64), torch.ones(2, MAX_LEN, dtype=torch.bool)
     y = mixer(x, mask)
     (y**2).sum().backward()
-    place = torch.tensor([math.floor(k * MAX_LEN / 20) for k in range(20)])
-    back = place[:, None] - torch.arange(MAX_LEN)
+    location = torch.tensor([math.floor(k * MAX_LEN / 20) for k in range(20)])
+    back = location[:, None] - torch.arange(MAX_LEN)
     for weight, inside in (
         (mixer.expand.weight, (back >= 0) & (back < window)),
         (mixer.contract.weight, (back.mT <= 0) & (back.mT > -window)),
@@ -158,7 +158,7 @@ def test_entries_outside_the_band_are_not_read_and_get_no_gradient(window: int) 
     assert torch.equal(mixer(x, mask), y)
 
 
-def test_the_full_window_of_one_unit_a_position_is_a_triangle() -> None:
+def test_the_full_window_of_one_subword_a_position_is_a_triangle() -> None:
     mixer = causal(hidden_dim=MAX_LEN)
     x = torch.randn(1, MAX_LEN, DIM, dtype=torch.float64)
     plain = built_like(mixer)

@@ -77,9 +77,9 @@ def test_the_preset_bert_is_that_of_transformers() -> None:
     theirs = BertModel(config, add_pooling_layer=False).double().eval()
     drawn(theirs)
     table = theirs.embeddings
-    ours.frontend.weight.copy_(torch.cat([table.word_embeddings.weight, table.token_type_embeddings.weight]))
-    ours.frontend.positions.weight.copy_(table.position_embeddings.weight)
-    ours.frontend.norm.load_state_dict(table.LayerNorm.state_dict())
+    ours.embedding.weight.copy_(torch.cat([table.word_embeddings.weight, table.token_type_embeddings.weight]))
+    ours.embedding.positions.weight.copy_(table.position_embeddings.weight)
+    ours.embedding.norm.load_state_dict(table.LayerNorm.state_dict())
     for block, layer in zip(ours.encoder.layers, theirs.encoder.layer, strict=True):
         attention, mixer = layer.attention, block.mixers[0]
         for name in ("query", "key", "value"):
@@ -90,14 +90,14 @@ def test_the_preset_bert_is_that_of_transformers() -> None:
         block.feed_forward.contract.load_state_dict(layer.output.dense.state_dict())
         block.feed_forward_norm.load_state_dict(layer.output.LayerNorm.state_dict())
     mask = masks()
-    units, segments = torch.randint(0, VOCABULARY, mask.shape), torch.randint(0, 2, mask.shape)
-    expected = theirs(units, attention_mask=mask.long(), token_type_ids=segments).last_hidden_state
+    subwords, segments = torch.randint(0, VOCABULARY, mask.shape), torch.randint(0, 2, mask.shape)
+    expected = theirs(subwords, attention_mask=mask.long(), token_type_ids=segments).last_hidden_state
     # Each token is a word of its own: a bag of its unit's row and its segment's, one of the last two.
-    bags = torch.stack([units.flatten(), VOCABULARY + segments.flatten()], dim=1)
+    bags = torch.stack([subwords.flatten(), VOCABULARY + segments.flatten()], dim=1)
     index = torch.arange(1, mask.numel() + 1).view(mask.shape) * mask
-    rows = ours.frontend.word_rows(bags, None)
-    found = ours.encoder(ours.frontend(rows, index, mask), mask)
+    rows = ours.embedding.word_rows(bags, None)
+    found = ours.encoder(ours.embedding(rows, index, mask), mask)
     torch.testing.assert_close(found[mask], expected[mask], **CLOSE)
     assert sum(p.numel() for p in theirs.parameters()) == sum(
-        p.numel() for part in (ours.frontend, ours.encoder) for p in part.parameters()
+        p.numel() for part in (ours.embedding, ours.encoder) for p in part.parameters()
     )

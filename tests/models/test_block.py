@@ -124,16 +124,16 @@ def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @pytest.mark.parametrize("norm_type", ["layer", "rms"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("cross_after", [None, 0, 1, 2])
-def test_the_context_is_read_at_its_place(cross_after: int | None, norm: str, norm_type: NormType) -> None:
+def test_the_context_is_read_at_its_location(cross_after: int | None, norm: str, norm_type: NormType) -> None:
     values = {"cross_after": cross_after, "norm": norm, "norm_type": norm_type, "feed_forward": {"ffn_dim": 5}}
     block = block_of(values)
     x, mask, context, context_mask = given()
     norms = [*block.mixer_norms]
     assert {type(module) for module in norms} == {RMSNorm if norm_type == "rms" else nn.LayerNorm}
     sublayers = [lambda z, mixer=mixer: mixer(z, mask) for mixer in block.mixers]
-    place = 2 if cross_after is None else cross_after
-    sublayers.insert(place, lambda z: block.cross(z, mask, context, context_mask))
-    norms.insert(place, block.cross_norm)
+    location = 2 if cross_after is None else cross_after
+    sublayers.insert(location, lambda z: block.cross(z, mask, context, context_mask))
+    norms.insert(location, block.cross_norm)
     expected = x
     for f, n in zip([*sublayers, block.feed_forward], [*norms, block.feed_forward_norm], strict=True):
         expected = expected + f(n(expected)) if norm == "pre" else n(expected + f(expected))

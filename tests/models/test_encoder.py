@@ -21,7 +21,7 @@ def stack(*mixers: dict[str, Any]) -> Encoder:
     return Encoder(layers, dim=DIM, max_len=12)
 
 
-def test_layers_share_the_positions_of_the_first_of_their_kind() -> None:
+def test_layers_fraction_the_positions_of_the_first_of_their_kind() -> None:
     attention = {"type": "attention", "num_heads": 2, "positions": SHARED}
     synthesizer = {"type": "synthesizer", "num_heads": 4, "positions": SHARED}
     encoder = stack(attention, synthesizer, attention, {**attention, "positions": None}, synthesizer)
@@ -36,18 +36,18 @@ def test_layers_share_the_positions_of_the_first_of_their_kind() -> None:
 
 
 @pytest.mark.parametrize("other", [{"num_heads": 4}, {"positions": {**SHARED, "num_buckets": 6}}])
-def test_layers_that_differ_cannot_share_positions(other: dict[str, Any]) -> None:
+def test_layers_that_differ_cannot_fraction_positions(other: dict[str, Any]) -> None:
     attention = {"type": "attention", "num_heads": 2, "positions": SHARED}
     with pytest.raises(ConfigError, match=r"^layers\.1\.mixers\.0: shares the positions of the first 'attention'"):
         stack(attention, {**attention, **other})
 
 
-def test_what_cannot_be_built_is_told_with_its_place() -> None:
+def test_what_cannot_be_built_is_reported_with_its_location() -> None:
     with pytest.raises(ConfigError, match=r"^layers\.1\.mixers\.0: mixer 'hypermixing': width 8 is not a multiple"):
         stack({"type": "identity"}, {"type": "hypermixing", "num_heads": 3, "hidden_dim": 6})
 
 
-def test_what_cannot_be_read_is_told_with_its_place() -> None:
+def test_what_cannot_be_read_is_reported_with_its_location() -> None:
     layers = [{"mixers": []}, {"mixers": [{"type": "identity"}, {"type": "token_mpl"}]}]
     with pytest.raises(ConfigError, match=r"layers\.1\.mixers: 1: unknown mixer 'token_mpl'; did you mean 'token_mlp'"):
         parse(EncoderConfig, {"layers": layers}, where="x")

@@ -79,7 +79,7 @@ def test_an_encoder_decoder_takes_any_mask_of_the_source() -> None:
     config = EncoderDecoderConfig.model_validate(
         {"dim": DIM, "encoder": stack, "decoder": reading, "max_source_len": 5, "max_target_len": 4}
     )
-    model = build_encoder_decoder(config, num_units=9, seed=0).eval()
+    model = build_encoder_decoder(config, vocab_size=9, seed=0).eval()
     source, target = torch.randint(0, 9, (2, 5), generator=torch.Generator().manual_seed(0)), torch.tensor([[0, 3]] * 2)
 
     def stepped(mask: Tensor | None) -> Tensor:
@@ -109,7 +109,7 @@ def test_the_example_of_the_readme_works_with_the_masks_of_other_libraries() -> 
 
 def test_a_named_model_is_built_without_more_words() -> None:
     model = build_model(model_config("hypermixer"), num_outputs=2)
-    assert model.frontend.weight.shape[0] == 30_522  # BERT's units, where no vocabulary says how many
+    assert model.embedding.weight.shape[0] == 30_522  # BERT's subwords, where no vocabulary says how many
     assert model.output == "text"
     assert build_model(model_config("mixling-small"), 2).head.output.out_features == 2
     assert AttentionConfig().build(8, 4)(torch.zeros(1, 4, 8)).shape == (1, 4, 8)

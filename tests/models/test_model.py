@@ -19,7 +19,7 @@ from mixling.errors import ConfigError
 from mixling.mixers.identity import IdentityConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
-from mixling.models.frontend import FrontendConfig, ProjectionFrontend
+from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
 from mixling.models.model import Model, ModelConfig, Output, build_model
 from mixling.models.presets import model_config
@@ -55,8 +55,8 @@ def config(**values: object) -> ModelConfig:
 
 def built(made: ModelConfig, output: Output = "text") -> Model:
     model = build_model(made, num_outputs=3, output=output, seed=0).double().eval()
-    if model.frontend.embeddings is not None:
-        torch.nn.init.normal_(model.frontend.embeddings, generator=torch.Generator().manual_seed(1))
+    if model.embedding.embeddings is not None:
+        torch.nn.init.normal_(model.embedding.embeddings, generator=torch.Generator().manual_seed(1))
     return model
 
 
@@ -68,7 +68,7 @@ def answer(model: Model, made: ModelConfig, texts: list[Text]) -> tuple[Tensor, 
         return model(batch.positions, weights, batch.index, batch.mask), batch.mask
 
 
-# --- front end ---
+# --- embedding layer ---
 
 
 def window_by_loops(matrix: Tensor, bias: Tensor, features: Tensor, window: int, dim: int) -> Tensor:
@@ -87,8 +87,8 @@ def window_by_loops(matrix: Tensor, bias: Tensor, features: Tensor, window: int,
 def test_the_bottleneck_reads_the_features_of_the_window_side_by_side(window: int) -> None:
     torch.manual_seed(0)
     m, dim, lengths = 11, 4, [6, 2, 1]
-    frontend = ProjectionFrontend(FrontendConfig(window=window), num_features=m, dim=dim, max_len=9).double()
-    torch.nn.init.normal_(frontend.bias)
+    embedding = ProjectionEmbedding(EmbeddingConfig(window=window), num_features=m, dim=dim, max_len=9).double()
+    torch.nn.init.normal_(embedding.bias)
     positions = torch.randint(0, m, (5, 3))
     features = torch.stack([torch.bincount(row, minlength=m) for row in positions]).double()  # the dense counters
     index = torch.zeros(3, 6, dtype=torch.long)
@@ -96,20 +96,20 @@ def test_the_bottleneck_reads_the_features_of_the_window_side_by_side(window: in
         index[i, :length] = torch.randint(1, 6, (length,))
     index[0, 2] = 0  # a word that was dropped: zero features inside a text
     mask = torch.arange(6) < torch.tensor(lengths)[:, None]
-    x = frontend(frontend.word_rows(positions, None), index, mask)
+    x = embedding(embedding.word_rows(positions, None), index, mask)
     # Rows of one big matrix, from the parameter (m, (2w+1) D): first the leftmost word's.
-    matrix = torch.cat([frontend.weight[:, o * dim : (o + 1) * dim] for o in range(2 * window + 1)])
+    matrix = torch.cat([embedding.weight[:, o * dim : (o + 1) * dim] for o in range(2 * window + 1)])
     padded = torch.cat([torch.zeros(1, m, dtype=torch.float64), features])
     for i, length in enumerate(lengths):
-        expected = window_by_loops(matrix, frontend.bias, padded[index[i, :length]], window, dim)
+        expected = window_by_loops(matrix, embedding.bias, padded[index[i, :length]], window, dim)
         torch.testing.assert_close(x[i, :length], expected, **EXACT)
-    assert sum(p.numel() for p in frontend.parameters()) == ((2 * window + 1) * m + 1) * dim
+    assert sum(p.numel() for p in embedding.parameters()) == ((2 * window + 1) * m + 1) * dim
 
 
-def test_a_factorised_window_is_a_full_one_whose_matrices_share_their_rows() -> None:
+def test_a_factorised_window_is_a_full_one_whose_matrices_fraction_their_rows() -> None:
     torch.manual_seed(0)
-    shared = ProjectionFrontend(FrontendConfig(window=2, window_form="factorised"), num_features=11, dim=4, max_len=9)
-    full = ProjectionFrontend(FrontendConfig(window=2), num_features=11, dim=4, max_len=9)
+    shared = ProjectionEmbedding(EmbeddingConfig(window=2, window_form="factorised"), num_features=11, dim=4, max_len=9)
+    full = ProjectionEmbedding(EmbeddingConfig(window=2), num_features=11, dim=4, max_len=9)
     assert shared.spread is not None
     full.weight.data = shared.weight @ shared.spread
     positions, index = torch.randint(0, 11, (5, 3)), torch.tensor([[1, 2, 3, 4, 5, 2], [5, 0, 1, 0, 0, 0]])
@@ -124,29 +124,29 @@ def test_a_factorised_window_is_a_full_one_whose_matrices_share_their_rows() -> 
 
 
 def test_weights_of_a_bag_are_counted() -> None:
-    frontend = ProjectionFrontend(FrontendConfig(window=0), num_features=5, dim=2, max_len=9).double()
+    embedding = ProjectionEmbedding(EmbeddingConfig(window=0), num_features=5, dim=2, max_len=9).double()
     positions = torch.tensor([[0, 3, 0], [4, 4, 1]])
     weights = torch.tensor([[1.0, -1.0, 0.0], [0.5, 0.5, 2.0]], dtype=torch.float64)
-    w = frontend.weight
+    w = embedding.weight
     expected = torch.stack([torch.zeros(2, dtype=torch.float64), w[0] - w[3], w[4] + 2 * w[1]])
-    torch.testing.assert_close(frontend.word_rows(positions, weights), expected, **EXACT)
+    torch.testing.assert_close(embedding.word_rows(positions, weights), expected, **EXACT)
 
 
 def test_averaged_embeddings_are_averaged_before_the_bottleneck() -> None:
-    made = config(text=TextConfig(projection=PROJECTIONS[-1], max_len=16), frontend=FrontendConfig(window=1))
+    made = config(text=TextConfig(projection=PROJECTIONS[-1], max_len=16), embedding=EmbeddingConfig(window=1))
     model = built(made)
-    table = model.frontend.embeddings
+    table = model.embedding.embeddings
     assert table is not None
     encoder = TextEncoder(made.text, VOCABULARY)
     batch = collate([item.words for item in encoder.encode(["cat unheard", "good"])], encoder)
     assert batch.weights is not None
-    rows = model.frontend.word_rows(batch.positions, batch.weights.double())
+    rows = model.embedding.word_rows(batch.positions, batch.weights.double())
     for row, word in zip(rows[1:], ["cat", "unheard", "good"], strict=True):
-        units = VOCABULARY.units([word])[0]
-        mean = sum(table[VOCABULARY.unit_id(unit)] for unit in units) / len(units)
-        torch.testing.assert_close(row, mean @ model.frontend.weight, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(model.frontend.table(), table @ model.frontend.weight)
-    assert "frontend.embeddings" not in dict(model.named_parameters())
+        subwords = VOCABULARY.subwords([word])[0]
+        mean = sum(table[VOCABULARY.subword_id(subword)] for subword in subwords) / len(subwords)
+        torch.testing.assert_close(row, mean @ model.embedding.weight, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(model.embedding.table(), table @ model.embedding.weight)
+    assert "embedding.embeddings" not in dict(model.named_parameters())
 
 
 @pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.type)
@@ -158,8 +158,8 @@ def test_word_rows_are_features_times_matrix(projection: MinHash) -> None:
     weights = torch.ones(batch.positions.shape) if batch.weights is None else batch.weights
     for i, j in np.ndindex(*batch.positions.shape):
         dense[i, batch.positions[i, j]] += weights[i, j]
-    rows = model.frontend.word_rows(batch.positions, None if batch.weights is None else weights.double())
-    torch.testing.assert_close(rows[1:], dense @ model.frontend.table(), **EXACT)
+    rows = model.embedding.word_rows(batch.positions, None if batch.weights is None else weights.double())
+    torch.testing.assert_close(rows[1:], dense @ model.embedding.table(), **EXACT)
     assert not rows[0].any()
 
 
@@ -283,7 +283,7 @@ def test_the_head_of_a_tagger_answers_for_every_token() -> None:
 @pytest.mark.parametrize("window", [0, 2])
 @pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.type)
 def test_padding_and_other_texts_change_no_answer(projection: MinHash, window: int, output: Output) -> None:
-    made = config(text=TextConfig(projection=projection, max_len=16), frontend=FrontendConfig(window=window))
+    made = config(text=TextConfig(projection=projection, max_len=16), embedding=EmbeddingConfig(window=window))
     model = built(made, output)
     together, mask = answer(model, made, TEXTS)
     for i, text in enumerate(TEXTS):
@@ -302,7 +302,7 @@ def test_the_order_of_a_batch_does_not_matter(pooling: str) -> None:
 
 
 def test_one_projection_feeds_several_models() -> None:
-    slots, intents = config(dim=4), config(frontend=FrontendConfig(window=1), num_layers=1)
+    slots, intents = config(dim=4), config(embedding=EmbeddingConfig(window=1), num_layers=1)
     encoder = TextEncoder(slots.text, VOCABULARY)
     assert encoder.digest == TextEncoder(intents.text, VOCABULARY).digest
     batch = collate([item.words for item in encoder.encode(TEXTS)], encoder)
@@ -314,10 +314,10 @@ def test_one_projection_feeds_several_models() -> None:
 
 
 def test_rows_of_words_may_come_from_a_cache() -> None:
-    made = config(frontend=FrontendConfig(window=1))
+    made = config(embedding=EmbeddingConfig(window=1))
     model, encoder = built(made), TextEncoder(made.text, VOCABULARY)
     batch = collate([item.words for item in encoder.encode(TEXTS)], encoder)
-    rows = model.frontend.word_rows(batch.positions, batch.weights)
+    rows = model.embedding.word_rows(batch.positions, batch.weights)
     order = torch.randperm(len(rows) - 1, generator=torch.Generator().manual_seed(0)) + 1
     cache = torch.zeros(len(rows) + 7, rows.shape[1], dtype=rows.dtype)
     cache[order + 7] = rows[1:]
@@ -335,10 +335,10 @@ def test_a_seed_decides_the_first_weights_and_disturbs_no_other_random_numbers()
     assert torch.equal(torch.rand(3), expected)
     again, other = (build_model(made, num_outputs=3, output="text", seed=seed).state_dict() for seed in (5, 6))
     assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["frontend.weight"], other["frontend.weight"])
+    assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
 
 
-def test_layers_do_not_share_weights() -> None:
+def test_layers_do_not_fraction_weights() -> None:
     names = dict(built(config()).named_parameters())
     one, two = (names[f"encoder.layers.{i}.mixers.0.expand.weight"] for i in (0, 1))
     assert not torch.equal(one, two)
@@ -366,22 +366,22 @@ HEAD_KEYS = ["head.score.weight", "head.score.bias", "head.output.weight", "head
 def test_golden_names_of_a_saved_models_tensors(output: Output, head: list[str]) -> None:
     model = build_model(model_config("pnlp-mixer-x-small"), num_outputs=2, output=output)
     layers = [f"encoder.layers.{i}.{key}" for i in range(2) for key in LAYER_KEYS]
-    assert list(model.state_dict()) == ["frontend.weight", "frontend.bias", *layers, *head]
+    assert list(model.state_dict()) == ["embedding.weight", "embedding.bias", *layers, *head]
 
 
-def test_unit_embeddings_come_from_a_file_of_the_right_shape(tmp_path: Path) -> None:
-    frontend = ProjectionFrontend(FrontendConfig(window=1), num_features=6, dim=4, max_len=9, embedding_dim=3)
+def test_subword_embeddings_come_from_a_file_of_the_right_shape(tmp_path: Path) -> None:
+    embedding = ProjectionEmbedding(EmbeddingConfig(window=1), num_features=6, dim=4, max_len=9, embedding_dim=3)
     values = np.arange(18, dtype=np.float32).reshape(6, 3)
     np.save(tmp_path / "units.npy", values)
     save_file({"embeddings": values + 1}, tmp_path / "units.safetensors")
-    frontend.load_embeddings(str(tmp_path / "units.npy"))
-    np.testing.assert_array_equal(frontend.embeddings, values)
-    frontend.load_embeddings(str(tmp_path / "units.safetensors"))
-    np.testing.assert_array_equal(frontend.embeddings, values + 1)
+    embedding.load_embeddings(str(tmp_path / "units.npy"))
+    np.testing.assert_array_equal(embedding.embeddings, values)
+    embedding.load_embeddings(str(tmp_path / "units.safetensors"))
+    np.testing.assert_array_equal(embedding.embeddings, values + 1)
     np.save(tmp_path / "wrong.npy", values.T)
     np.save(tmp_path / "pickled.npy", np.array([{}]), allow_pickle=True)
     for name, message in (("wrong", "(3, 6)"), ("pickled", "pickle"), ("missing", "No such file")):
         with pytest.raises(ConfigError, match=re.escape(message)):
-            frontend.load_embeddings(str(tmp_path / f"{name}.npy"))
+            embedding.load_embeddings(str(tmp_path / f"{name}.npy"))
     with pytest.raises(ConfigError, match=r"model\.frontend\.embeddings"):
-        frontend.load_embeddings(None)
+        embedding.load_embeddings(None)

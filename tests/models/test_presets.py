@@ -60,7 +60,7 @@ def bodies(name: str) -> int:
     changes = {} if vocabulary is None else {"text": {"projection": {"num_features": vocabulary}}}
     with torch.device("meta"):
         model = build_model(model_config(name, changes), num_outputs=2, output="text")
-    return count_parameters(model.frontend) + count_parameters(model.encoder)
+    return count_parameters(model.embedding) + count_parameters(model.encoder)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def gmlp_parameters(layers: int, d: int, f: int, n: int, a: int = 0, *, split: b
 
 
 def bert_parameters(layers: int, d: int, embeddings: int, biases: int = 0, projections: int = 4) -> int:
-    """Post-norm layers; 2 segments and a norm beside the table of units and other `embeddings`."""
+    """Post-norm layers; 2 segments and a norm beside the table of subwords and other `embeddings`."""
     layer = projections * (d * d + d) + biases + 8 * d * d + 5 * d + 4 * d
     return 32_000 * d + 2 * d + embeddings + 2 * d + layers * layer
 
@@ -108,8 +108,8 @@ EXACTLY = {
     "amlp-base": gmlp_parameters(36, 512, 3072, 512, 64),
     "amlp-large": gmlp_parameters(72, 768, 3072, 512, 128),
     **{
-        f"gmlp-36-{form}": gmlp_parameters(36, 512, 2048, 128, split=False)
-        for form in ("linear", "additive", "multiplicative")
+        f"gmlp-36-{template}": gmlp_parameters(36, 512, 2048, 128, split=False)
+        for template in ("linear", "additive", "multiplicative")
     },
     "mlp-mixer-text": 32_000 * 768 + 24 * (4 * 768 + 2 * 128 * 384 + 384 + 128 + 2 * 768 * 2304 + 2304 + 768),
     "bert-base": bert_parameters(12, 768, 128 * 768),
@@ -157,7 +157,7 @@ def test_hypermixers_budget_identity() -> None:
 @pytest.mark.parametrize("name", PNLP_MIXERS)
 def test_parameters_follow_the_formula_of_the_paper(name: str) -> None:
     config = PRESETS[name].config
-    m, w, b, s = config.text.projection.num_features, config.frontend.window, config.dim, config.text.max_len
+    m, w, b, s = config.text.projection.num_features, config.embedding.window, config.dim, config.text.max_len
     h, layers = 256, len(config.blocks)
     bottleneck = ((2 * w + 1) * m + 1) * b
     layer = (2 * s * h + h + s) + (2 * b * h + h + b) + 4 * b
@@ -177,9 +177,9 @@ def test_every_preset_is_the_papers_configuration() -> None:
 
 def test_changes_are_laid_over_a_preset_which_stays() -> None:
     before = PRESETS["pnlp-mixer-base"].config.to_dict()
-    changes = read_overrides(["dim=32", "text.projection.num_features=4096", "frontend.window=2", "num_layers=1"])
+    changes = read_overrides(["dim=32", "text.projection.num_features=4096", "embedding.window=2", "num_layers=1"])
     config = model_config("pnlp-mixer-base", changes)
-    assert (config.dim, config.text.projection.num_features, config.frontend.window) == (32, 4096, 2)
+    assert (config.dim, config.text.projection.num_features, config.embedding.window) == (32, 4096, 2)
     assert config.text.projection.num_hashes == 64
     assert len(config.blocks) == 1
     assert PRESETS["pnlp-mixer-base"].config.to_dict() == before
@@ -204,10 +204,10 @@ def test_another_projection_replaces_the_papers() -> None:
         ("missing.toml", {}, ["missing.toml: cannot be read"]),
     ],
 )
-def test_what_does_not_exist_is_told(name: str, changes: dict, told: list[str]) -> None:
+def test_what_does_not_exist_is_reported(name: str, changes: dict, reported: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         model_config(name, changes)
-    assert all(part in str(caught.value) for part in told), caught.value
+    assert all(part in str(caught.value) for part in reported), caught.value
 
 
 def test_a_file_starts_from_a_preset(tmp_path: Path) -> None:
@@ -236,13 +236,13 @@ def test_a_file_needs_no_preset(tmp_path: Path) -> None:
         ("dim = = 3", "line 1"),
     ],
 )
-def test_faults_of_a_file_are_told_with_its_name(tmp_path: Path, content: str, told: str) -> None:
+def test_problems_of_a_file_are_reported_with_its_name(tmp_path: Path, content: str, reported: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(content)
     with pytest.raises(ConfigError) as caught:
         model_config(str(path))
     assert str(caught.value).startswith(f"{path}: ")
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -33,12 +33,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     files = [str(folder / "rows.jsonl")]
     config = RunConfig.model_validate({"data": DataConfig(train=tuple(files)), "model": {"dim": 8}, "train": TRAIN})
-    fit(config, *read_data(config, spool_dir=None, say=lambda line: None), folder=folder / "training")
+    fit(config, *read_data(config, spool_dir=None, log=lambda line: None), folder=folder / "training")
     small = {"dim": 8, "num_layers": 2, "text": {"max_len": 10, "vocabulary_size": 120}}
     values = {"corpus": {"files": files}, "model": {"preset": "gmlp-tiny", **small}, "train": TRAIN}
     pretrain(resolve(values, spec=MASKED_LM).config, folder=folder / "pretraining")
     tiny = {"preset": "t5-2m", "dim": 16, "ffn_dim": 16, "num_layers": 1, "num_decoder_layers": 1}
-    pairs = {"tasks": [{"train": files}], "model": tiny, "pieces": {"size": 120}, "train": TRAIN}
+    pairs = {"tasks": [{"train": files}], "model": tiny, "tokenizer": {"size": 120}, "train": TRAIN}
     fit_pairs(resolve(pairs, spec=PAIRS).config, folder=folder / "text to text")
     return {name: folder / name for name in KINDS}
 

@@ -61,7 +61,7 @@ def test_a_few_long_texts_do_not_decide() -> None:
     assert choose_model(Dataset.from_examples([*few, *many]), config()).changes == {"text": {"max_len": 64}}
 
 
-def test_our_models_have_a_recipe_and_the_papers_none() -> None:
-    assert {name for name, preset in PRESETS.items() if preset.recipe} == {
+def test_our_models_have_a_defaults_and_the_papers_none() -> None:
+    assert {name for name, preset in PRESETS.items() if preset.defaults} == {
         "mixling-tiny", "mixling-small", "mixling-base", "mixling-mixer",
     }  # fmt: skip

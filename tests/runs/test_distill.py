@@ -14,7 +14,7 @@ from mixling.config import parse
 from mixling.data.dataset import Dataset
 from mixling.data.examples import DataConfig, Example
 from mixling.errors import ConfigError, DataError
-from mixling.runs.distill import Lessons, make_lessons, soften
+from mixling.runs.distill import DistillationData, make_distillation_data, soften
 from mixling.runs.teacher import DistillConfig, check_distill
 from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
@@ -35,27 +35,29 @@ def store(rows: Sequence[tuple[Text, Any]]) -> Dataset:
     return Dataset.from_examples(Example(text, target, "rows", i) for i, (text, target) in enumerate(rows))
 
 
-def lessons(rows: Dataset, task: Task, answer: Any, unlabelled: Sequence[Text] = (), **options: Any) -> Lessons:
-    return make_lessons(
+def distillation(
+    rows: Dataset, task: Task, answer: Any, unlabeled: Sequence[Text] = (), **options: Any
+) -> DistillationData:
+    return make_distillation_data(
         DistillConfig(teacher="", **options), rows, rows, task,
         data=DataConfig(), smoothing=0.2, seed=0, folder=None,
-        teacher=FunctionTeacher(lambda texts: [answer for _ in texts]), unlabelled=unlabelled,
+        teacher=FunctionTeacher(lambda texts: [answer for _ in texts]), unlabeled=unlabeled,
     )  # fmt: skip
 
 
 def test_rows_are_repeated_and_half_believed() -> None:
     rows = store([("one", "a"), ("two", "b")])
-    made = lessons(rows, SINGLE, [0.8, 0.2], ["three"], temperature=2.0, copies=2, gold=0.25)
+    made = distillation(rows, SINGLE, [0.8, 0.2], ["three"], temperature=2.0, copies=2, gold=0.25)
     assert list(made.texts.texts) == ["one", "two", "one", "two", "three"]
     assert made.rows.tolist() == [0, 1, 0, 1, -1]
     soft = np.sqrt([0.8, 0.2]) / np.sqrt([0.8, 0.2]).sum()
     wanted = [0.25 * np.array(gold) + 0.75 * soft for gold in ([0.9, 0.1], [0.1, 0.9])]
     np.testing.assert_allclose(made.targets, [*wanted, *wanted, soft], atol=1e-3)
-    assert made.texts.label_counts() == {"a": 2, "b": 2}  # of labelled rows alone
+    assert made.texts.label_counts() == {"a": 2, "b": 2}  # of labeled rows alone
 
 
 def test_several_labels_are_softened_one_by_one() -> None:
-    made = lessons(store([("one", ("b",))]), MULTI, [0.9, 0.5], ["two"], temperature=2.0, copies=1, gold=0.5)
+    made = distillation(store([("one", ("b",))]), MULTI, [0.9, 0.5], ["two"], temperature=2.0, copies=1, gold=0.5)
     soft = [0.9**0.5 / (0.9**0.5 + 0.1**0.5), 0.5]
     np.testing.assert_allclose(made.targets[1], soft, atol=1e-3)
     np.testing.assert_allclose(made.targets[0], [(soft[0] + 0.1) / 2, (0.5 + 0.9) / 2], atol=1e-3)
@@ -63,7 +65,7 @@ def test_several_labels_are_softened_one_by_one() -> None:
 
 def test_words_that_the_teacher_did_not_read_have_the_true_tag() -> None:
     rows = store([(["u", "v"], ("B-x", "O"))])
-    made = lessons(rows, TAGS, [[0.25, 0.5, 0.25]], [["w", "z"]], temperature=1.0, copies=1, gold=0.0)
+    made = distillation(rows, TAGS, [[0.25, 0.5, 0.25]], [["w", "z"]], temperature=1.0, copies=1, gold=0.0)
     smoothed = [0.8 + 0.2 / 3, 0.2 / 3, 0.2 / 3]
     np.testing.assert_allclose(made.targets[0], [[0.25, 0.5, 0.25], smoothed], atol=1e-3)
     assert made.targets[1].shape == (1, 3)
@@ -81,23 +83,23 @@ def test_temperature(task: Task) -> None:
 
 
 def test_texts_without_an_answer_are_left_out() -> None:
-    rows, said = store([("one", "a"), ("two", "b")]), []
-    made = make_lessons(
+    rows, outputs = store([("one", "a"), ("two", "b")]), []
+    made = make_distillation_data(
         DistillConfig(teacher="", copies=1), rows, rows, SINGLE,
         data=DataConfig(), smoothing=0.0, seed=0, folder=None,
         teacher=FunctionTeacher(lambda texts: [None if "o" in str(t) else [0.5, 0.5] for t in texts]),
-        unlabelled=["no", "yes"], say=said.append,
+        unlabeled=["no", "yes"], log=outputs.append,
     )  # fmt: skip
     assert list(made.texts.texts) == ["one", "two", "yes"]
     np.testing.assert_array_equal(made.targets[0], [1, 0])
-    assert "1 unlabelled texts have no answer of the teacher and are left out" in said
+    assert "1 unlabeled texts have no answer of the teacher and are left out" in outputs
 
 
 def check(config: DistillConfig, *, world: int = 1) -> None:
     check_distill(config, task=Classification, data=DataConfig(), world=world)
 
 
-def test_what_cannot_be_is_told_before_anything_is_done(tmp_path: Path) -> None:
+def test_what_cannot_be_is_reported_before_anything_is_done(tmp_path: Path) -> None:
     for name, options, message in (
         (str(tmp_path), {}, "--teacher: .* is no model; allowed: a run folder"),
         ("self", {"fine_tune": True}, "--fine-tune: self is no model of the transformers library"),
@@ -107,7 +109,7 @@ def test_what_cannot_be_is_told_before_anything_is_done(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="without torchrun"):
         check(DistillConfig(teacher="hf:owner/name", fine_tune=True), world=2)
     with pytest.raises(DataError, match=r"no\.txt: no such file"):
-        check(DistillConfig(teacher="self", unlabelled=(str(tmp_path / "no.txt"),)))
+        check(DistillConfig(teacher="self", unlabeled=(str(tmp_path / "no.txt"),)))
     (tmp_path / "test.csv").write_text("body,label\na,b\n")
     with pytest.raises(DataError, match=r"test\.csv: no column 'text'"):
         check(DistillConfig(teacher="self", test=(str(tmp_path / "test.csv"),)))
@@ -123,7 +125,7 @@ def test_texts_of_a_file_of_answers_stay_whole(tmp_path: Path) -> None:
     ]
     lines = [json.dumps({"text": text, "probabilities": {"a": 0.75, "b": 0.25}}) for text in documents]
     (tmp_path / "answers.jsonl").write_text("\n".join(lines) + "\n")
-    made = make_lessons(
+    made = make_distillation_data(
         DistillConfig(teacher=str(tmp_path / "answers.jsonl"), copies=1, temperature=1.0), rows, rows, SINGLE,
         data=DataConfig(), smoothing=0.0, seed=0, folder=None,
     )  # fmt: skip
@@ -131,8 +133,8 @@ def test_texts_of_a_file_of_answers_stay_whole(tmp_path: Path) -> None:
     np.testing.assert_allclose(made.targets[2:], [[0.75, 0.25]] * 2, atol=1e-3)
 
 
-def test_a_word_of_which_nothing_is_said() -> None:
+def test_a_word_of_which_nothing_is_stated() -> None:
     rows = store([(["u", "v"], ("B-x", "O"))])
-    made = lessons(rows, TAGS, [[0, 0, 0], [0.5, 0.5, 0]], [["w", "z"]], temperature=1.0, copies=1, gold=0.0)
+    made = distillation(rows, TAGS, [[0, 0, 0], [0.5, 0.5, 0]], [["w", "z"]], temperature=1.0, copies=1, gold=0.0)
     np.testing.assert_allclose(made.targets[0], [[0.2 / 3, 0.8 + 0.2 / 3, 0.2 / 3], [0.5, 0.5, 0]], atol=1e-3)
     np.testing.assert_allclose(made.targets[1], [[0, 0, 0], [0.5, 0.5, 0]], atol=1e-3)

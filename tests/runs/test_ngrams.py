@@ -23,7 +23,7 @@ from mixling.tasks import task_type
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.ngrams import Words
-from mixling.training.recipe import NgramConfig
+from mixling.training.config import NgramConfig
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
 
@@ -55,15 +55,15 @@ def config(kind: str = "classification", **values: Any) -> RunConfig:
 @pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
 def test_a_trained_folder_predicts_with_its_branch(kind: str, tmp_path: Path) -> None:
     train, validation = rows(160, kind, 0), rows(60, kind, 1)
-    said: list[str] = []
-    result = fit(config(kind, ngrams={"use": "auto"}), train, validation, folder=tmp_path / "m", say=said.append)
+    outputs: list[str] = []
+    result = fit(config(kind, ngrams={"use": "auto"}), train, validation, folder=tmp_path / "m", log=outputs.append)
     assert result is not None
     report = result.report["ngrams"]
     assert report["mixture_loss"] < report["loss_scaled"] <= report["mixture_alone"] + 1e-9
     predictor = Predictor(tmp_path / "m")
     assert predictor.metadata.ngrams is not None
     assert predictor.metadata.ngrams.network == pytest.approx(report["mixture_network"])
-    assert any(line.startswith("n-gram branch: ") for line in said)
+    assert any(line.startswith("n-gram branch: ") for line in outputs)
     test = rows(100, kind, 2)
     task = predictor.task
     found = task.evaluate(

@@ -74,17 +74,17 @@ def test_pictures_are_not_drawn_often(tmp_path: Path, monkeypatch: pytest.Monkey
     assert drawn == [35, 70]
 
 
-def test_a_run_without_matplotlib_has_no_pictures_and_says_so(
+def test_a_run_without_matplotlib_has_no_pictures_and_states_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: list[int]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    said: list[str] = []
-    run = fit(config(), rows(24), rows(8), folder=tmp_path, say=said.append)
+    outputs: list[str] = []
+    run = fit(config(), rows(24), rows(8), folder=tmp_path, log=outputs.append)
     assert run is not None
     assert not PICTURES & {path.name for path in tmp_path.iterdir()}
-    told = [line for line in said if "picture" in line]
-    assert len(told) == 2, "once while it went on, once at the end"
-    assert 'pip install "mixling[train]"' in told[0]
+    reported = [line for line in outputs if "picture" in line]
+    assert len(reported) == 2, "once while it went on, once at the end"
+    assert 'pip install "mixling[train]"' in reported[0]
 
 
 def test_a_resumed_run_may_be_tracked_otherwise_and_a_new_one_has_no_old_curves(tmp_path: Path) -> None:

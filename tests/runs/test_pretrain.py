@@ -41,7 +41,7 @@ def config(name: str, text: Path, **training: Any) -> PretrainConfig:
     small = {"dim": 16, "num_layers": 2, "text": {"max_len": 12, "vocabulary_size": 150}}
     values: dict[str, Any] = {
         "model": merge(SHAPES[name], small),
-        "corpus": {"files": [str(text)], "dev_fraction": 0.1},
+        "corpus": {"files": [str(text)], "validation_fraction": 0.1},
     }
     values["train"] = {"steps": 6, "batch_size": 8, "evaluations": 2, "precision": "float32", **training}
     return resolve(values, spec=MASKED_LM).config
@@ -140,7 +140,7 @@ def test_an_interrupted_run_goes_on_without_its_files(text: Path, tmp_path: Path
     }
 
 
-def test_files_that_vanish_or_say_nothing_are_told(text: Path, tmp_path: Path) -> None:
+def test_files_that_vanish_or_state_nothing_are_reported(text: Path, tmp_path: Path) -> None:
     settings = config("gmlp", text)
     gone = settings.model_copy(
         update={"corpus": settings.corpus.model_copy(update={"files": (str(text), str(tmp_path / "gone.txt"))})}
@@ -231,7 +231,7 @@ def test_a_model_of_another_shape_or_a_damaged_folder_is_refused(text: Path, tmp
         pretrained_config(str(folder))
 
 
-def test_the_record_says_what_it_was(text: Path, tmp_path: Path) -> None:
+def test_the_record_states_what_it_was(text: Path, tmp_path: Path) -> None:
     pretrain(config("hashes", text), folder=tmp_path / "pre")
     record = json.loads((tmp_path / "pre" / "run.json").read_text())
     assert (record["kind"], record["finished"]) == (PRETRAINING, True)

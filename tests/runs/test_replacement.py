@@ -30,7 +30,7 @@ from mixling.runs.artifact import (
     unfinished_run,
 )
 from mixling.runs.record import held
-from mixling.runs.replacement import commit, complete, share_folder
+from mixling.runs.replacement import commit, complete, link_folder
 from mixling.training.callbacks import Callback, Step
 from mixling.training.files import CHECKPOINT
 
@@ -45,10 +45,10 @@ class Killed(BaseException):
 
 def two_runs(folder: Path) -> Path:
     """A folder with a finished run, one that is to replace it, and a file of the user's."""
-    for place, names, content in ((folder, OLD, "old"), (folder / NEXT, NEW, "new")):
+    for location, names, content in ((folder, OLD, "old"), (folder / NEXT, NEW, "new")):
         for name in names:
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_text(f'{{"config": {{}}, "finished": true, "of": "{content}"}}')
+            (location / name).parent.mkdir(parents=True, exist_ok=True)
+            (location / name).write_text(f'{{"config": {{}}, "finished": true, "of": "{content}"}}')
     (folder / "notes.txt").write_text("mine")
     return folder
 
@@ -132,12 +132,12 @@ def test_what_is_replaced_while_it_is_read_is_read_again(tmp_path: Path) -> None
     moments: list[Callable[[], None]] = [lambda: (folder / NEXT / COMPLETE).touch(), lambda: complete(folder)]
     read_from: list[Path] = []
 
-    def slowly(place: Path) -> set[str]:
-        first = (place / CONFIG_FILE).read_text()
-        read_from.append(place)
+    def slowly(location: Path) -> set[str]:
+        first = (location / CONFIG_FILE).read_text()
+        read_from.append(location)
         if moments:
             moments.pop(0)()
-        return {first, (place / WEIGHTS_FILE).read_text()}  # which may be gone
+        return {first, (location / WEIGHTS_FILE).read_text()}  # which may be gone
 
     (found,) = read_folder(folder, slowly)
     assert '"new"' in found
@@ -162,7 +162,7 @@ def test_a_file_system_without_links_has_copies(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "link", no_links)
     folder = two_runs(tmp_path / "run")
-    share_folder(folder / "corpus", folder / NEXT / "corpus")
+    link_folder(folder / "corpus", folder / NEXT / "corpus")
     assert (folder / NEXT / "corpus" / "train.rows").read_text() == (folder / "corpus" / "train.rows").read_text()
     shutil.rmtree(folder / NEXT / "corpus")
     commit(folder)
@@ -239,7 +239,7 @@ def test_a_run_that_fails_leaves_the_old_model_and_can_be_resumed(
     with pytest.raises(type(error)) as caught:
         fit(seeded(2), rows(24), rows(8), folder=folder, callback=Stop(error))
     assert files(folder) == files(finished["seed 1"])
-    assert load_model(folder)[1].vocabulary.serialise() == load_model(finished["seed 1"])[1].vocabulary.serialise()
+    assert load_model(folder)[1].vocabulary.serialize() == load_model(finished["seed 1"])[1].vocabulary.serialize()
     run = unfinished_run(folder)
     assert run is not None
     assert (run.folder, run.step) == (folder / NEXT, 4)
@@ -281,7 +281,7 @@ def test_a_finished_run_is_not_begun_anew_by_resuming(finished: dict[str, Path],
 def test_a_shared_folder_is_not_copied(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "a").write_text("1")
-    share_folder(tmp_path / "old", tmp_path / "new")
+    link_folder(tmp_path / "old", tmp_path / "new")
     assert (tmp_path / "new" / "a").samefile(tmp_path / "old" / "a")
-    share_folder(tmp_path / "none", tmp_path / "nothing")
+    link_folder(tmp_path / "none", tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()

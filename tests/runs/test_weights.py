@@ -20,7 +20,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.text.pieces import PieceCoder
+from mixling.text.subwords import SubwordTokenizer
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.text.vocabulary import Vocabulary
 
@@ -34,7 +34,7 @@ def vocabulary() -> Vocabulary:
 
 
 def save_folder(folder: Path, config: ModelConfig = CONFIG) -> Model:
-    name, content = vocabulary().serialise()
+    name, content = vocabulary().serialize()
     (folder / name).write_text(content)
     model = build_model(CONFIG, num_outputs=2, output="text", seed=1)
     saved = {"task": "classification", "model": config.to_dict(), "labels": LABELS.to_dict(), "vocabulary": name}
@@ -46,8 +46,8 @@ def flipped(path: Path, read: Callable[[], object], *, count: int) -> None:
     """Flip bits, one at a time: each must be refused."""
     good, draw = path.read_bytes(), random.Random(path.name)
     for _ in range(count):
-        place, bit = draw.randrange(len(good)), draw.randrange(8)
-        path.write_bytes(good[:place] + bytes([good[place] ^ 1 << bit]) + good[place + 1 :])
+        location, bit = draw.randrange(len(good)), draw.randrange(8)
+        path.write_bytes(good[:location] + bytes([good[location] ^ 1 << bit]) + good[location + 1 :])
         with pytest.raises(UserError):
             read()
     path.write_bytes(good)
@@ -77,7 +77,7 @@ def test_vectors_answers_and_corpora_with_one_flipped_bit_are_refused(tmp_path: 
 
     (tmp_path / "t.txt").write_text("\n".join(texts))
     reader = WordReader(TextEncoder(TEXT, vocabulary()))
-    corpus = CorpusConfig(files=(str(tmp_path / "t.txt"),), dev_fraction=0.3)
+    corpus = CorpusConfig(files=(str(tmp_path / "t.txt"),), validation_fraction=0.3)
     prepare(corpus, reader, tmp_path / "corpus", lambda line: None)
     assert len(list((tmp_path / "corpus").iterdir())) == 5
     for path in sorted((tmp_path / "corpus").iterdir()):
@@ -107,7 +107,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
         {"dim": 8},
         {"num_layers": 10**9, "layers": [{}]},
         {"text": {"max_len": 1e30}},
-        {"frontend": {"window": 8, "window_form": "factorised"}},
+        {"embedding": {"window": 8, "window_form": "factorised"}},
     ],
 )
 def test_a_model_that_its_weights_do_not_fill_takes_up_no_memory(changes: dict, tmp_path: Path) -> None:
@@ -135,13 +135,13 @@ def test_a_score_that_is_not_finite_is_an_error(score: float, monkeypatch: pytes
     from mixling.seq2seq.generation import GenerationConfig
 
     class Answer:
-        units, stopped = (), True
+        subwords, stopped = (), True
 
         def __init__(self) -> None:
             self.score = score
 
     made = object.__new__(module.TextGenerator)
-    made.coder = PieceCoder.train(["a film", "a plot"] * 50, size=50)
+    made.coder = SubwordTokenizer.train(["a film", "a plot"] * 50, size=50)
     made.device, made.generation, made.model = torch.device("cpu"), GenerationConfig(), None  # type: ignore[assignment]
     monkeypatch.setattr(module, "generate", lambda *arguments, **options: [Answer()])
     with pytest.raises(ModelFileError, match="not finite"):

@@ -102,7 +102,7 @@ def test_one_text_many_and_probabilities_agree_exactly(with_branch: bytes) -> No
         np.testing.assert_allclose(list(one.probabilities.values()), row, rtol=1e-6)
 
 
-def test_branches_of_predictors_that_share_an_encoder_or_were_copied_agree(with_branch: bytes) -> None:
+def test_branches_of_predictors_that_fraction_an_encoder_or_were_copied_agree(with_branch: bytes) -> None:
     first = Predictor(with_branch)
     second = Predictor(with_branch, encoder=first.encoder)
     encoded = first.encode(TEXTS)
@@ -202,9 +202,9 @@ def test_a_task_of_words_has_no_branch() -> None:
 
 
 def test_every_changed_byte_is_noticed(with_branch: bytes) -> None:
-    for place in np.random.default_rng(0).integers(0, len(with_branch), 50).tolist():
+    for location in np.random.default_rng(0).integers(0, len(with_branch), 50).tolist():
         damaged = bytearray(with_branch)
-        damaged[place] ^= 1
+        damaged[location] ^= 1
         with pytest.raises(ModelFileError):
             Predictor(bytes(damaged))
 

@@ -18,7 +18,7 @@ from mixling.errors import ConfigError, DataError, ModelFileError  # noqa: E402
 from mixling.export.onnx import export_onnx  # noqa: E402
 from mixling.mixers.token_mlp import TokenMLPConfig  # noqa: E402
 from mixling.models.block import BlockConfig, FeedForwardConfig  # noqa: E402
-from mixling.models.frontend import FrontendConfig  # noqa: E402
+from mixling.models.embedding import EmbeddingConfig  # noqa: E402
 from mixling.models.model import Model, ModelConfig, build_model  # noqa: E402
 from mixling.runtime import predictor as predictor_module  # noqa: E402
 from mixling.runtime.onnx_file import seal  # noqa: E402
@@ -54,7 +54,7 @@ def build(
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=40),), feed_forward=FeedForwardConfig(ffn_dim=40))
     config = ModelConfig(
         text=TextConfig(projection=projection, max_len=MAX_LEN),
-        frontend=FrontendConfig(window=window),
+        embedding=EmbeddingConfig(window=window),
         dim=16,
         layers=(layer,),
     )
@@ -275,7 +275,7 @@ def test_a_stream_is_read_as_far_as_it_is_answered(
     )
 
 
-def test_threads_share_a_predictor(classifier: tuple[Model, bytes]) -> None:
+def test_threads_fraction_a_predictor(classifier: tuple[Model, bytes]) -> None:
     rows = texts(200)
     expected = Predictor(classifier[1]).predict_proba(rows)
     predictor = Predictor(
@@ -325,7 +325,7 @@ assert not loaded, loaded
     assert (out.stdout, out.stderr) == (f"{label}\n{label}\n", "")
 
 
-def test_a_file_says_what_it_is(classifier: tuple[Model, bytes]) -> None:
+def test_a_file_states_what_it_is(classifier: tuple[Model, bytes]) -> None:
     predictor = Predictor.from_bytes(classifier[1])
     assert predictor.task.name == "classification"
     assert predictor.labels == CLASSES.labels

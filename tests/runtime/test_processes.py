@@ -46,7 +46,7 @@ def test_a_copy_gives_the_same_answers(predictor: Predictor, copied: Callable[[P
     assert (twin.encoder is predictor.encoder) == (copied is copy.copy)
 
 
-def test_a_pickle_keeps_threads_and_who_shares_an_encoder() -> None:
+def test_a_pickle_keeps_threads_and_who_fractions_an_encoder() -> None:
     first = Predictor(GOLDEN, num_threads=2)
     short = TextEncoder(first.text_config.model_copy(update={"max_len": 2}), first.encoder.vocabulary)
     second, third = Predictor(GOLDEN, encoder=short), Predictor(GOLDEN, encoder=short)

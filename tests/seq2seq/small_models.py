@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
 from mixling.seq2seq.presets import Shape, hypermixer, mixer, mixer_transformer, remixer, t5
 
-UNITS = 11
+SUBWORDS = 11
 SHAPE = Shape(
     dim=8,
     ffn_dim=10,
@@ -35,28 +35,30 @@ SOURCE_LENGTHS = [9, 1, 5]
 
 
 def drawn(model: nn.Module, seed: int = 0, std: float = 0.4) -> None:
-    """What begins at zero or one must not hide a fault."""
+    """What begins at zero or one must not hide a error."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * std)
 
 
-def built(family: str, *, num_units: int = UNITS, seed: int = 0, std: float = 0.4, **sizes: object) -> EncoderDecoder:
+def built(
+    family: str, *, vocab_size: int = SUBWORDS, seed: int = 0, std: float = 0.4, **sizes: object
+) -> EncoderDecoder:
     config = FAMILIES[family](SHAPE.model_copy(update=sizes))
-    model = build_encoder_decoder(config, num_units=num_units).double().eval()
+    model = build_encoder_decoder(config, vocab_size=vocab_size).double().eval()
     drawn(model, seed, std)
     return model
 
 
-def sources(lengths: list[int], width: int | None = None, *, padding: int = 0, units: int = UNITS) -> tuple:
+def sources(lengths: list[int], width: int | None = None, *, padding: int = 0, subwords: int = SUBWORDS) -> tuple:
     """Units whose real part depends on the number only, and the mask."""
     width = max(lengths) if width is None else width
     ids = torch.full((len(lengths), width), padding)
     for i, length in enumerate(lengths):
-        ids[i, :length] = torch.randint(0, units, (length,), generator=torch.Generator().manual_seed(i))
+        ids[i, :length] = torch.randint(0, subwords, (length,), generator=torch.Generator().manual_seed(i))
     return ids, torch.arange(width) < torch.tensor(lengths)[:, None]
 
 
 def targets(batch: int, length: int, seed: int = 7) -> Tensor:
-    return torch.randint(0, UNITS, (batch, length), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(0, SUBWORDS, (batch, length), generator=torch.Generator().manual_seed(seed))

@@ -15,43 +15,43 @@ from mixling.seq2seq import generation
 from mixling.seq2seq.generation import Answer, GenerationConfig, generate
 from mixling.seq2seq.model import EncoderDecoder
 
-from .small_models import FAMILIES, SOURCE_LENGTHS, UNITS, built, sources
+from .small_models import FAMILIES, SOURCE_LENGTHS, SUBWORDS, built, sources
 
 START, STOP = 0, 1
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def ending(family: str, seed: int = 0, *, num_units: int = UNITS, factor: float = 3.0) -> EncoderDecoder:
+def ending(family: str, seed: int = 0, *, vocab_size: int = SUBWORDS, factor: float = 3.0) -> EncoderDecoder:
     """A model some of whose answers end."""
-    model = built(family, num_units=num_units, seed=seed)
+    model = built(family, vocab_size=vocab_size, seed=seed)
     with torch.no_grad():
         model.output.weight[STOP] *= factor
     return model
 
 
 def same(found: list[Answer], expected: list[Answer]) -> None:
-    assert [(a.units, a.stopped) for a in found] == [(a.units, a.stopped) for a in expected]
+    assert [(a.subwords, a.stopped) for a in found] == [(a.subwords, a.stopped) for a in expected]
     torch.testing.assert_close([a.score for a in found], [a.score for a in expected], rtol=0.0, atol=1e-10)
 
 
 @torch.no_grad()
 def greedy_by_recomputation(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float) -> Answer:
     """Of one source without padding."""
-    units, total, stopped = [START], 0.0, False
+    subwords, total, stopped = [START], 0.0, False
     for _ in range(max_len):
-        logits = model(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([units]))[0, -1]
-        unit = int(logits.argmax())
-        total += float(logits[unit]) - math.log(sum(math.exp(float(value)) for value in logits))
-        if unit == STOP:
+        logits = model(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([subwords]))[0, -1]
+        subword = int(logits.argmax())
+        total += float(logits[subword]) - math.log(sum(math.exp(float(value)) for value in logits))
+        if subword == STOP:
             stopped = True
             break
-        units.append(unit)
-    return Answer(tuple(units[1:]), total / (len(units) - 1 + stopped) ** alpha, stopped)
+        subwords.append(subword)
+    return Answer(tuple(subwords[1:]), total / (len(subwords) - 1 + stopped) ** alpha, stopped)
 
 
 @pytest.mark.slow
 @every_family
-def test_greedy_takes_the_likeliest_unit_of_all_recomputed_logits(family: str) -> None:
+def test_greedy_takes_the_likeliest_subword_of_all_recomputed_logits(family: str) -> None:
     lengths, ends = [9, 1, 5, 3], set()
     source, mask = sources(lengths)
     for seed in range(4):
@@ -65,17 +65,17 @@ def test_greedy_takes_the_likeliest_unit_of_all_recomputed_logits(family: str) -
 
 
 @torch.no_grad()
-def every_answer(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float, units: int) -> list[Answer]:
-    """All answers of up to `max_len` units, the best first."""
+def every_answer(model: EncoderDecoder, source: Tensor, max_len: int, alpha: float, subwords: int) -> list[Answer]:
+    """All answers of up to `max_len` subwords, the best first."""
     answers = []
     for length in range(1, max_len + 1):
-        others = [unit for unit in range(units) if unit != STOP]
+        others = [subword for subword in range(subwords) if subword != STOP]
         for body in itertools.product(others, repeat=length - 1):
-            for last in range(units) if length == max_len else [STOP]:
+            for last in range(subwords) if length == max_len else [STOP]:
                 whole = [*body, last]
                 target = torch.tensor([[START, *body]])
                 logits = model(source, torch.ones_like(source, dtype=torch.bool), target)[0]
-                total = sum(float(logits[t].log_softmax(0)[unit]) for t, unit in enumerate(whole))
+                total = sum(float(logits[t].log_softmax(0)[subword]) for t, subword in enumerate(whole))
                 stopped = last == STOP
                 answers.append(Answer(tuple(body if stopped else whole), total / length**alpha, stopped))
     return sorted(answers, key=lambda answer: -answer.score)
@@ -88,14 +88,14 @@ def every_answer(model: EncoderDecoder, source: Tensor, max_len: int, alpha: flo
 def test_a_beam_that_loses_nothing_finds_the_best_of_all_answers(
     family: str, early_stopping: bool, alpha: float
 ) -> None:
-    units, max_len = 3, 4
-    model = ending(family, 3, num_units=units, factor=1.0)
+    subwords, max_len = 3, 4
+    model = ending(family, 3, vocab_size=subwords, factor=1.0)
     lengths = [4, 2]
-    source, mask = sources(lengths, units=units)
+    source, mask = sources(lengths, subwords=subwords)
     config = GenerationConfig(max_len=max_len, num_beams=60, length_penalty=alpha, early_stopping=early_stopping)
     answers = generate(model, source, mask, config, start=START, stop=STOP)
     alone = [source[i : i + 1, :length] for i, length in enumerate(lengths)]
-    everything = [every_answer(model, ids, max_len, alpha, units) for ids in alone]
+    everything = [every_answer(model, ids, max_len, alpha, subwords) for ids in alone]
     assert [len(answers) for answers in everything] == [1 + 2 + 4 + 8 * 3] * 2
     same(answers, [answers[0] for answers in everything])
 
@@ -107,15 +107,15 @@ def beams_by_recomputation(model: EncoderDecoder, source: Tensor, config: Genera
     finished: list[Answer] = []
     for length in range(1, config.max_len + 1):
         candidates = []
-        for total, units in running:
-            target = torch.tensor([[START, *units]])
+        for total, subwords in running:
+            target = torch.tensor([[START, *subwords]])
             logits = model(source, torch.ones_like(source, dtype=torch.bool), target)[0, -1].log_softmax(0)
-            candidates += [(total + float(value), [*units, unit]) for unit, value in enumerate(logits)]
+            candidates += [(total + float(value), [*subwords, subword]) for subword, value in enumerate(logits)]
         candidates.sort(key=lambda item: -item[0])
-        for total, units in candidates[: config.num_beams]:
-            stopped = units[-1] == STOP
+        for total, subwords in candidates[: config.num_beams]:
+            stopped = subwords[-1] == STOP
             if stopped or length == config.max_len:
-                whole = tuple(units[:-1] if stopped else units)
+                whole = tuple(subwords[:-1] if stopped else subwords)
                 finished.append(Answer(whole, total / length**config.length_penalty, stopped))
         running = [item for item in candidates if item[1][-1] != STOP][: config.num_beams]
         if config.early_stopping and len(finished) >= config.num_beams:
@@ -164,7 +164,7 @@ def test_a_batch_gives_what_its_sources_give_alone(family: str, num_beams: int) 
             for i, length in enumerate(lengths)
         ]
         same(together, alone)
-        ends.add(len({len(answer.units) for answer in together}))
+        ends.add(len({len(answer.subwords) for answer in together}))
     assert max(ends) > 1  # rows left a batch at different times
 
 
@@ -190,15 +190,15 @@ def test_a_search_ends_where_nothing_better_can_come(monkeypatch: pytest.MonkeyP
     calls = []
     step = model.step
 
-    def certain(units: Tensor, state: object) -> tuple:
-        logits, state = step(units, state)
-        calls.append(len(units))
-        return logits + 50.0 * nn.functional.one_hot(torch.tensor(STOP), UNITS), state
+    def certain(subwords: Tensor, state: object) -> tuple:
+        logits, state = step(subwords, state)
+        calls.append(len(subwords))
+        return logits + 50.0 * nn.functional.one_hot(torch.tensor(STOP), SUBWORDS), state
 
     monkeypatch.setattr(model, "step", certain)
     config = GenerationConfig(max_len=12, num_beams=4, early_stopping=False)
     (answer,) = generate(model, source, mask, config, start=START, stop=STOP)
-    assert answer.units == ()
+    assert answer.subwords == ()
     assert answer.stopped
     assert calls == [1]
 
@@ -206,17 +206,17 @@ def test_a_search_ends_where_nothing_better_can_come(monkeypatch: pytest.MonkeyP
 def test_a_search_goes_on_where_length_will_make_up_for_the_unlikely(monkeypatch: pytest.MonkeyPatch) -> None:
     """At first the stop unit has 0.8 and another 0.2, which then is certain: log 0.2 / 12 is more than log 0.8."""
     model, (source, mask) = built("t5"), sources([4])
-    first = torch.full((UNITS,), -50.0, dtype=torch.float64)
+    first = torch.full((SUBWORDS,), -50.0, dtype=torch.float64)
     first[STOP], first[5] = math.log(0.8), math.log(0.2)
-    later = 50.0 * nn.functional.one_hot(torch.tensor(5), UNITS)
+    later = 50.0 * nn.functional.one_hot(torch.tensor(5), SUBWORDS)
 
-    def step(units: Tensor, state: object) -> tuple:
-        return torch.stack([first if unit == START else later.double() for unit in units.tolist()]), state
+    def step(subwords: Tensor, state: object) -> tuple:
+        return torch.stack([first if subword == START else later.double() for subword in subwords.tolist()]), state
 
     monkeypatch.setattr(model, "step", step)
     config = GenerationConfig(max_len=12, num_beams=2, early_stopping=False)
     (answer,) = generate(model, source, mask, config, start=START, stop=STOP)
-    assert answer.units == (5,) * 12
+    assert answer.subwords == (5,) * 12
     assert answer.score == pytest.approx(math.log(0.2) / 12, abs=1e-9)
 
 
@@ -243,7 +243,7 @@ def test_an_answer_leaves_the_model_as_it_was() -> None:
 def test_answers_in_half_precision(dtype: torch.dtype, num_beams: int) -> None:
     model, config = built("t5").to(dtype), GenerationConfig(max_len=5, num_beams=num_beams)
     answers = generate(model, *sources(SOURCE_LENGTHS), config, start=START, stop=STOP)
-    assert all(math.isfinite(answer.score) and len(answer.units) <= 5 for answer in answers)
+    assert all(math.isfinite(answer.score) and len(answer.subwords) <= 5 for answer in answers)
 
 
 def test_answers_longer_than_the_model_allows_are_refused() -> None:
@@ -254,5 +254,5 @@ def test_answers_longer_than_the_model_allows_are_refused() -> None:
     for family, max_len in (("remixer", 12), ("t5", 13)):
         config = GenerationConfig(max_len=max_len)
         (answer,) = generate(built(family), source, mask, config, start=START, stop=-1)
-        assert len(answer.units) == max_len
+        assert len(answer.subwords) == max_len
         assert not answer.stopped

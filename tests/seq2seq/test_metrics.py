@@ -20,7 +20,7 @@ from mixling.errors import ConfigError, DataError, UserError
 from mixling.metrics.base import format_table
 from mixling.seq2seq.metrics import TextMetrics, text_report
 from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
-from mixling.seq2seq.templates import FORMS, Measure
+from mixling.seq2seq.templates import TEMPLATES, Metric
 
 
 def pairs(targets: Sequence[str], **more: Sequence[Any]) -> list[Pair]:
@@ -63,10 +63,10 @@ def test_kinds() -> None:
     assert [(kind.kind, kind.n, kind.exact_match) for kind in report.kinds] == [("long", 1, 1.0), ("short", 2, 0.5)]
 
 
-@pytest.mark.parametrize("form", [name for name, form in FORMS.items() if form.measures == ("accuracy",)])
-def test_accuracy(form: str) -> None:
-    right, given = drawn(FORMS[form].labels, 40, 1, "maybe")
-    report = text_report(given, pairs(right), form=form)
+@pytest.mark.parametrize("form", [name for name, template in TEMPLATES.items() if template.metrics == ("accuracy",)])
+def test_accuracy(template: str) -> None:
+    right, given = drawn(TEMPLATES[template].labels, 40, 1, "maybe")
+    report = text_report(given, pairs(right), template=template)
     hits = sum(r == g for r, g in zip(right, given, strict=True))
     assert report.numbers() == pytest.approx(
         {"accuracy": hits / 40, "exact_match": hits / 40, "score": hits / 40, "no_label": given.count("maybe") / 40}
@@ -74,44 +74,44 @@ def test_accuracy(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["mrpc", "qqp"])
-def test_an_answer_that_is_no_label_is_the_other_one_in_f1(form: str) -> None:
-    no, yes = FORMS[form].labels
+def test_an_answer_that_is_no_label_is_the_other_one_in_f1(template: str) -> None:
+    no, yes = TEMPLATES[template].labels
     right, given = drawn((no, yes), 60, 2, "maybe", yes.upper())
     other = {no: yes, yes: no}
     meant = [g if g in other else other[r] for r, g in zip(right, given, strict=True)]
-    report = text_report(given, pairs(right), form=form)
+    report = text_report(given, pairs(right), template=template)
     accuracy = sum(r == g for r, g in zip(right, given, strict=True)) / 60
     expected = f1([r == yes for r in right], [m == yes for m in meant])
-    assert list(report.measures) == ["f1", "accuracy"]
-    assert report.measures == pytest.approx({"f1": expected, "accuracy": accuracy})
-    assert report.measures["f1"] == pytest.approx(f1_score(right, meant, pos_label=yes))
+    assert list(report.metrics) == ["f1", "accuracy"]
+    assert report.metrics == pytest.approx({"f1": expected, "accuracy": accuracy})
+    assert report.metrics["f1"] == pytest.approx(f1_score(right, meant, pos_label=yes))
     assert report.score == pytest.approx((expected + accuracy) / 2)
     assert report.no_label == pytest.approx(sum(g not in other for g in given) / 60)
     # 2 of 3 that are to be yes are said so, one no is taken for yes: precision and recall 2/3
-    by_hand = text_report([yes, yes, "?", "?", no], pairs([yes, yes, yes, no, no]), form=form)
-    assert by_hand.measures == pytest.approx({"f1": 2 / 3, "accuracy": 3 / 5})
-    assert text_report([no, no], pairs([no, no]), form=form).measures["f1"] == 0
+    by_hand = text_report([yes, yes, "?", "?", no], pairs([yes, yes, yes, no, no]), template=template)
+    assert by_hand.metrics == pytest.approx({"f1": 2 / 3, "accuracy": 3 / 5})
+    assert text_report([no, no], pairs([no, no]), template=template).metrics["f1"] == 0
 
 
 def test_cb_is_the_mean_of_accuracy_and_macro_f1() -> None:
-    labels = FORMS["cb"].labels
+    labels = TEMPLATES["cb"].labels
     right, given = drawn(labels, 50, 3)
-    report = text_report(given, pairs(right), form="cb")
+    report = text_report(given, pairs(right), template="cb")
     accuracy = sum(r == g for r, g in zip(right, given, strict=True)) / 50
     macro = sum(f1([r == c for r in right], [g == c for g in given]) for c in labels) / 3
-    assert report.measures == pytest.approx({"accuracy": accuracy, "macro_f1": macro})
+    assert report.metrics == pytest.approx({"accuracy": accuracy, "macro_f1": macro})
     assert report.score == pytest.approx((accuracy + macro) / 2)
     assert macro == pytest.approx(f1_score(right, given, average="macro"))
     # Right: e e c. "dunno" is a miss of e alone; n occurs nowhere. F1 of e: 2/3, of c: 1.
     report = text_report(
         ["entailment", "dunno", "contradiction"],
         pairs(["entailment", "entailment", "contradiction"]),
-        form="cb",
+        template="cb",
     )
-    assert report.measures["macro_f1"] == pytest.approx((2 / 3 + 1) / 2)
+    assert report.metrics["macro_f1"] == pytest.approx((2 / 3 + 1) / 2)
     # A label that is only given counts, with F1 0.
-    report = text_report(["neutral", "entailment"], pairs(["entailment", "entailment"]), form="cb")
-    assert report.measures["macro_f1"] == pytest.approx((2 / 3 + 0) / 2)
+    report = text_report(["neutral", "entailment"], pairs(["entailment", "entailment"]), template="cb")
+    assert report.metrics["macro_f1"] == pytest.approx((2 / 3 + 0) / 2)
 
 
 def test_multirc_by_its_definition() -> None:
@@ -119,29 +119,29 @@ def test_multirc_by_its_definition() -> None:
     draw = random.Random(5)
     questions = [f"q{draw.randrange(30)}" for _ in right]
     given = [r if draw.random() < 0.7 else g for r, g in zip(right, given, strict=True)]
-    report = text_report(given, pairs(right, question=questions), form="multirc")
+    report = text_report(given, pairs(right, question=questions), template="multirc")
     meant = [g if g in ("False", "True") else str(r == "False") for r, g in zip(right, given, strict=True)]
     whole = [
         all(r == g for r, g, q in zip(right, given, questions, strict=True) if q == name) for name in set(questions)
     ]
     assert 0 < sum(whole) < len(whole)
-    assert report.measures == pytest.approx(
+    assert report.metrics == pytest.approx(
         {
             "f1a": f1([r == "True" for r in right], [m == "True" for m in meant]),
             "question_exact_match": sum(whole) / len(whole),
         }
     )
-    assert report.score == pytest.approx(sum(report.measures.values()) / 2)
+    assert report.score == pytest.approx(sum(report.metrics.values()) / 2)
 
 
-def test_record_is_normalised_and_takes_the_best_entity() -> None:
+def test_record_is_normalized_and_takes_the_best_entity() -> None:
     right = pairs(
         ["New York", "the Bank of Oslo", "Rome", "Anna"],
         references=[("New York", "NYC"), (), (), ("Anna", "Anna Berg")],
     )
-    report = text_report(["nyc.", "bank oslo", "Paris", "Miss Anna Berg"], right, form="record")
+    report = text_report(["nyc.", "bank oslo", "Paris", "Miss Anna Berg"], right, template="record")
     # Words: nyc = nyc; {bank, oslo} of {bank, of, oslo}; none; {anna, berg} of {miss, anna, berg}.
-    assert report.measures == pytest.approx(
+    assert report.metrics == pytest.approx(
         {"squad_exact_match": 1 / 4, "squad_f1": (1 + 2 * 2 / (2 + 3) + 0 + 2 * 2 / (3 + 2)) / 4}
     )
     assert report.exact_match == 0
@@ -149,7 +149,7 @@ def test_record_is_normalised_and_takes_the_best_entity() -> None:
 
 
 def test_cola_is_matthews_correlation() -> None:
-    no, yes = FORMS["cola"].labels
+    no, yes = TEMPLATES["cola"].labels
     right, given = drawn((no, yes), 60, 6, "fine")
     other = {no: yes, yes: no}
     meant = [g if g in other else other[r] for r, g in zip(right, given, strict=True)]
@@ -158,10 +158,10 @@ def test_cola_is_matthews_correlation() -> None:
         counts[r, m] += 1
     tp, tn, fp, fn = counts[yes, yes], counts[no, no], counts[no, yes], counts[yes, no]
     expected = (tp * tn - fp * fn) / math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    report = text_report(given, pairs(right), form="cola")
+    report = text_report(given, pairs(right), template="cola")
     assert report.numbers()["matthews"] == pytest.approx(expected)
-    assert report.measures["matthews"] == pytest.approx(matthews_corrcoef(right, meant))
-    assert text_report([yes, yes], pairs([yes, no]), form="cola").measures["matthews"] == 0
+    assert report.metrics["matthews"] == pytest.approx(matthews_corrcoef(right, meant))
+    assert text_report([yes, yes], pairs([yes, no]), template="cola").metrics["matthews"] == 0
 
 
 def test_stsb_correlates_numbers() -> None:
@@ -171,7 +171,7 @@ def test_stsb_correlates_numbers() -> None:
     given[:6] = ["much", "nan", "inf", "-0.2", "5.2", ""]
     numbers = [0.0] * 6 + [float(g) for g in given[6:]]
     x, y = [float(r) for r in right], numbers
-    report = text_report(given, pairs(right), form="stsb")
+    report = text_report(given, pairs(right), template="stsb")
 
     def correlation(x: list[float], y: list[float]) -> float:
         mx, my = sum(x) / len(x), sum(y) / len(y)
@@ -181,17 +181,17 @@ def test_stsb_correlates_numbers() -> None:
     def ranks(x: list[float]) -> list[float]:
         return [sum(b < a for b in x) + (sum(b == a for b in x) + 1) / 2 for a in x]
 
-    assert report.measures == pytest.approx({"pearson": correlation(x, y), "spearman": correlation(ranks(x), ranks(y))})
-    assert report.measures == pytest.approx({"pearson": pearsonr(x, y)[0], "spearman": spearmanr(x, y)[0]})
+    assert report.metrics == pytest.approx({"pearson": correlation(x, y), "spearman": correlation(ranks(x), ranks(y))})
+    assert report.metrics == pytest.approx({"pearson": pearsonr(x, y)[0], "spearman": spearmanr(x, y)[0]})
     assert report.no_label == pytest.approx(6 / 50)
-    assert text_report(["4", "1.00"], pairs(["5.0", "0.0"]), form="stsb").numbers() == pytest.approx(
+    assert text_report(["4", "1.00"], pairs(["5.0", "0.0"]), template="stsb").numbers() == pytest.approx(
         {"pearson": 1, "spearman": 1, "score": 1, "exact_match": 0, "no_label": 0}
     )
     for same in (["3.0", "3.0"], ["a", "b"]):
-        measures = text_report(same, pairs(["1.0", "2.0"]), form="stsb").measures
-        assert measures == {"pearson": 0, "spearman": 0}
-    assert text_report(["1.0", "2.0"], pairs(["3.0", "3.0"]), form="stsb").measures == {"pearson": 0, "spearman": 0}
-    assert text_report(["1.0"], pairs(["1.0"]), form="stsb").score == 0
+        metrics = text_report(same, pairs(["1.0", "2.0"]), template="stsb").metrics
+        assert metrics == {"pearson": 0, "spearman": 0}
+    assert text_report(["1.0", "2.0"], pairs(["3.0", "3.0"]), template="stsb").metrics == {"pearson": 0, "spearman": 0}
+    assert text_report(["1.0"], pairs(["1.0"]), template="stsb").score == 0
 
 
 def test_bleu_and_chrf_are_sacrebleus() -> None:
@@ -214,32 +214,32 @@ def test_bleu_and_chrf_are_sacrebleus() -> None:
     assert "BLEU 75.98, chrF" in one.summary()
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_report_is_json_and_one_line(form: str) -> None:
-    texts = {"stsb": ("1.0", "2.2"), "record": ("a", "b")}.get(form) or FORMS[form].labels[:2]
+@pytest.mark.parametrize("form", TEMPLATES)
+def test_a_report_is_json_and_one_line(template: str) -> None:
+    texts = {"stsb": ("1.0", "2.2"), "record": ("a", "b")}.get(template) or TEMPLATES[template].labels[:2]
     right = pairs(texts, question=["q", "r"], kind=["k", "k"])
-    report = text_report(list(texts), right, form=form)
+    report = text_report(list(texts), right, template=template)
     assert report.score == pytest.approx(1)
-    assert tuple(report.measures) == FORMS[form].measures
-    assert set(report.measures) < set(report.numbers())
-    said = json.loads(json.dumps(report.to_dict()))
-    assert said["measures"] == report.measures
-    assert said["kinds"] == [{"kind": "k", "n": 2, "exact_match": 1.0}]
-    assert said["n"] == 2
+    assert tuple(report.metrics) == TEMPLATES[template].metrics
+    assert set(report.metrics) < set(report.numbers())
+    outputs = json.loads(json.dumps(report.to_dict()))
+    assert outputs["metrics"] == report.metrics
+    assert outputs["kinds"] == [{"kind": "k", "n": 2, "exact_match": 1.0}]
+    assert outputs["n"] == 2
     assert format_table(report) == report.summary()
     assert report.summary().startswith("exact match 1.0000, ")
     assert report.summary().endswith(", 2 pairs")
-    assert ("their mean 1.0000" in report.summary()) == (len(report.measures) > 1)
+    assert ("their mean 1.0000" in report.summary()) == (len(report.metrics) > 1)
 
 
-def test_answers_that_are_no_label_are_told() -> None:
-    report = text_report(["entails", "entailment"], pairs(["entailment"] * 2), form="rte")
+def test_answers_that_are_no_label_are_reported() -> None:
+    report = text_report(["entails", "entailment"], pairs(["entailment"] * 2), template="rte")
     assert "50.00% none of the labels" in report.summary()
-    assert "none of" not in text_report(["entailment"], pairs(["entailment"]), form="rte").summary()
+    assert "none of" not in text_report(["entailment"], pairs(["entailment"]), template="rte").summary()
 
 
-def test_every_measure_is_of_some_form() -> None:
-    assert {measure for form in FORMS.values() for measure in form.measures} == set(get_args(Measure))
+def test_every_metric_is_of_some_form() -> None:
+    assert {evaluate for template in TEMPLATES.values() for evaluate in template.metrics} == set(get_args(Metric))
 
 
 @pytest.mark.parametrize(
@@ -252,14 +252,14 @@ def test_every_measure_is_of_some_form() -> None:
         (pairs(["True"]), "multirc", "^f.jsonl:1: .* answers of a question together"),
     ],
 )
-def test_what_cannot_be_measured_is_told(right: list[Pair], form: str | None, message: str) -> None:
+def test_what_cannot_be_evaluated_is_reported(right: list[Pair], template: str | None, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        text_report(["a"] * len(right), right, form=form)
+        text_report(["a"] * len(right), right, template=template)
 
 
-def test_an_unknown_form_is_told_first() -> None:
+def test_an_unknown_form_is_reported_first() -> None:
     with pytest.raises(ConfigError, match="did you mean 'stsb'"):
-        text_report([], [], form="sts-b")
+        text_report([], [], template="sts-b")
 
 
 @pytest.mark.parametrize(
@@ -271,12 +271,12 @@ def test_an_unknown_form_is_told_first() -> None:
     ],
 )
 def test_a_missing_library_is_named(
-    monkeypatch: pytest.MonkeyPatch, form: str | None, bleu: bool, module: str, package: str
+    monkeypatch: pytest.MonkeyPatch, template: str | None, bleu: bool, module: str, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    targets = ["1.0", "2.0"] if form == "stsb" else ["neutral", "entailment"]
+    targets = ["1.0", "2.0"] if template == "stsb" else ["neutral", "entailment"]
     with pytest.raises(UserError, match=rf'need {package}; install it by pip install "mixling\[train\]"'):
-        text_report(targets, pairs(targets), form=form, bleu=bleu)
+        text_report(targets, pairs(targets), template=template, bleu=bleu)
 
 
 @pytest.mark.parametrize(
@@ -284,21 +284,21 @@ def test_a_missing_library_is_named(
     [("cb", "cb/dev"), ("cola", "cola/dev"), ("mrpc", "mrpc/dev"), ("multirc", "fewglue/MultiRC_train"),
      ("record", "fewglue/ReCoRD_train"), ("wsc", "wsc/dev"), ("stsb", "stsb/dev")],
 )  # fmt: skip
-def test_right_answers_of_real_rows_have_the_greatest_score(shared_data: Path, form: str, file: str) -> None:
+def test_right_answers_of_real_rows_have_the_greatest_score(shared_data: Path, template: str, file: str) -> None:
     path = shared_data / f"{file}.jsonl.gz"
-    right = list(read_pairs([path], columns=PairColumns(), on_bad_row=OnBadRow(), form=form, training=False))
-    perfect: TextMetrics = text_report([pair.right[-1] for pair in right], right, form=form)
+    right = list(read_pairs([path], columns=PairColumns(), on_bad_row=OnBadRow(), template=template, training=False))
+    perfect: TextMetrics = text_report([pair.right[-1] for pair in right], right, template=template)
     assert perfect.score == pytest.approx(1)
     assert perfect.exact_match == 1
     assert not perfect.no_label
-    nothing = text_report(["?"] * len(right), right, form=form)
-    assert nothing.score == pytest.approx(-1 if form == "cola" else 0)
+    nothing = text_report(["?"] * len(right), right, template=template)
+    assert nothing.score == pytest.approx(-1 if template == "cola" else 0)
 
 
 def test_rounding_leaves_stsbs_numbers_what_they_are(shared_data: Path) -> None:
     """Measures compare with rounded numbers, as T5's do: what is right then correlates with the numbers themselves."""
     path = shared_data / "stsb" / "dev.jsonl.gz"
-    right = list(read_pairs([path], columns=PairColumns(), on_bad_row=OnBadRow(), form="stsb"))
+    right = list(read_pairs([path], columns=PairColumns(), on_bad_row=OnBadRow(), template="stsb"))
     plain = PairColumns(source="text", target="text_pair", kind="label")
     numbers = [pair.kind or "" for pair in read_pairs([path], columns=plain, on_bad_row=OnBadRow())]
-    assert min(text_report(numbers, right, form="stsb").measures.values()) > 0.999
+    assert min(text_report(numbers, right, template="stsb").metrics.values()) > 0.999

@@ -16,7 +16,7 @@ from mixling.seq2seq.mixture import MixingConfig, draw, draws
 
 
 def tasks(*sizes: int) -> dict[str, int]:
-    return {f"task {place}": size for place, size in enumerate(sizes)}
+    return {f"task {location}": size for location, size in enumerate(sizes)}
 
 
 some_sizes = st.lists(st.integers(1, 10**7), min_size=1, max_size=8)
@@ -39,10 +39,10 @@ def test_a_limit_takes_from_large_tasks(sizes: list[int], limit: int) -> None:
     counts, total = draws(MixingConfig(limit=limit), tasks(*sizes)), sum(sizes)
     assert sum(counts) == total
     counted = [min(size, limit) for size in sizes]
-    shares = [Fraction(total * size, sum(counted)) for size in counted]
-    assert all(abs(count - share) < 1 for count, share in zip(counts, shares, strict=True))
-    ups = [share % 1 for share, count in zip(shares, counts, strict=True) if count > share]
-    downs = [share % 1 for share, count in zip(shares, counts, strict=True) if count <= share]
+    fractions = [Fraction(total * size, sum(counted)) for size in counted]
+    assert all(abs(count - fraction) < 1 for count, fraction in zip(counts, fractions, strict=True))
+    ups = [fraction % 1 for fraction, count in zip(fractions, counts, strict=True) if count > fraction]
+    downs = [fraction % 1 for fraction, count in zip(fractions, counts, strict=True) if count <= fraction]
     assert not ups or not downs or min(ups) >= max(downs) - Fraction(1, 10**6)
     assert min(counts) >= min(sizes)
 
@@ -85,8 +85,8 @@ def test_orders_are_random_and_a_function_of_seed_and_epoch() -> None:
     assert len(orders) == 20
     assert np.array_equal(draw(50, 30, epoch=7, seed=[5]), draw(50, 30, epoch=7, seed=[5]))
     # Each of 5 examples stands at each of 5 places in a fifth of the turns: 400 +- 18 of 2,000.
-    places = np.stack([draw(5, 5, epoch=epoch, seed=[0]) for epoch in range(2000)])
-    times = np.stack([np.bincount(column, minlength=5) for column in places.T])
+    locations = np.stack([draw(5, 5, epoch=epoch, seed=[0]) for epoch in range(2000)])
+    times = np.stack([np.bincount(column, minlength=5) for column in locations.T])
     assert np.abs(times - 400).max() < 90
 
 
@@ -94,21 +94,21 @@ def test_an_order_is_not_that_of_its_seed_alone() -> None:
     assert not np.array_equal(draw(50, 50, epoch=0, seed=[5, 0]), np.random.default_rng([5, 0]).permutation(50))
 
 
-def test_what_cannot_be_mixed_is_told() -> None:
+def test_what_cannot_be_mixed_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"mixing\.weights: there is no task 'snip'; did you mean 'snips'\?"):
         draws(MixingConfig(weights={"snip": 1, "cogs": 1}), {"snips": 5, "cogs": 5})
     with pytest.raises(ConfigError, match=r"mixing\.weights: no weight for the task 'cogs'"):
         draws(MixingConfig(weights={"snips": 1}), {"snips": 5, "cogs": 5})
     with pytest.raises(ConfigError, match=r"'cogs' has 1 of 1001, which is none of the 10 examples of an epoch"):
         draws(MixingConfig(weights={"snips": 1000, "cogs": 1}), {"snips": 5, "cogs": 5})
-    for values, told in (
+    for values, reported in (
         ({"limit": 0}, r"mixing: limit: got 0; .*greater than or equal to 1"),
         ({"temperature": 0.5}, r"mixing: temperature: got 0\.5; .*greater than or equal to 1"),
         ({"temperature": math.inf}, "mixing: temperature: got inf; .*finite"),
         ({"weights": {"a": 0}}, r"mixing: weights\.a: got 0; .*greater than 0"),
         ({"weights": {"a": 1}, "limit": 5}, "mixing: weights decide the rates alone"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=reported):
             parse(MixingConfig, values, where="mixing")
     given = MixingConfig(weights={"a": 2.5})
     assert parse(MixingConfig, given.to_dict(), where="mixing") == given

@@ -13,7 +13,7 @@ from mixling.config import parse
 from mixling.errors import ConfigError
 from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder, pick
 
-from .small_models import FAMILIES, SHAPE, SOURCE_LENGTHS, UNITS, built, drawn, sources, targets
+from .small_models import FAMILIES, SHAPE, SOURCE_LENGTHS, SUBWORDS, built, drawn, sources, targets
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64: sums of another order, nothing more
 LENGTH = SHAPE.max_target_len
@@ -24,7 +24,7 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 def test_steps_give_the_logits_of_all_positions_at_once(family: str) -> None:
     model, (source, mask), target = built(family), sources(SOURCE_LENGTHS), targets(3, LENGTH)
     expected = model(source, mask, target)
-    assert expected.shape == (3, LENGTH, UNITS)
+    assert expected.shape == (3, LENGTH, SUBWORDS)
     state = model.start(source, mask)
     for now in range(LENGTH):
         logits, state = model.step(target[:, now], state)
@@ -63,9 +63,11 @@ def test_positions_are_added_to_the_vectors_of_the_source_only() -> None:
     plain, placed = built("t5"), built("t5", source_positions="learned")
     placed.load_state_dict(plain.state_dict(), strict=False)
     (source, mask), target = sources(SOURCE_LENGTHS), targets(3, LENGTH)
-    places = placed.positions.weight
-    assert places is not None
-    encoded = torch.stack([plain.table.weight[unit] + places[i] for row in source for i, unit in enumerate(row)])
+    locations = placed.positions.weight
+    assert locations is not None
+    encoded = torch.stack(
+        [plain.table.weight[subword] + locations[i] for row in source for i, subword in enumerate(row)]
+    )
     encoded = plain.encoder(encoded.view(3, -1, SHAPE.dim), mask)
     torch.testing.assert_close(placed(source, mask, target), plain.decode(encoded, mask, target), **EXACT)
 
@@ -91,12 +93,12 @@ def test_padding_of_sources_and_what_is_beside_them_change_nothing(family: str) 
 
 @pytest.mark.slow
 @every_family
-def test_later_units_of_the_target_are_not_seen(family: str) -> None:
+def test_later_subwords_of_the_target_are_not_seen(family: str) -> None:
     model, (source, mask), target = built(family), sources(SOURCE_LENGTHS), targets(3, LENGTH)
     expected = model(source, mask, target)
     for now in range(LENGTH - 1):
         other = target.clone()
-        other[:, now + 1 :] = (other[:, now + 1 :] + 1) % UNITS
+        other[:, now + 1 :] = (other[:, now + 1 :] + 1) % SUBWORDS
         found = model(source, mask, other)
         torch.testing.assert_close(found[:, : now + 1], expected[:, : now + 1], **EXACT)
         assert not torch.allclose(found[:, now + 1], expected[:, now + 1])
@@ -104,18 +106,18 @@ def test_later_units_of_the_target_are_not_seen(family: str) -> None:
 
 @pytest.mark.slow
 @every_family
-def test_every_unit_of_the_source_is_read(family: str) -> None:
+def test_every_subword_of_the_source_is_read(family: str) -> None:
     model, (source, mask), target = built(family), sources([9]), targets(1, 2)
     expected = model(source, mask, target)
-    for place in range(9):
+    for location in range(9):
         other = source.clone()
-        other[:, place] = (other[:, place] + 1) % UNITS
+        other[:, location] = (other[:, location] + 1) % SUBWORDS
         assert not torch.allclose(model(other, mask, target), expected)
 
 
 @every_family
 def test_every_parameter_gets_a_gradient(family: str) -> None:
-    # In float32, and not of a sum over all units, whose part through the last norm could be zero.
+    # In float32, and not of a sum over all subwords, whose part through the last norm could be zero.
     model, (source, mask) = built(family), sources(SOURCE_LENGTHS)
     logits = model(source, mask, targets(3, LENGTH))
     logits.log_softmax(-1)[..., 1].sum().backward()
@@ -166,8 +168,8 @@ def test_models_without_a_fixed_length_take_any(family: str) -> None:
 
 def test_tied_tables_answer_with_the_inputs_table() -> None:
     config = FAMILIES["t5"](SHAPE)
-    own = build_encoder_decoder(config, num_units=UNITS).double().eval()
-    tied = build_encoder_decoder(config.model_copy(update={"tied": True}), num_units=UNITS).double().eval()
+    own = build_encoder_decoder(config, vocab_size=SUBWORDS).double().eval()
+    tied = build_encoder_decoder(config.model_copy(update={"tied": True}), vocab_size=SUBWORDS).double().eval()
     drawn(own)
     keys = [key for key in own.state_dict() if key != "output.weight"]
     assert list(tied.state_dict()) == keys
@@ -184,7 +186,7 @@ def test_large_tables_are_multiplied_another_way_for_the_same(
     batch: int, tied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = FAMILIES["t5"](SHAPE).model_copy(update={"tied": tied})
-    model = build_encoder_decoder(config, num_units=UNITS, seed=0).double().eval()
+    model = build_encoder_decoder(config, vocab_size=SUBWORDS, seed=0).double().eval()
     (source, mask), target = sources(SOURCE_LENGTHS[:batch]), targets(batch, 2)
     found = []
     for large in (2**22, 1):
@@ -195,10 +197,10 @@ def test_large_tables_are_multiplied_another_way_for_the_same(
 
 def test_first_weights_depend_on_the_seed_only() -> None:
     config = FAMILIES["t5"](SHAPE)
-    first = build_encoder_decoder(config, num_units=UNITS, seed=3)
+    first = build_encoder_decoder(config, vocab_size=SUBWORDS, seed=3)
     torch.rand(5)
-    again = build_encoder_decoder(config, num_units=UNITS, seed=3)
-    other = build_encoder_decoder(config, num_units=UNITS, seed=4)
+    again = build_encoder_decoder(config, vocab_size=SUBWORDS, seed=3)
+    other = build_encoder_decoder(config, vocab_size=SUBWORDS, seed=4)
     for one, two, three in zip(first.parameters(), again.parameters(), other.parameters(), strict=True):
         assert torch.equal(one, two)
         assert one.unique().numel() == 1 or not torch.equal(one, three)
@@ -207,14 +209,14 @@ def test_first_weights_depend_on_the_seed_only() -> None:
 @every_family
 def test_first_logits_are_of_the_size_of_one(family: str) -> None:
     shape = SHAPE.model_copy(update={"dim": 64, "ffn_dim": 128, "head_dim": 32})
-    model = build_encoder_decoder(FAMILIES[family](shape), num_units=200, seed=0).eval()
-    logits = model(*sources(SOURCE_LENGTHS, units=200), targets(3, 8))
+    model = build_encoder_decoder(FAMILIES[family](shape), vocab_size=200, seed=0).eval()
+    logits = model(*sources(SOURCE_LENGTHS, subwords=200), targets(3, 8))
     assert 0.7 < float(logits.detach().std()) < 1.3
 
 
 def test_dropout_reaches_every_part_in_training_only() -> None:
     shape = SHAPE.model_copy(update={"dropout": 0.5})
-    model = build_encoder_decoder(FAMILIES["remixer"](shape), num_units=UNITS, seed=0)
+    model = build_encoder_decoder(FAMILIES["remixer"](shape), vocab_size=SUBWORDS, seed=0)
     given = (*sources(SOURCE_LENGTHS), targets(3, 4))
     assert not torch.equal(model(*given), model(*given))
     model.eval()
@@ -270,11 +272,11 @@ ATTENTION = {"type": "attention", "num_heads": 2}
         ({"decoder": {"layers": [{"cross": ATTENTION, "cross_after": 1}]}}, r"cross_after: got 1; there are 0 mixers"),
     ],
 )
-def test_what_cannot_be_built_is_told_with_its_place(values: dict, message: str) -> None:
+def test_what_cannot_be_built_is_reported_with_its_location(values: dict, message: str) -> None:
     decoder = {"layers": [{"cross": ATTENTION}]} if "encoder" in values else {}
     with pytest.raises(ConfigError, match=message):
         build_encoder_decoder(
-            parse(EncoderDecoderConfig, {"dim": 8, "decoder": decoder, **values}, where="x"), num_units=UNITS
+            parse(EncoderDecoderConfig, {"dim": 8, "decoder": decoder, **values}, where="x"), vocab_size=SUBWORDS
         )
 
 
@@ -286,7 +288,7 @@ def test_golden_names_of_a_saved_models_tensors() -> None:
     encoder = [*own, "mixer_norms.0.weight", *feed_forward, "feed_forward_norm.weight"]
     cross = [*(f"cross.{name}" for name in attention), "cross_norm.weight"]
     decoder = [*own, "mixer_norms.0.weight", *cross, *feed_forward, "feed_forward_norm.weight"]
-    assert list(build_encoder_decoder(FAMILIES["t5"](shape), num_units=UNITS).state_dict()) == [
+    assert list(build_encoder_decoder(FAMILIES["t5"](shape), vocab_size=SUBWORDS).state_dict()) == [
         "table.weight",
         *(f"encoder.layers.0.{name}" for name in encoder),
         "encoder.norm.weight",

@@ -21,7 +21,7 @@ ALPHA = 1
 
 def counted(config: EncoderDecoderConfig, vocabulary: int = 32_128) -> int:
     with torch.device("meta"):
-        return count_parameters(build_encoder_decoder(config, num_units=vocabulary))
+        return count_parameters(build_encoder_decoder(config, vocab_size=vocabulary))
 
 
 def test_parameters_of_t5() -> None:
@@ -136,6 +136,6 @@ def test_dropout_that_is_given_later_is_where_a_preset_has_it(name: str) -> None
         ("t5-2m", {"tide": True}, {}, r"^model 't5-2m': unknown key 'tide'; did you mean 'tied'"),
     ],
 )
-def test_mistakes_are_told(name: str, changes: dict, sizes: dict, message: str) -> None:
+def test_mistakes_are_reported(name: str, changes: dict, sizes: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         seq2seq_config(name, changes, **sizes)

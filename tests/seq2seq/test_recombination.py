@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling.seq2seq.batches import Pieces
+from mixling.seq2seq.batches import SubwordIds
 from mixling.seq2seq.recombination import Lexicon, learn_lexicon, recombine
 
 END = 0
 
 
-def pair(source: list[int], target: list[int]) -> tuple[Pieces, Pieces]:
+def pair(source: list[int], target: list[int]) -> tuple[SubwordIds, SubwordIds]:
     return np.array([*source, END], np.int32), np.array([*target, END], np.int32)
 
 
-def entries(rows: list[tuple[Pieces, Pieces]]) -> list[tuple[int, int]]:
+def entries(rows: list[tuple[SubwordIds, SubwordIds]]) -> list[tuple[int, int]]:
     lexicon = learn_lexicon(rows)
     return list(zip(lexicon.source.tolist(), lexicon.target.tolist(), strict=True))
 
@@ -27,9 +27,9 @@ REPEATED = [*range(10, 20), *range(20, 30)]
 LEXICON = learn_lexicon([*ROWS, *ROWS, *(pair([10 + i, 39 - i], [10 + i, 49 - i]) for i in range(10))])
 
 
-def test_words_and_what_answers_say_for_them_are_found() -> None:
+def test_words_and_what_answers_state_for_them_are_found() -> None:
     found = list(zip(LEXICON.source.tolist(), LEXICON.target.tolist(), strict=True))
-    assert found == [*((piece, piece) for piece in REPEATED), *((30 + i, 40 + i) for i in range(10))]
+    assert found == [*((subword, subword) for subword in REPEATED), *((30 + i, 40 + i) for i in range(10))]
 
 
 def test_a_word_of_one_row_is_what_no_other_word_explains() -> None:
@@ -39,14 +39,14 @@ def test_a_word_of_one_row_is_what_no_other_word_explains() -> None:
 
 @pytest.mark.parametrize(("kept", "found"), [(9, True), (8, False)])
 @pytest.mark.parametrize("said", [50, 60])
-def test_what_answers_leave_out_more_often_is_no_entry(said: int, kept: int, found: bool) -> None:
-    answers = [4 if i >= kept else said for i in range(10)]
+def test_what_answers_leave_out_more_often_is_no_entry(outputs: int, kept: int, found: bool) -> None:
+    answers = [4 if i >= kept else outputs for i in range(10)]
     rows = [*(pair([2], [4]) for _ in range(100)), *(pair([50], [answer]) for answer in answers)]
-    assert ((50, said) in entries(rows)) == found
+    assert ((50, outputs) in entries(rows)) == found
 
 
 @pytest.mark.parametrize(("others", "found"), [(9, True), (10, False)])
-def test_what_answers_mostly_say_for_others_is_no_entry(others: int, found: bool) -> None:
+def test_what_answers_mostly_state_for_others_is_no_entry(others: int, found: bool) -> None:
     rows = [*(pair([2], [4]) for _ in range(100)), pair([50], [60]), *(pair([70 + i], [60]) for i in range(others))]
     assert ((50, 60) in entries(rows)) == found
     assert (50, 50) in entries([*rows[:100], pair([50], [50]), *(pair([70 + i], [50]) for i in range(others))])
@@ -83,11 +83,11 @@ def test_exchange_is_the_same_in_both_texts_everywhere() -> None:
     assert translated == set(range(31, 40))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_so_many_are_exchanged(share: float) -> None:
+@pytest.mark.parametrize("fraction", [0.0, 0.25, 1.0])
+def test_so_many_are_exchanged(fraction: float) -> None:
     rng = np.random.default_rng(0)
-    changed = [recombine(*ROWS[0], LEXICON, share, rng)[0] != ROWS[0][0] for _ in range(4000)]
-    assert np.sum(changed) / 12000 == pytest.approx(share, abs=0.02)
+    changed = [recombine(*ROWS[0], LEXICON, fraction, rng)[0] != ROWS[0][0] for _ in range(4000)]
+    assert np.sum(changed) / 12000 == pytest.approx(fraction, abs=0.02)
 
 
 def test_words_of_one_meaning_in_one_pair_stay() -> None:
@@ -121,7 +121,7 @@ def test_the_pair_itself_stays() -> None:
 
 
 @pytest.mark.parametrize(("known", "exchanged"), [([10, 20], 0), ([10, 20, 15], 1), ([10, 20, 15, 16, 17], 2)])
-def test_where_no_entry_is_free_pieces_stay(known: list[int], exchanged: int) -> None:
+def test_where_no_entry_is_free_subwords_stay(known: list[int], exchanged: int) -> None:
     lexicon = Lexicon(np.array(known, np.int32), np.array(known, np.int32))
     source, _ = recombine(*ROWS[0], lexicon, 1.0, np.random.default_rng(0))
     assert sum(source != ROWS[0][0]) == exchanged

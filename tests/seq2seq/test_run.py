@@ -18,8 +18,8 @@ from mixling.config import merge, parse
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError, Interrupted, ModelFileError, TrainingError
 from mixling.runs.artifact import is_finished
-from mixling.seq2seq.config import RECIPE, PairRunConfig, PairTaskConfig
-from mixling.seq2seq.evaluation import measure_task
+from mixling.seq2seq.config import DEFAULTS, PairRunConfig, PairTaskConfig
+from mixling.seq2seq.evaluation import evaluate_task
 from mixling.seq2seq.generation import GenerationConfig
 from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.pairs import Pair
@@ -60,13 +60,13 @@ def config(folder: Path, family: str = "t5", *, text: bool = False, **changes: A
     training = {"steps": 6, "batch_size": 8, "evaluations": 2, "precision": "float32", "device": "cpu"}
     values: dict[str, Any] = {
         "tasks": [{"name": "colours", "train": [str(folder / "rows.jsonl")]}],
-        "pieces": {"size": 100},
+        "tokenizer": {"size": 100},
         "model": FAMILIES[family](shape(**decoder, dropout=changes.pop("dropout", 0.0))).to_dict(),
-        "train": merge(RECIPE.to_dict(), training),
+        "train": merge(DEFAULTS.to_dict(), training),
     }
     if text:
-        values["pieces"] = {"size": 200}
-        values["corpus"] = {"files": [str(folder / "text.txt")], "dev_fraction": 0.2}
+        values["tokenizer"] = {"size": 200}
+        values["corpus"] = {"files": [str(folder / "text.txt")], "validation_fraction": 0.2}
     return parse(PairRunConfig, merge(values, changes), where="test")
 
 
@@ -98,7 +98,7 @@ def test_every_family_is_trained_saved_and_answers(family: str, data: Path) -> N
         assert (alone.text, alone.stopped) == (answer.text, answer.stopped)
         assert alone.score == pytest.approx(answer.score, abs=1e-5)
     best = next(record for record in reversed(run.history) if record["best"])
-    assert run.metrics["colours"].exact_match == best["dev_exact_match"]
+    assert run.metrics["colours"].exact_match == best["val_exact_match"]
     assert "mixling generate" in (data / "run" / "README.md").read_text()
 
 
@@ -111,48 +111,48 @@ def test_answers_are_as_long_as_targets_unless_they_are_to_be_shorter() -> None:
     assert PairRunConfig(model=small, generation=GenerationConfig(max_len=9)).generation.max_len == 9
 
 
-def test_what_is_measured_is_what_is_answered(data: Path) -> None:
+def test_what_is_evaluated_is_what_is_answered(data: Path) -> None:
     fit_pairs(config(data, "remixer"), folder=data / "run")
     generator = TextGenerator(data / "run")
     answers = [answer.text for answer in generator.generate(WORDS)]
     assert any(" " in answer.strip() for answer in answers), answers
-    # Spaces are written as the pieces have them: what differs in these only is right.
+    # Spaces are written as the subwords have them: what differs in these only is right.
     right = [f" {answer.replace(' ', '  ')}\n" for answer in answers]
     pairs = [Pair(source=w, target=t, path="x.csv", line=n) for n, (w, t) in enumerate(zip(WORDS, right, strict=True))]
     pairs.append(Pair(source="red", target="pink", path="x.csv", line=8))
-    metrics, given = measure_task(generator, pairs, form=None, cut=False)
+    metrics, given = evaluate_task(generator, pairs, template=None, cut=False)
     assert given == [*answers, answers[0]]
     assert metrics.exact_match == 5 / 6
     long = [*pairs, Pair(source="red " * 20, target="red", path="x.csv", line=9)]
     with pytest.raises(
         DataError, match=r"x\.csv:9: the source has .* at most 16; shorten it, or pass --on-bad-row skip"
     ):
-        measure_task(generator, long, form=None, cut=False)
+        evaluate_task(generator, long, template=None, cut=False)
     bad = OnBadRow("skip")
-    assert measure_task(generator, long, form=None, cut=False, on_bad_row=bad)[0] == metrics
+    assert evaluate_task(generator, long, template=None, cut=False, on_bad_row=bad)[0] == metrics
     assert bad.skipped == 1
-    assert measure_task(generator, long, form=None, cut=True)[0].n == 7
+    assert evaluate_task(generator, long, template=None, cut=True)[0].n == 7
 
 
-def test_rows_that_are_skipped_are_not_measured(data: Path) -> None:
+def test_rows_that_are_skipped_are_not_evaluated(data: Path) -> None:
     with (data / "rows.jsonl").open("a") as file:
         file.writelines(json.dumps({"source": f"{word} " * 20, "target": word}) + "\n" for word in WORDS)
-    task = {"name": "colours", "train": [str(data / "rows.jsonl")], "on_bad_row": "skip", "dev_fraction": 0.5}
+    task = {"name": "colours", "train": [str(data / "rows.jsonl")], "on_bad_row": "skip", "validation_fraction": 0.5}
     run = fit_pairs(config(data, "remixer", tasks=[task]), folder=data / "run")
     assert run is not None
     assert 0 < run.metrics["colours"].n < 50
 
 
-def test_queries_with_several_right_answers_are_measured_once(data: Path) -> None:
-    passage = {"text": "Ann met Bob and Eve", "entities": [{"start": s, "end": s + 2} for s in (0, 8, 16)]}
+def test_queries_with_several_right_answers_are_evaluated_once(data: Path) -> None:
+    encoding = {"text": "Ann met Bob and Eve", "entities": [{"start": s, "end": s + 2} for s in (0, 8, 16)]}
     answers = [{"text": name} for name in ("Ann", "Bob", "Eve")]
     query = {"query": "Who met @placeholder", "answers": answers}
     path = data / "record.jsonl"
-    path.write_text("".join(json.dumps({"passage": passage, "qas": [query, query]}) + "\n" for _ in range(6)))
-    task = PairTaskConfig(form="record", train=(str(path),), dev_fraction=0.5)
-    rows = read_task(task, seed=0, say=print)
-    assert len({pair.question for pair in rows.dev}) == len(rows.dev) == 6
-    assert all(pair.references == ("Ann", "Bob", "Eve") for pair in rows.dev)
+    path.write_text("".join(json.dumps({"passage": encoding, "qas": [query, query]}) + "\n" for _ in range(6)))
+    task = PairTaskConfig(template="record", train=(str(path),), validation_fraction=0.5)
+    rows = read_task(task, seed=0, log=print)
+    assert len({pair.question for pair in rows.validation}) == len(rows.validation) == 6
+    assert all(pair.references == ("Ann", "Bob", "Eve") for pair in rows.validation)
     assert len(rows.train) == 18
 
 
@@ -161,17 +161,17 @@ BAD = {
     "itself": ({"start": "run"}, "t5", "a run cannot replace the one that it begins with"),
     "a weight of no task": ({"mixing": {"weights": {"colour": 1.0}}}, "t5", "there is no task 'colour'"),
     "no text": (
-        {"corpus": {"files": ["gone.txt"]}, "pieces": {"vocabulary": "old/tokenizer.json"}},
+        {"corpus": {"files": ["gone.txt"]}, "tokenizer": {"vocabulary": "old/tokenizer.json"}},
         "t5",
         "no such file",
     ),
     "no held-out text": (
-        {"corpus": {"files": ["text.txt"], "dev": ["gone.txt"]}, "pieces": {"size": 200}},
+        {"corpus": {"files": ["text.txt"], "validation": ["gone.txt"]}, "tokenizer": {"size": 200}},
         "t5",
         "no such file",
     ),
     "few sentinels": (
-        {"corpus": {"files": ["text.txt"], "dev_fraction": 0.2}, "pieces": {"size": 200, "sentinels": 0}},
+        {"corpus": {"files": ["text.txt"], "validation_fraction": 0.2}, "tokenizer": {"size": 200, "sentinels": 0}},
         "t5",
         "spans",
     ),
@@ -180,17 +180,17 @@ BAD = {
 
 @pytest.mark.parametrize("fault", BAD)
 def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(
-    fault: str, data: Path, monkeypatch: pytest.MonkeyPatch
+    problem: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(data)
     for name in ("old", "run"):
         fit_pairs(config(data), folder=Path(name))
     before = {path.name: path.read_bytes() for path in Path("run").iterdir()}
-    changes, family, message = BAD[fault]
-    if "start" in changes or "vocabulary" in changes.get("pieces", {}):
-        changes = merge({"pieces": {"size": None}}, changes)
+    changes, family, message = BAD[problem]
+    if "start" in changes or "vocabulary" in changes.get("tokenizer", {}):
+        changes = merge({"tokenizer": {"size": None}}, changes)
     for folder in ("run", "new"):
-        if fault == "itself" and folder == "new":
+        if problem == "itself" and folder == "new":
             continue
         with pytest.raises((ConfigError, DataError), match=message):
             fit_pairs(config(data, family, **changes), folder=Path(folder))
@@ -198,7 +198,7 @@ def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(
     assert not Path("new").exists()
 
 
-def test_pieces_of_another_run_are_refused_even_if_there_are_as_many(data: Path) -> None:
+def test_subwords_of_another_run_are_refused_even_if_there_are_as_many(data: Path) -> None:
     fit_pairs(config(data), folder=data / "run")
     path = data / "run" / "tokenizer.json"
     content = json.loads(path.read_text())
@@ -208,13 +208,13 @@ def test_pieces_of_another_run_are_refused_even_if_there_are_as_many(data: Path)
     with pytest.raises(ModelFileError, match=r"tokenizer\.json: does not match its checksum"):
         TextGenerator(data / "run")
     with pytest.raises(ModelFileError, match=r"tokenizer\.json: does not match its checksum"):
-        fit_pairs(config(data, start=str(data / "run"), pieces={"size": None}), folder=data / "other")
+        fit_pairs(config(data, start=str(data / "run"), subwords={"size": None}), folder=data / "other")
 
 
 def test_a_tuned_run_goes_on_without_the_one_that_it_began_with(data: Path) -> None:
     fit_pairs(config(data), folder=data / "old")
     settings = config(
-        data, start=str(data / "old"), pieces={"size": None}, train={"checkpoint_seconds": 1e-9, "seed": 3}
+        data, start=str(data / "old"), subwords={"size": None}, train={"checkpoint_seconds": 1e-9, "seed": 3}
     )
     fit_pairs(settings, folder=data / "whole")
     with pytest.raises((KeyboardInterrupt, Interrupted)):
@@ -225,20 +225,22 @@ def test_a_tuned_run_goes_on_without_the_one_that_it_began_with(data: Path) -> N
     assert whole == cut
 
 
-def test_characters_without_pieces_are_told(data: Path) -> None:
+def test_characters_without_subwords_are_reported(data: Path) -> None:
     rows = [json.dumps({"source": f"red{'~' * (i > 5)}", "target": "{ red }" if i > 3 else "red"}) for i in range(20)]
     (data / "other.jsonl").write_text("\n".join(rows))
     fit_pairs(config(data), folder=data / "run")
-    task = {"train": [str(data / "other.jsonl")], "dev": [str(data / "rows.jsonl")]}
-    said: list[str] = []
+    task = {"train": [str(data / "other.jsonl")], "validation": [str(data / "rows.jsonl")]}
+    outputs: list[str] = []
     fit_pairs(
-        config(data, start=str(data / "run"), pieces={"size": None}, tasks=[task]), folder=data / "b", say=said.append
+        config(data, start=str(data / "run"), subwords={"size": None}, tasks=[task]),
+        folder=data / "b",
+        log=outputs.append,
     )
-    (targets,) = [line for line in said if "targets have characters" in line]
+    (targets,) = [line for line in outputs if "targets have characters" in line]
     assert "16 of 20 targets" in targets
     assert "the model cannot write: '{' '}', the first at" in targets
     assert "other.jsonl:5;" in targets
-    assert any("14 of 20 sources have characters" in line and "'~'" in line for line in said)
+    assert any("14 of 20 sources have characters" in line and "'~'" in line for line in outputs)
 
 
 class Stop(Callback):
@@ -276,12 +278,12 @@ def test_recombined_pairs_are_the_same_after_an_interruption(data: Path) -> None
         for i in range(40):
             file.write(json.dumps({"source": f"see name{i} now", "target": f"see ( name{i} )"}) + "\n")
 
-    def settings(share: float) -> PairRunConfig:
-        task = {"name": "names", "train": [str(data / "rows.jsonl")], "recombination": share}
-        return config(data, tasks=[task], pieces={"whole_words": 1}, train={"checkpoint_seconds": 1e-9})
+    def settings(fraction: float) -> PairRunConfig:
+        task = {"name": "names", "train": [str(data / "rows.jsonl")], "recombination": fraction}
+        return config(data, tasks=[task], subwords={"whole_words": 1}, train={"checkpoint_seconds": 1e-9})
 
-    for name, share in (("never", 0.0), ("whole", 0.5)):
-        fit_pairs(settings(share), folder=data / name)
+    for name, fraction in (("never", 0.0), ("whole", 0.5)):
+        fit_pairs(settings(fraction), folder=data / name)
     with pytest.raises((KeyboardInterrupt, Interrupted)):
         fit_pairs(settings(0.5), folder=data / "cut", callback=Stop(3))
     with pytest.raises(TrainingError, match="belongs to other"):
@@ -302,15 +304,15 @@ def test_rows_that_changed_are_not_gone_on_with(data: Path) -> None:
         fit_pairs(settings, folder=data / "run", resume=True)
 
 
-def test_tasks_are_drawn_by_their_rates_and_measured_each(data: Path) -> None:
+def test_tasks_are_drawn_by_their_rates_and_evaluated_each(data: Path) -> None:
     settings = config(data, text=True, mixing={"weights": {"colours": 3.0, "spans": 1.0}})
-    said: list[str] = []
-    run = fit_pairs(settings, folder=data / "run", say=said.append)
+    outputs: list[str] = []
+    run = fit_pairs(settings, folder=data / "run", log=outputs.append)
     assert run is not None
-    names = {"dev_colours_exact_match", "dev_spans_perplexity", "dev_exact_match", "dev_perplexity"}
+    names = {"val_colours_exact_match", "val_spans_perplexity", "val_exact_match", "val_perplexity"}
     assert names <= run.history[-1].keys()
-    assert run.history[-1]["dev_exact_match"] == run.history[-1]["dev_colours_exact_match"]
-    assert len([line for line in said if "pieces" in line]) == 1
+    assert run.history[-1]["val_exact_match"] == run.history[-1]["val_colours_exact_match"]
+    assert len([line for line in outputs if "tokenizer" in line]) == 1
     assert not (data / "run" / "corpus").exists()
 
 
@@ -318,16 +320,16 @@ def test_text_that_was_kept_serves_other_models(data: Path) -> None:
     first = config(data, text=True, corpus={"keep": True})
     fit_pairs(first.model_copy(update={"tasks": ()}), folder=data / "one")
     (data / "text.txt").unlink()
-    given = {"corpus": {"files": [], "prepared": str(data / "one")}, "pieces": {"size": None}}
+    given = {"corpus": {"files": [], "prepared": str(data / "one")}, "tokenizer": {"size": None}}
     second = config(data, "remixer", text=True, **given)
     run = fit_pairs(second.model_copy(update={"tasks": ()}), folder=data / "two")
     assert run is not None
     assert (data / "two" / "tokenizer.json").read_bytes() == (data / "one" / "tokenizer.json").read_bytes()
-    tuned = config(data, "remixer", start=str(data / "two"), pieces={"size": None})
+    tuned = config(data, "remixer", start=str(data / "two"), subwords={"size": None})
     assert fit_pairs(tuned, folder=data / "three") is not None
 
 
-def test_pieces_of_a_pretraining_can_write_what_its_text_lacks(data: Path) -> None:
+def test_subwords_of_a_pretraining_can_write_what_its_text_lacks(data: Path) -> None:
     fit_pairs(config(data, text=True, tasks=[]), folder=data / "run")
     coder = TextGenerator(data / "run").coder
     label = "not_entailment { [IN:GET ~ ] }"
@@ -338,20 +340,20 @@ def test_pieces_of_a_pretraining_can_write_what_its_text_lacks(data: Path) -> No
 def test_what_does_not_fit_is_refused(data: Path) -> None:
     fit_pairs(config(data), folder=data / "run")
     with pytest.raises(ConfigError, match="needs"):
-        fit_pairs(config(data, "remixer", start=str(data / "run"), pieces={"size": None}), folder=data / "other")
+        fit_pairs(config(data, "remixer", start=str(data / "run"), subwords={"size": None}), folder=data / "other")
     assert not (data / "other").exists()
     for key, value in (("size", 200), ("join_symbols", True), ("whole_words", 1)):
-        with pytest.raises(ConfigError, match=rf"pieces\.{key} is of pieces that are trained, those of start = "):
-            config(data, start=str(data / "run"), pieces={"size": None, key: value})
-    both = config(data, start=str(data / "run"), pieces={"vocabulary": "x.model", "size": None})
-    with pytest.raises(ConfigError, match=r"leave out pieces\.vocabulary"):
+        with pytest.raises(ConfigError, match=rf"subwords\.{key} is of subwords that are trained, those of start = "):
+            config(data, start=str(data / "run"), subwords={"size": None, key: value})
+    both = config(data, start=str(data / "run"), subwords={"vocabulary": "x.model", "size": None})
+    with pytest.raises(ConfigError, match=r"leave out subwords\.vocabulary"):
         fit_pairs(both, folder=data / "other")
     with pytest.raises(ConfigError, match="stands twice"):
         config(data, tasks=[{"name": "a", "train": ["x"]}, {"name": "a", "train": ["y"]}])
     with pytest.raises(DataError, match="no such file"):
         fit_pairs(config(data, tasks=[{"train": [str(data / "gone.jsonl")]}]), folder=data / "other")
     with pytest.raises(ConfigError, match="sentinels"):
-        fit_pairs(config(data, text=True, pieces={"sentinels": 0}), folder=data / "other")
+        fit_pairs(config(data, text=True, subwords={"sentinels": 0}), folder=data / "other")
     (data / "run" / "model.safetensors").write_bytes(b"broken")
     with pytest.raises(ModelFileError, match=r"model\.safetensors: does not match its checksum"):
         TextGenerator(data / "run")
@@ -389,7 +391,7 @@ def test_two_processes_give_what_one_gives(parallel: str, data: Path) -> None:
         torch.testing.assert_close(mine[name], value, rtol=1e-3, atol=1e-4)
 
 
-def test_a_model_that_writes_takes_the_place_of_one_that_labels(data: Path) -> None:
+def test_a_model_that_writes_takes_the_location_of_one_that_labels(data: Path) -> None:
     """Until it is finished the folder has the old files, afterwards the new ones alone."""
     old = {"model.onnx": "onnx", "vocab.txt": "words", "config.json": "{}", "corpus/train.rows": "rows"}
     for name, content in old.items():

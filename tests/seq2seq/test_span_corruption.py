@@ -16,20 +16,20 @@ from mixling.seq2seq.span_corruption import SpanConfig, corrupt, corrupted_lengt
 
 EOS = 1
 SENTINELS = list(range(5000, 4000, -1))  # falling, as those of the published T5 models are
-configs = st.builds(SpanConfig, share=st.floats(0.01, 0.99), mean_length=st.floats(1, 20))
+configs = st.builds(SpanConfig, fraction=st.floats(0.01, 0.99), mean_length=st.floats(1, 20))
 
 
-def spans_of(pieces: list[int]) -> list[list[int]]:
+def spans_of(subwords: list[int]) -> list[list[int]]:
     """What stands before the first sentinel and behind each; sentinels come in order and only the end is an end."""
-    assert pieces[-1] == EOS
+    assert subwords[-1] == EOS
     spans: list[list[int]] = [[]]
-    for piece in pieces[:-1]:
-        assert piece != EOS
-        if piece in SENTINELS:
-            assert piece == SENTINELS[len(spans) - 1]
+    for subword in subwords[:-1]:
+        assert subword != EOS
+        if subword in SENTINELS:
+            assert subword == SENTINELS[len(spans) - 1]
             spans.append([])
         else:
-            spans[-1].append(piece)
+            spans[-1].append(subword)
     return spans
 
 
@@ -67,7 +67,7 @@ def test_numbers_are_those_of_the_formula(length: int) -> None:
 def test_something_is_taken_and_something_kept(length: int, config: SpanConfig) -> None:
     noise, spans = noise_counts(length, config)
     assert 1 <= spans <= min(noise, length - noise)
-    assert noise == pytest.approx(config.share * length, abs=0.5) or noise in (1, length - 1)
+    assert noise == pytest.approx(config.fraction * length, abs=0.5) or noise in (1, length - 1)
 
 
 def test_lengths_are_those_of_t5() -> None:
@@ -89,11 +89,11 @@ def test_the_raw_length_is_the_largest_that_fits(config: SpanConfig, source: int
 
 
 def test_every_division_is_equally_likely() -> None:
-    config, rng = SpanConfig(share=0.4, mean_length=2), np.random.default_rng(0)
+    config, rng = SpanConfig(fraction=0.4, mean_length=2), np.random.default_rng(0)
     taken: Counter[tuple[int, ...]] = Counter()
     kept: Counter[tuple[int, ...]] = Counter()
     both: Counter[tuple[int, ...]] = Counter()
-    for _ in range(9000):  # 9 kept and 6 taken pieces in 3 spans: C(8, 2) = 28 and C(5, 2) = 10 divisions
+    for _ in range(9000):  # 9 kept and 6 taken subwords in 3 spans: C(8, 2) = 28 and C(5, 2) = 10 divisions
         source, target = corrupt(text(15), config, SENTINELS, EOS, rng)
         lengths = [tuple(len(span) for span in spans_of(part.tolist()) if span) for part in (source, target)]
         kept[lengths[0]] += 1
@@ -103,7 +103,7 @@ def test_every_division_is_equally_likely() -> None:
     assert len(kept) == 28
     assert all(abs(count - 900) < 6 * 30 for count in taken.values())
     assert all(abs(count - 9000 / 28) < 6 * 18 for count in kept.values())
-    # Kept and taken pieces are divided apart: (7 of 28) * (4 of 10) begin with one of each.
+    # Kept and taken subwords are divided apart: (7 of 28) * (4 of 10) begin with one of each.
     assert both[1, 1] == pytest.approx(9000 * 0.25 * 0.4, abs=6 * 30)
 
 
@@ -115,17 +115,21 @@ def test_corruption_is_a_function_of_the_generator() -> None:
     assert made(3) != made(4)
 
 
-def test_what_cannot_be_corrupted_is_told() -> None:
+def test_what_cannot_be_corrupted_is_reported() -> None:
     with pytest.raises(
-        ConfigError, match=r"568 pieces has 28 spans, but there are 27 sentinels; .*pieces\.sentinels = 28"
+        ConfigError, match=r"568 subwords has 28 spans, but there are 27 sentinels; .*subwords\.sentinels = 28"
     ):
         corrupt(text(568), SpanConfig(), SENTINELS[:27], EOS, np.random.default_rng(0))
     corrupt(text(568), SpanConfig(), SENTINELS[:28], EOS, np.random.default_rng(0))
-    with pytest.raises(ConfigError, match=r"sources of at most 2 and targets of at most 50 pieces; .* need 3 of each"):
+    with pytest.raises(
+        ConfigError,
+        match=r"sources of at most 2 and targets of at most 50 subwords; .* need 3 of "
+        r"each",
+    ):
         raw_length(SpanConfig(), 2, 50)
-    with pytest.raises(ConfigError, match=r"sources of at most 50 and targets of at most 2 pieces"):
+    with pytest.raises(ConfigError, match=r"sources of at most 50 and targets of at most 2 subwords"):
         raw_length(SpanConfig(), 50, 2)
     assert raw_length(SpanConfig(), 3, 3) == 2
-    for values in ({"share": 0}, {"share": 1}, {"mean_length": 0.9}, {"mean_length": float("inf")}):
+    for values in ({"fraction": 0}, {"fraction": 1}, {"mean_length": 0.9}, {"mean_length": float("inf")}):
         with pytest.raises(ConfigError, match=rf"spans: {next(iter(values))}: got "):
             parse(SpanConfig, values, where="spans")

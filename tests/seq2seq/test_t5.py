@@ -14,7 +14,7 @@ from mixling.seq2seq.presets import Shape, t5
 
 from .small_models import drawn, sources, targets
 
-UNITS, START, STOP = 12, 0, 1
+SUBWORDS, START, STOP = 12, 0, 1
 # transformers 5 keeps states for as many layers as the encoder has: the decoder may not have more.
 SHAPE = Shape(dim=16, ffn_dim=20, num_heads=3, head_dim=5, num_layers=3, num_decoder_layers=2)
 LENGTHS = [40, 1, 17, 6, 9, 25, 3, 30]
@@ -33,7 +33,7 @@ class ExactNorm(nn.Module):
 
 def theirs(seed: int = 0, std: float = 0.4) -> T5ForConditionalGeneration:
     config = T5Config(
-        vocab_size=UNITS,
+        vocab_size=SUBWORDS,
         d_model=SHAPE.dim,
         d_kv=SHAPE.head_dim,
         d_ff=SHAPE.ffn_dim,
@@ -69,14 +69,14 @@ def copied(model: T5ForConditionalGeneration) -> EncoderDecoder:
         assert torch.equal(weights.pop(f"{stack}.embed_tokens.weight"), found["table.weight"])
         found[f"{stack}.norm.weight"] = weights.pop(f"{stack}.final_layer_norm.weight")
     for key in [key for key in weights if not key.endswith("layer_norm.weight")]:
-        stack, _, number, _, place, part, leaf, _ = key.split(".")
+        stack, _, number, _, location, part, leaf, _ = key.split(".")
         ours, prefix = parts[part], f"{stack}.layers.{number}"
         found[f"{prefix}.{ours}.{leaves[leaf]}.weight"] = weights.pop(key)
-        norm = weights.pop(f"{stack}.block.{number}.layer.{place}.layer_norm.weight", None)
+        norm = weights.pop(f"{stack}.block.{number}.layer.{location}.layer_norm.weight", None)
         if norm is not None:
             found[f"{prefix}.{norms[ours]}.weight"] = norm
     assert not weights
-    made = build_encoder_decoder(t5(SHAPE), num_units=UNITS).double().eval()
+    made = build_encoder_decoder(t5(SHAPE), vocab_size=SUBWORDS).double().eval()
     made.load_state_dict(found)
     return made
 
@@ -84,7 +84,7 @@ def copied(model: T5ForConditionalGeneration) -> EncoderDecoder:
 def test_logits_are_those_of_transformers() -> None:
     other = theirs()
     model = copied(other)
-    source, mask = sources(LENGTHS, units=UNITS)
+    source, mask = sources(LENGTHS, subwords=SUBWORDS)
     target = targets(len(LENGTHS), 150)  # past the distance where the last bucket begins
     with torch.no_grad():
         expected = other(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
@@ -111,7 +111,7 @@ def test_answers_are_those_of_transformers(values: dict) -> None:
     if config.num_beams > 1:
         given = {**config.model_dump(exclude={"max_len"}), "output_scores": True}
         given["early_stopping"] = config.early_stopping or "never"
-    source, mask = sources(LENGTHS, units=UNITS)
+    source, mask = sources(LENGTHS, subwords=SUBWORDS)
     ends = set()
     for seed in range(4):
         other = theirs(seed, std=0.25)
@@ -127,9 +127,9 @@ def test_answers_are_those_of_transformers(values: dict) -> None:
         )
         answers = generate(copied(other), source, mask, config, start=START, stop=STOP)
         for row, answer in zip(expected.sequences.tolist(), answers, strict=True):
-            units = row[1:]
-            end = units.index(STOP) if STOP in units else len(units)
-            assert answer == (tuple(units[:end]), answer.score, STOP in units)
+            subwords = row[1:]
+            end = subwords.index(STOP) if STOP in subwords else len(subwords)
+            assert answer == (tuple(subwords[:end]), answer.score, STOP in subwords)
             ends.add((end, answer.stopped))
         if config.num_beams > 1:
             scores = [answer.score for answer in answers]

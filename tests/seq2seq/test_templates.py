@@ -13,7 +13,7 @@ import pytest
 from mixling.data.readers import OnBadRow, Row
 from mixling.errors import ConfigError, DataError
 from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
-from mixling.seq2seq.templates import FORMS, find_form
+from mixling.seq2seq.templates import TEMPLATES, find_template
 
 NLI = {"premise": "It rains.", "hypothesis": "It is wet."}
 NLI_ROWS = [
@@ -166,45 +166,45 @@ RECORD: dict[str, Any] = {
 RECORD_SOURCE = "record query: @placeholder won. entities: Oslo, Rome passage: Oslo beat Rome. Rome wept. Oslo sang"
 
 
-def pairs(name: str, values: dict[str, Any], *, labelled: bool = True, training: bool = True) -> list[Pair]:
-    return find_form(name).pairs(Row(values, "f.jsonl", 7, own_columns=True), labelled=labelled, training=training)
+def pairs(name: str, values: dict[str, Any], *, labeled: bool = True, training: bool = True) -> list[Pair]:
+    return find_template(name).pairs(Row(values, "f.jsonl", 7, own_columns=True), labeled=labeled, training=training)
 
 
 def test_every_form_is_tested_here() -> None:
-    assert set(SAME) | {"multirc", "record"} == set(FORMS)
-    assert all(name == form.name for name, form in FORMS.items())
+    assert set(SAME) | {"multirc", "record"} == set(TEMPLATES)
+    assert all(name == template.name for name, template in TEMPLATES.items())
 
 
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.parametrize("training", [True, False])
-def test_rows_that_say_the_same_are_the_same_pair(name: str, training: bool) -> None:
+def test_rows_that_state_the_same_are_the_same_pair(name: str, training: bool) -> None:
     source, target, rows = SAME[name]
     for values in rows:
         assert pairs(name, values, training=training) == [Pair(source=source, target=target, path="f.jsonl", line=7)]
-        assert pairs(name, values, labelled=False)[0].target == target
+        assert pairs(name, values, labeled=False)[0].target == target
 
 
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.parametrize("absent", [None, "", " ", -1, "-1", "-", "no key"])
 def test_a_row_without_a_label_can_be_answered_but_not_learnt(name: str, absent: Any) -> None:
-    form, (source, _, rows) = FORMS[name], SAME[name]
+    template, (source, _, rows) = TEMPLATES[name], SAME[name]
     for row in rows:
-        values = {key: value for key, value in row.items() if key not in form.label}
+        values = {key: value for key, value in row.items() if key not in template.label}
         if absent != "no key":
-            values[form.label[0]] = absent
-        assert [(pair.source, pair.target, pair.right) for pair in pairs(name, values, labelled=False)] == [
+            values[template.label[0]] = absent
+        assert [(pair.source, pair.target, pair.right) for pair in pairs(name, values, labeled=False)] == [
             (source, None, ())
         ]
         with pytest.raises(DataError, match=r"^f\.jsonl:7: .*label"):
             pairs(name, values)
 
 
-@pytest.mark.parametrize("name", [name for name in SAME if FORMS[name].labels])
+@pytest.mark.parametrize("name", [name for name in SAME if TEMPLATES[name].labels])
 def test_every_label_by_name_and_number(name: str) -> None:
-    row = {key: value for key, value in SAME[name][2][0].items() if key not in FORMS[name].label}
-    for number, label in enumerate(FORMS[name].labels):
-        for said in (label, label.upper(), f" {label} ", number, str(number), float(number)):
-            assert pairs(name, {**row, "label": said})[0].target == label
+    row = {key: value for key, value in SAME[name][2][0].items() if key not in TEMPLATES[name].label}
+    for number, label in enumerate(TEMPLATES[name].labels):
+        for outputs in (label, label.upper(), f" {label} ", number, str(number), float(number)):
+            assert pairs(name, {**row, "label": outputs})[0].target == label
 
 
 def test_multirc_is_a_pair_for_each_answer() -> None:
@@ -217,10 +217,10 @@ def test_multirc_is_a_pair_for_each_answer() -> None:
     ]
     assert found[0].question is not None
     assert found[0].question == found[1].question != found[2].question
-    other = find_form("multirc").pairs(Row(MULTIRC, "f.jsonl", 8), labelled=True)
+    other = find_template("multirc").pairs(Row(MULTIRC, "f.jsonl", 8), labeled=True)
     assert other[0].question != found[0].question
     bare = json.loads(json.dumps(MULTIRC).replace(', "label": 1', "").replace(', "label": 0', ""))
-    assert [pair.target for pair in pairs("multirc", bare, labelled=False)] == [None] * 3
+    assert [pair.target for pair in pairs("multirc", bare, labeled=False)] == [None] * 3
     with pytest.raises(DataError, match=r"f\.jsonl:7: passage\.questions\[0\]\.answers\[0\]: there is no label"):
         pairs("multirc", bare)
 
@@ -236,7 +236,7 @@ def test_flat_multirc_rows_of_a_question_belong_together() -> None:
     assert first.question == second.question != other.question
 
 
-def test_record_is_learnt_from_each_entity_and_measured_with_all() -> None:
+def test_record_is_learnt_from_each_entity_and_evaluated_with_all() -> None:
     learnt = pairs("record", RECORD)
     assert [(pair.target, pair.references) for pair in learnt] == [
         ("Oslo", ("Oslo", "Rome")), ("Rome", ("Oslo", "Rome")), ("Rome", ()),
@@ -244,14 +244,14 @@ def test_record_is_learnt_from_each_entity_and_measured_with_all() -> None:
     assert {pair.source for pair in learnt[:2]} == {RECORD_SOURCE}
     assert learnt[0].question is not None
     assert learnt[0].question == learnt[1].question != learnt[2].question
-    measured = pairs("record", RECORD, training=False)
-    assert [pair.right for pair in measured] == [("Oslo", "Rome"), ("Rome",)]
-    assert [pair.source for pair in measured] == [learnt[0].source, learnt[2].source]
+    evaluated = pairs("record", RECORD, training=False)
+    assert [pair.right for pair in evaluated] == [("Oslo", "Rome"), ("Rome",)]
+    assert [pair.source for pair in evaluated] == [learnt[0].source, learnt[2].source]
     flat = {"query": "@placeholder won.", "entities": ["Oslo", "Rome"], "answers": ["Oslo", "Rome"]}
     (pair,) = pairs("record", {**flat, "passage": RECORD["passage"]["text"]}, training=False)
     assert (pair.source, pair.right) == (RECORD_SOURCE, ("Oslo", "Rome"))
     bare = {**RECORD, "qas": [{"query": "@placeholder won."}]}
-    assert [(pair.source, pair.target) for pair in pairs("record", bare, labelled=False)] == [(RECORD_SOURCE, None)]
+    assert [(pair.source, pair.target) for pair in pairs("record", bare, labeled=False)] == [(RECORD_SOURCE, None)]
     with pytest.raises(DataError, match=r"f\.jsonl:7: qas\[0\]: there is no label"):
         pairs("record", bare)
 
@@ -311,18 +311,18 @@ def test_numbers_are_rounded_to_fifths(number: Any, target: str) -> None:
         ("record", {"passage": "t", "query": "q", "entities": ["a"], "answers": []}, "there is no label"),
     ],
 )
-def test_a_bad_row_is_told(name: str, values: dict[str, Any], message: str) -> None:
+def test_a_bad_row_is_reported(name: str, values: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=r"^f\.jsonl:7: .*" + message):
         pairs(name, values)
 
 
 def test_unknown_forms_name_the_nearest() -> None:
     with pytest.raises(ConfigError, match="unknown form 'bolq'; did you mean 'boolq'"):
-        find_form("bolq")
+        find_template("bolq")
 
 
-def read(path: Path, form: str | None, bad: OnBadRow | None = None, **options: Any) -> list[Pair]:
-    return list(read_pairs([path], columns=PairColumns(), on_bad_row=bad or OnBadRow(), form=form, **options))
+def read(path: Path, template: str | None, bad: OnBadRow | None = None, **options: Any) -> list[Pair]:
+    return list(read_pairs([path], columns=PairColumns(), on_bad_row=bad or OnBadRow(), template=template, **options))
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -341,7 +341,7 @@ def test_files_are_read_by_their_form(tmp_path: Path) -> None:
         read(path, "recrod")
 
 
-def test_a_missing_column_is_a_fault_of_the_table_and_of_a_row_of_jsonl(tmp_path: Path) -> None:
+def test_a_missing_column_is_a_problem_of_the_table_and_of_a_row_of_jsonl(tmp_path: Path) -> None:
     table = tmp_path / "a.tsv"
     table.write_text("index\tsentence1\tlabel\n0\tA cat.\tentailment\n", "utf-8")
     with pytest.raises(
@@ -349,7 +349,7 @@ def test_a_missing_column_is_a_fault_of_the_table_and_of_a_row_of_jsonl(tmp_path
     ):
         read(table, "rte", OnBadRow("skip"))
     table.write_text("sentence1\tsentence2\nA cat.\tA dog.\n", "utf-8")
-    assert read(table, "rte", labelled=False)[0].target is None
+    assert read(table, "rte", labeled=False)[0].target is None
     with pytest.raises(DataError, match=r"a\.tsv: no column 'label'"):
         read(table, "rte", OnBadRow("skip"))
     rows = [{"sentence1": "A cat."}, {**TWO, "label": 0}]
@@ -376,15 +376,15 @@ FILES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "pattern"), FILES)
-def test_every_real_row_is_read(shared_data: Path, form: str, pattern: str) -> None:
+def test_every_real_row_is_read(shared_data: Path, template: str, pattern: str) -> None:
     paths = sorted(shared_data.glob(pattern))
     assert paths
     for path in paths:
-        labelled = "unlabel" not in path.name
-        found = read(path, form, labelled=labelled, training=False)
+        labeled = "unlabel" not in path.name
+        found = read(path, template, labeled=labeled, training=False)
         with gzip.open(path, "rt", encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
-        if form == "multirc":
+        if template == "multirc":
             answers = [a for row in rows for q in row["passage"]["questions"] for a in q["answers"]]
             assert len(found) == len(answers)
             asked = {(i, q["idx"]) for i, row in enumerate(rows) for q in row["passage"]["questions"]}
@@ -393,18 +393,20 @@ def test_every_real_row_is_read(shared_data: Path, form: str, pattern: str) -> N
             assert [pair.target for pair in found] == labels
             continue
         assert [pair.line for pair in found] == list(range(1, len(rows) + 1))
-        assert all((pair.target is not None) == labelled for pair in found)
+        assert all((pair.target is not None) == labeled for pair in found)
         counts = Counter(pair.target for pair in found)
-        if labelled and FORMS[form].labels:  # as many of each label as the file has, whatever they are called there
-            assert set(counts) == set(FORMS[form].labels)
+        if (
+            labeled and TEMPLATES[template].labels
+        ):  # as many of each label as the file has, whatever they are called there
+            assert set(counts) == set(TEMPLATES[template].labels)
             assert sorted(counts.values()) == sorted(Counter(str(row["label"]) for row in rows).values())
-        if form == "stsb":
+        if template == "stsb":
             gaps = [abs(float(pair.target or "nan") - row["label"]) for pair, row in zip(found, rows, strict=True)]
             assert max(gaps) <= 0.1 + 1e-9
-        if form == "wsc":
+        if template == "wsc":
             assert all(pair.source.count("*") == 2 for pair in found)
-        if form == "record":
-            learnt = read(path, form)
+        if template == "record":
+            learnt = read(path, template)
             wanted = [{a["text"] for a in row["qas"][0]["answers"]} for row in rows]
             assert [set(pair.right) for pair in found] == wanted
             assert len(learnt) == sum(map(len, wanted))

@@ -13,33 +13,38 @@ from torch import Tensor, nn
 from mixling.data.batches import shard
 from mixling.errors import TrainingError
 from mixling.seq2seq import training as pairs_module
-from mixling.seq2seq.batches import PairBatch, Pieces
+from mixling.seq2seq.batches import PairBatch, SubwordIds
 from mixling.seq2seq.generation import GenerationConfig, generate
 from mixling.seq2seq.mixture import MixingConfig, draws
 from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
 from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.pairs import Pair
 from mixling.seq2seq.presets import Shape, mixer, t5
-from mixling.seq2seq.training import PairData, PairPart, Part, measure_pairs
+from mixling.seq2seq.training import PairData, PairPart, Part, evaluate_pairs
 from mixling.tasks.base import NO_TARGET, LossConfig
 
-UNITS, PAD, END = 13, 0, 1
-Encoded = list[tuple[Pieces, Pieces]]
+SUBWORDS, PAD, END = 13, 0, 1
+Encoded = list[tuple[SubwordIds, SubwordIds]]
 
 
 def encoded(count: int, *, seed: int = 0, longest: int = 9) -> Encoded:
-    """Pairs of pieces; the first two of a source tell which it is."""
+    """Pairs of subwords; the first two of a source tell which it is."""
     rng = np.random.default_rng(seed)
 
-    def pieces(begin: Sequence[int]) -> Pieces:
-        return np.array([*begin, *rng.integers(2, UNITS, rng.integers(0, longest - 2)), END], np.int32)
+    def subwords(begin: Sequence[int]) -> SubwordIds:
+        return np.array([*begin, *rng.integers(2, SUBWORDS, rng.integers(0, longest - 2)), END], np.int32)
 
-    return [(pieces(divmod(number, UNITS)), pieces([])) for number in range(count)]
+    return [(subwords(divmod(number, SUBWORDS)), subwords([])) for number in range(count)]
 
 
-def part(name: str, count: int, *, seed: int = 0, dev: Encoded | None = None) -> PairPart:
-    places = [Pair(source="", target="", path=f"{name}.csv", line=number + 2) for number in range(count)]
-    return PairPart(name=name, train=encoded(count, seed=seed), dev=dev or encoded(5, seed=seed + 1), places=places)
+def part(name: str, count: int, *, seed: int = 0, validation: Encoded | None = None) -> PairPart:
+    locations = [Pair(source="", target="", path=f"{name}.csv", line=number + 2) for number in range(count)]
+    return PairPart(
+        name=name,
+        train=encoded(count, seed=seed),
+        validation=validation or encoded(5, seed=seed + 1),
+        locations=locations,
+    )
 
 
 class Noisy(Part):
@@ -49,10 +54,10 @@ class Noisy(Part):
 
     def __init__(self, count: int) -> None:
         self.lengths = np.full(count, 9, np.int32)
-        self.dev = encoded(4, seed=5)
+        self.validation = encoded(4, seed=5)
 
-    def pair(self, index: int, rng: np.random.Generator) -> tuple[Pieces, Pieces]:
-        source, target = (np.append(rng.integers(2, UNITS, 4), END).astype(np.int32) for _ in range(2))
+    def pair(self, index: int, rng: np.random.Generator) -> tuple[SubwordIds, SubwordIds]:
+        source, target = (np.append(rng.integers(2, SUBWORDS, 4), END).astype(np.int32) for _ in range(2))
         source[0] = index
         return source, target
 
@@ -65,11 +70,11 @@ def rows_of(batch: PairBatch, targets: Tensor) -> list[tuple[list[int], list[int
     """Of each pair what the encoder reads, what the decoder reads and what is to be told, without padding."""
     out = []
     for source, mask, shifted, right in zip(batch.source, batch.source_mask, batch.target, targets, strict=True):
-        told = right >= 0
-        assert torch.equal(told, told.sort(descending=True).values)  # padding is behind
+        reported = right >= 0
+        assert torch.equal(reported, reported.sort(descending=True).values)  # padding is behind
         assert torch.equal(mask, mask.sort(descending=True).values)
-        assert not shifted[~told].any()
-        out.append((source[mask].tolist(), shifted[told].tolist(), right[told].tolist()))
+        assert not shifted[~reported].any()
+        out.append((source[mask].tolist(), shifted[reported].tolist(), right[reported].tolist()))
     return out
 
 
@@ -147,7 +152,7 @@ def test_a_batch_is_the_same_however_it_is_split(world: int) -> None:
     whole = rows_of(*data.batch(indices, np.arange(16), seed=2, step=5)[:2])
     for rank in range(world):
         mine = shard(np.arange(16), rank, world)
-        assert rows_of(*data.batch(indices, mine, seed=2, step=5)[:2]) == [whole[place] for place in mine]
+        assert rows_of(*data.batch(indices, mine, seed=2, step=5)[:2]) == [whole[location] for location in mine]
     assert {index for index in indices if index >= 40}, "some are drawn anew"
     assert rows_of(*data.batch(indices, np.arange(16), seed=2, step=6)[:2]) != whole
     assert rows_of(*data.batch(indices, np.arange(16), seed=3, step=5)[:2]) != whole
@@ -171,19 +176,19 @@ def test_where_a_pair_stands() -> None:
 
 
 # What a fake model tells depends on the sum of the source, and the piece and the place that the decoder is at.
-TABLE = torch.randn(5, 9, UNITS, UNITS, generator=torch.Generator().manual_seed(0)).double()
+TABLE = torch.randn(5, 9, SUBWORDS, SUBWORDS, generator=torch.Generator().manual_seed(0)).double()
 
 
 def fake(batch: PairBatch) -> Tensor:
     kinds = (batch.source * batch.source_mask).sum(1) % 5
-    places = torch.arange(batch.target.shape[1]) % 9
-    return TABLE[kinds[:, None], places, batch.target]
+    locations = torch.arange(batch.target.shape[1]) % 9
+    return TABLE[kinds[:, None], locations, batch.target]
 
 
-def told(source: Pieces, right: Sequence[int]) -> list[Tensor]:
+def reported(source: SubwordIds, right: Sequence[int]) -> list[Tensor]:
     """The logits of each place, one after another."""
     before = [PAD, *right[:-1]]
-    return [TABLE[int(source.sum()) % 5, place % 9, unit] for place, unit in enumerate(before)]
+    return [TABLE[int(source.sum()) % 5, location % 9, subword] for location, subword in enumerate(before)]
 
 
 def easy(pairs: Encoded, every: int) -> Encoded:
@@ -191,89 +196,92 @@ def easy(pairs: Encoded, every: int) -> Encoded:
     out = []
     for number, (source, target) in enumerate(pairs):
         if number % every == 0:
-            units: list[int] = []
+            subwords: list[int] = []
             for _ in target:
-                units.append(int(told(source, [*units, 0])[-1].argmax()))
-            target = np.array(units, np.int32)
+                subwords.append(int(reported(source, [*subwords, 0])[-1].argmax()))
+            target = np.array(subwords, np.int32)
         out.append((source, target))
     return out
 
 
 def loops(pairs: Encoded) -> dict[str, float]:
-    """Sums over pairs and pieces."""
-    loss, pieces, hits, exact = 0.0, 0, 0, 0
+    """Sums over pairs and subwords."""
+    loss, subwords, hits, exact = 0.0, 0, 0, 0
     for source, target in pairs:
         right = target.tolist()
-        answers = told(source, right)
-        for logits, unit in zip(answers, right, strict=True):
-            loss -= math.log(math.exp(logits[unit]) / sum(math.exp(value) for value in logits.tolist()))
-            pieces += 1
-            hits += int(logits.argmax()) == unit
-        exact += all(int(logits.argmax()) == unit for logits, unit in zip(answers, right, strict=True))
-    return {"loss": loss, "pieces": pieces, "hits": hits, "exact": exact, "pairs": len(pairs)}
+        answers = reported(source, right)
+        for logits, subword in zip(answers, right, strict=True):
+            loss -= math.log(math.exp(logits[subword]) / sum(math.exp(value) for value in logits.tolist()))
+            subwords += 1
+            hits += int(logits.argmax()) == subword
+        exact += all(int(logits.argmax()) == subword for logits, subword in zip(answers, right, strict=True))
+    return {"loss": loss, "tokenizer": subwords, "hits": hits, "exact": exact, "pairs": len(pairs)}
 
 
 @pytest.mark.parametrize("logits_at_once", [1, 700, 1 << 26])
-def test_measures_are_those_of_loops(monkeypatch: pytest.MonkeyPatch, logits_at_once: int) -> None:
+def test_metrics_are_those_of_loops(monkeypatch: pytest.MonkeyPatch, logits_at_once: int) -> None:
     monkeypatch.setattr(pairs_module, "_DEV_LOGITS", logits_at_once)
     pairs = easy(encoded(150, longest=12), 3)
-    scores = measure_pairs(pairs, fake, pad=PAD)
+    scores = evaluate_pairs(pairs, fake, pad=PAD)
     expected = loops(pairs)
     assert 50 <= expected["exact"] < 150
-    assert expected["hits"] < expected["pieces"]
+    assert expected["hits"] < expected["tokenizer"]
     found = {**vars(scores), "exact": len(scores.exact)}
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=1e-6)
     assert scores.exact_match == expected["exact"] / 150
     numbers = scores.numbers()
-    assert numbers["perplexity"] == pytest.approx(math.exp(expected["loss"] / expected["pieces"]), rel=1e-6)
-    assert numbers["accuracy"] == expected["hits"] / expected["pieces"]
+    assert numbers["perplexity"] == pytest.approx(math.exp(expected["loss"] / expected["tokenizer"]), rel=1e-6)
+    assert numbers["accuracy"] == expected["hits"] / expected["tokenizer"]
     assert numbers["exact_match"] == scores.exact_match
 
 
-def test_smoothing_is_of_training_and_not_of_measures() -> None:
+def test_smoothing_is_of_training_and_not_of_metrics() -> None:
     logits, targets = torch.randn(2, 3, 5), torch.tensor([[4, 2, 0], [1, NO_TARGET, NO_TARGET]])
     objective = TextToText("exact_match", LossConfig(label_smoothing=0.3))
     total = 0.0
     for row, right in zip(logits.flatten(0, 1), targets.flatten().tolist(), strict=True):
         if right != NO_TARGET:
-            wanted = [0.3 / 5 + 0.7 * (unit == right) for unit in range(5)]
-            total -= sum(share * float(row.log_softmax(0)[unit]) for unit, share in enumerate(wanted))
+            wanted = [0.3 / 5 + 0.7 * (subword == right) for subword in range(5)]
+            total -= sum(fraction * float(row.log_softmax(0)[subword]) for subword, fraction in enumerate(wanted))
     loss, count = objective.loss(logits, targets, None)
     assert float(loss) == pytest.approx(total, rel=1e-5)
     assert count == 4
     one = part("one", 20)
     data = PairData(objective=objective, parts=[one], mixing=MixingConfig(), pad=PAD)
-    sums = loops(one.dev)
-    assert data.measure(nn.Identity(), fake)[1] == pytest.approx(sums["loss"] / sums["pieces"], rel=1e-6)
+    sums = loops(one.validation)
+    assert data.evaluate(nn.Identity(), fake)[1] == pytest.approx(sums["loss"] / sums["tokenizer"], rel=1e-6)
 
 
-def test_measures_of_a_mixture_are_of_all_and_of_each() -> None:
+def test_metrics_of_a_mixture_are_of_all_and_of_each() -> None:
     devs = easy(encoded(30), 2), easy(encoded(8, seed=3), 4)
     noisy = Noisy(10)
-    data = mixture(part("one", 20, dev=devs[0]), noisy, part("two", 20, dev=devs[1]))
-    values, loss = data.measure(nn.Identity(), fake)
-    each = {name: loops(dev) for name, dev in (("one", devs[0]), ("noisy", noisy.dev), ("two", devs[1]))}
-    sums = {key: sum(item[key] for item in each.values()) for key in ("loss", "pieces", "hits")}
-    assert loss == pytest.approx(sums["loss"] / sums["pieces"], rel=1e-6)
+    data = mixture(part("one", 20, validation=devs[0]), noisy, part("two", 20, validation=devs[1]))
+    values, loss = data.evaluate(nn.Identity(), fake)
+    each = {
+        name: loops(validation)
+        for name, validation in (("one", devs[0]), ("noisy", noisy.validation), ("two", devs[1]))
+    }
+    sums = {key: sum(item[key] for item in each.values()) for key in ("loss", "tokenizer", "hits")}
+    assert loss == pytest.approx(sums["loss"] / sums["tokenizer"], rel=1e-6)
     assert values["perplexity"] == pytest.approx(math.exp(loss), rel=1e-6)
-    assert values["accuracy"] == sums["hits"] / sums["pieces"]
+    assert values["accuracy"] == sums["hits"] / sums["tokenizer"]
     # What is not of pairs has no answers that are right or wrong as a whole.
     matches = [each[name]["exact"] / each[name]["pairs"] for name in ("one", "two")]
     assert values["exact_match"] == pytest.approx(sum(matches) / 2)
     assert matches[0] != matches[1]
     for name, item in each.items():
         assert values[f"{name}_exact_match"] == item["exact"] / item["pairs"]
-        assert values[f"{name}_accuracy"] == item["hits"] / item["pieces"]
-        assert values[f"{name}_perplexity"] == pytest.approx(math.exp(item["loss"] / item["pieces"]), rel=1e-6)
-    assert set(mixture(part("one", 20)).measure(nn.Identity(), fake)[0]) == {"exact_match", "perplexity", "accuracy"}
-    alone = mixture(noisy).measure(nn.Identity(), fake)[0]
+        assert values[f"{name}_accuracy"] == item["hits"] / item["tokenizer"]
+        assert values[f"{name}_perplexity"] == pytest.approx(math.exp(item["loss"] / item["tokenizer"]), rel=1e-6)
+    assert set(mixture(part("one", 20)).evaluate(nn.Identity(), fake)[0]) == {"exact_match", "perplexity", "accuracy"}
+    alone = mixture(noisy).evaluate(nn.Identity(), fake)[0]
     assert alone["perplexity"] == values["noisy_perplexity"]
 
 
-def test_an_answer_that_is_not_finite_is_told() -> None:
-    with pytest.raises(TrainingError, match="an answer on dev is not finite"):
-        mixture(part("one", 20)).measure(nn.Identity(), lambda batch: fake(batch) * math.nan)
+def test_an_answer_that_is_not_finite_is_reported() -> None:
+    with pytest.raises(TrainingError, match="an answer on validation is not finite"):
+        mixture(part("one", 20)).evaluate(nn.Identity(), lambda batch: fake(batch) * math.nan)
 
 
 def small(family: str, seed: int) -> EncoderDecoder:
@@ -283,7 +291,7 @@ def small(family: str, seed: int) -> EncoderDecoder:
         max_source_len=12, max_target_len=12,
     )  # fmt: skip
     config = t5(shape) if family == "t5" else mixer(shape, window=None)
-    model = build_encoder_decoder(config, num_units=UNITS).double().eval()
+    model = build_encoder_decoder(config, vocab_size=SUBWORDS).double().eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -295,7 +303,7 @@ def small(family: str, seed: int) -> EncoderDecoder:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["t5", "mixer"])
 def test_exact_match_without_a_search_is_that_of_greedy_search(family: str) -> None:
-    """Half of the targets are what the model writes; of the others some differ in their last pieces only."""
+    """Half of the targets are what the model writes; of the others some differ in their last subwords only."""
     found = set()
     for seed in range(4):
         model, rng = small(family, seed), np.random.default_rng(seed)
@@ -305,21 +313,21 @@ def test_exact_match_without_a_search_is_that_of_greedy_search(family: str) -> N
             ids = torch.from_numpy(source).long()[None]
             config = GenerationConfig(max_len=12)
             (answer,) = generate(model, ids, torch.ones_like(ids, dtype=torch.bool), config, start=PAD, stop=END)
-            written.append([*answer.units, *([END] if answer.stopped else [])])
+            written.append([*answer.subwords, *([END] if answer.stopped else [])])
         pairs, matches = [], []
-        for number, (source, units) in enumerate(zip(sources, written, strict=True)):
-            target = list(units)
+        for number, (source, subwords) in enumerate(zip(sources, written, strict=True)):
+            target = list(subwords)
             if number % 2:
-                place = len(target) - 1 if number % 4 == 1 else int(rng.integers(len(target)))
-                target[place] = int(rng.integers(UNITS))
-            matches += [number] * (target == units)
+                location = len(target) - 1 if number % 4 == 1 else int(rng.integers(len(target)))
+                target[location] = int(rng.integers(SUBWORDS))
+            matches += [number] * (target == subwords)
             pairs.append((source, np.array(target, np.int32)))
 
         def forward(batch: PairBatch, model: EncoderDecoder = model) -> Tensor:
             return model(*batch.arguments)
 
-        scores = measure_pairs(pairs, forward, pad=PAD)
+        scores = evaluate_pairs(pairs, forward, pad=PAD)
         assert sorted(scores.exact) == matches
         assert 20 <= len(matches) < 40
-        found |= {len(units) for units in written}
+        found |= {len(subwords) for subwords in written}
     assert len(found) > 2, "answers of several lengths"

@@ -102,16 +102,16 @@ def test_probabilities_take_any_leading_shape() -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("task", [SINGLE, MULTI])
 def test_logits_that_are_not_finite_are_refused(task: Task, bad: float) -> None:
-    for place in range(3):
+    for location in range(3):
         logits = np.zeros(3, dtype=np.float32)
-        logits[place] = bad
+        logits[location] = bad
         with pytest.raises(ModelFileError, match="not finite"):
             one(task, logits, False)
         with pytest.raises(ModelFileError, match="not finite"):
             many(task, logits[None], [False])
 
 
-def test_logits_of_another_number_of_classes_are_a_fault() -> None:
+def test_logits_of_another_number_of_classes_are_a_problem() -> None:
     with pytest.raises(AssertionError):
         one(SINGLE, np.zeros(4), False)
     with pytest.raises(AssertionError):
@@ -137,7 +137,7 @@ def test_multi_takes_every_class_from_the_threshold_on() -> None:
 
 
 @pytest.mark.parametrize("task", [SINGLE, MULTI])
-def test_a_batch_says_what_its_texts_say_alone(task: Task) -> None:
+def test_a_batch_states_what_its_texts_state_alone(task: Task) -> None:
     logits = (np.random.default_rng(0).normal(size=(50, 3)) * 4).astype(np.float32)
     logits[0] = 1.0  # a tie goes to the first class in both
     truncated = [index % 3 == 0 for index in range(50)]

@@ -43,8 +43,8 @@ def balanced(counts: np.ndarray) -> list[float]:
 def cross_entropy(row: list[float], gold: int, smoothing: float) -> float:
     """- sum over classes of q_c log p_c, with q = (1 - s) [c = gold] + s / C."""
     total = math.log(sum(math.exp(value) for value in row))
-    shares = [(1 - smoothing) * (c == gold) + smoothing / len(row) for c in range(len(row))]
-    return -sum(share * (value - total) for share, value in zip(shares, row, strict=True))
+    fractions = [(1 - smoothing) * (c == gold) + smoothing / len(row) for c in range(len(row))]
+    return -sum(fraction * (value - total) for fraction, value in zip(fractions, row, strict=True))
 
 
 def random_logits(*shape: int) -> Tensor:
@@ -60,10 +60,10 @@ def test_classification(smoothing: float, balance: Balance, weights: list[float]
     stacked = made.stack([np.int64(g) for g in gold], 7)
     loss, weight = made.loss(logits, stacked, None if weights is None else torch.tensor(weights, dtype=torch.float64))
     classes = balanced(COUNTS["single"]) if balance == "balanced" else [1.0] * 3
-    shares = [w * classes[g] for w, g in zip(weights or [1.0] * 4, gold, strict=True)]
+    fractions = [w * classes[g] for w, g in zip(weights or [1.0] * 4, gold, strict=True)]
     losses = [cross_entropy(row, g, smoothing) for row, g in zip(logits.tolist(), gold, strict=True)]
-    assert float(weight) == pytest.approx(sum(shares))
-    assert float(loss) == pytest.approx(sum(s * value for s, value in zip(shares, losses, strict=True)))
+    assert float(weight) == pytest.approx(sum(fractions))
+    assert float(loss) == pytest.approx(sum(s * value for s, value in zip(fractions, losses, strict=True)))
 
 
 @SMOOTHING
@@ -89,7 +89,7 @@ def test_multi_label(smoothing: float, balance: Balance, weights: list[float] | 
 @SMOOTHING
 @BALANCE
 @WEIGHTED
-def test_token_labelling(smoothing: float, balance: Balance, weights: list[float] | None) -> None:
+def test_token_labeling(smoothing: float, balance: Balance, weights: list[float] | None) -> None:
     """Words beyond the width that the model reads have no part in the loss; padding has none either."""
     made = task("iob", smoothing=smoothing, balance=balance)
     logits, gold = random_logits(4, 5, 5), [[0, 1, 2], [0], [3, 4, 0, 0, 1, 2, 2], [0, 3]]
@@ -101,9 +101,9 @@ def test_token_labelling(smoothing: float, balance: Balance, weights: list[float
     expected = total = 0.0
     for w, rows, tags in zip(weights or [1.0] * 4, logits.tolist(), gold, strict=True):
         for row, tag in zip(rows, tags[:5], strict=False):
-            share = w * math.sqrt(ratios[tag])  # the root: what taggers can bear
-            total += share
-            expected += share * cross_entropy(row, tag, smoothing)
+            fraction = w * math.sqrt(ratios[tag])  # the root: what taggers can bear
+            total += fraction
+            expected += fraction * cross_entropy(row, tag, smoothing)
     assert float(weight) == pytest.approx(total)
     assert float(loss) == pytest.approx(expected)
 
@@ -170,7 +170,7 @@ def test_probabilities_as_targets(kind: str, balance: Balance, weights: list[flo
         assert [float(x) for x in again] == pytest.approx([float(x) for x in ids], rel=1e-6)
     loss, weight = soft.loss(logits, soft.stack([row.astype(np.float32) for row in drawn], 3), given)
     of_class = {"none": [1.0] * len(names), "balanced": balanced(COUNTS[kind])}[balance]
-    total = shares = 0.0
+    total = fractions = 0.0
     for w, rows, targets in zip(weights or [1.0] * 4, logits.tolist(), drawn, strict=True):
         for row, target in zip(
             rows if kind == "iob" else [rows], targets if kind == "iob" else [targets], strict=False
@@ -179,12 +179,12 @@ def test_probabilities_as_targets(kind: str, balance: Balance, weights: list[flo
                 yes = [1 / (1 + math.exp(-value)) for value in row]
                 parts = zip(of_class, target, yes, strict=True)
                 total += w * -sum(c * t * math.log(p) + (1 - t) * math.log(1 - p) for c, t, p in parts) / 3
-                shares += w
+                fractions += w
             else:
                 scale = [math.sqrt(c) for c in of_class] if kind == "iob" else of_class
-                share = w * sum(c * t for c, t in zip(scale, target, strict=True))
+                fraction = w * sum(c * t for c, t in zip(scale, target, strict=True))
                 log_sum = math.log(sum(map(math.exp, row)))
-                total += share * -sum(t * (value - log_sum) for t, value in zip(target, row, strict=True))
-                shares += share
-    assert float(weight) == pytest.approx(shares, rel=1e-6)
+                total += fraction * -sum(t * (value - log_sum) for t, value in zip(target, row, strict=True))
+                fractions += fraction
+    assert float(weight) == pytest.approx(fractions, rel=1e-6)
     assert float(loss) == pytest.approx(total, rel=1e-6)

@@ -23,13 +23,13 @@ def test_loss(smoothing: float, weights: list[float] | None) -> None:
     targets = task.stack([np.array(row) for row in rows], 7)
     loss, weight = task.loss(logits, targets, None if weights is None else torch.tensor(weights).double())
     expected = 0.0
-    for share, row, (separator, length, *ends) in zip(weights or [1.0] * 3, logits.tolist(), rows, strict=True):
+    for fraction, row, (separator, length, *ends) in zip(weights or [1.0] * 3, logits.tolist(), rows, strict=True):
         for side, end in enumerate(ends):
-            values = [row[place][side] for place in range(separator, length)]
+            values = [row[location][side] for location in range(separator, length)]
             total = math.log(sum(math.exp(value) for value in values))
             true = total - row[end][side]
             other = sum(total - value for value in values) / len(values)
-            expected += share * 0.5 * ((1 - smoothing) * true + smoothing * other)
+            expected += fraction * 0.5 * ((1 - smoothing) * true + smoothing * other)
     assert float(weight) == pytest.approx(sum(weights or [1.0] * 3))
     assert float(loss) == pytest.approx(expected)
 

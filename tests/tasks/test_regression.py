@@ -30,7 +30,7 @@ from mixling.text.labels import LabelSet
 TASK = Regression(LabelSet(("value",), "number", {"mean": 10.0, "deviation": 4.0}))
 TINY = {
     "model": {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}},
-    "train": {"batch_size": 8, "word_dropout": 0, "device": "cpu"},
+    "train": {"batch_size": 8, "token_dropout": 0, "device": "cpu"},
 }
 WORDS = {"awful": -7.25, "poor": -3.5, "fair": 0.125, "fine": 2.5, "great": 8.75}
 Mixling = Callable[..., tuple[int, str, str]]
@@ -152,7 +152,7 @@ def test_the_loss_is_the_squared_error_of_standardised_numbers(weights: list[flo
     assert float(weight) == sum(weights or [1.0] * 3)
 
 
-def test_a_prediction_is_in_the_users_unit() -> None:
+def test_a_prediction_is_in_the_users_subword() -> None:
     read = Encoded(np.arange(3, dtype=np.int32), None, True, 0)
     prediction = TASK.decode(np.float32([0.5]), read, "a text")
     assert prediction.value == 12
@@ -185,11 +185,13 @@ def test_there_is_no_correlation_with_a_constant() -> None:
 def test_8_bit_weights_are_judged_by_what_they_move() -> None:
     targets = np.full(1000, 10.0)
     before = [np.float32([0.0])] * 1000
-    gate = TASK.gate(before, [*before[:990], *[np.float32([0.25])] * 10], targets)  # by 1 in the user's unit
-    assert (gate.decisions, gate.changed, gate.worse, gate.better) == (1000, 10, 10, 0)
-    assert (gate.agreement, gate.accuracy_drop) == pytest.approx((0.99, 0.25))
-    gate = TASK.gate([np.float32([0.25])] * 1000, [np.float32([0.2])] * 1000, targets)
-    assert (gate.changed, gate.worse, gate.better) == (0, 0, 1000)
+    quantization = TASK.quantization(
+        before, [*before[:990], *[np.float32([0.25])] * 10], targets
+    )  # by 1 in the user's unit
+    assert (quantization.decisions, quantization.changed, quantization.worse, quantization.better) == (1000, 10, 10, 0)
+    assert (quantization.agreement, quantization.accuracy_drop) == pytest.approx((0.99, 0.25))
+    quantization = TASK.quantization([np.float32([0.25])] * 1000, [np.float32([0.2])] * 1000, targets)
+    assert (quantization.changed, quantization.worse, quantization.better) == (0, 0, 1000)
 
 
 # Python, command line, card, comparison
@@ -261,7 +263,7 @@ def test_it_is_compared_with_ridge_regression(mixling: Mixling, files: Path, tmp
     assert (saved["measure"], saved["reference"]) == ("mae", "tf-idf + ridge")
     ridge = by_name["tf-idf + ridge"]
     assert ridge["test"]["mean"] < 1, "the numbers are sums of words' numbers"
-    assert ridge["dev"]["by_seed"][0]["mse"] == min(tried["dev"] for tried in ridge["tried"])
+    assert ridge["validation"]["by_seed"][0]["mse"] == min(tried["validation"] for tried in ridge["tried"])
     assert ridge["test"]["interval"]["low"] <= ridge["test"]["mean"] <= ridge["test"]["interval"]["high"]
     assert by_name["mixling"]["test"]["difference"] == pytest.approx(
         by_name["mixling"]["test"]["mean"] - ridge["test"]["mean"]

@@ -104,7 +104,7 @@ def test_words_beyond_the_models_positions_have_no_answer(make_model: MakeModel)
     assert found[0].shape == (22, 2)  # 24 positions with [CLS] and [SEP]
 
 
-def test_the_key_is_of_weights_and_labels_not_of_the_place(make_model: MakeModel, tmp_path: Path) -> None:
+def test_the_key_is_of_weights_and_labels_not_of_the_location(make_model: MakeModel, tmp_path: Path) -> None:
     first = make_model("BertForSequenceClassification", ("a", "b"))
     second = make_model("BertForSequenceClassification", ("a", "c"))
     copy = first.rename(tmp_path / "moved")
@@ -140,12 +140,12 @@ def store(rows: list[tuple[Text, object]]) -> Dataset:
 def test_fine_tuning_learns_and_saves(make_model: MakeModel, tmp_path: Path) -> None:
     rows = store([(f"the film is {word}", label) for word, label in (("good", "yes"), ("bad", "no"))] * 40)
     labels = Classification(LabelSet(("no", "yes"), "single"))
-    said: list[str] = []
+    outputs: list[str] = []
     config = FineTuneConfig(epochs=6, lr=1e-2, batch_size=16, max_len=16)
     base, out = str(make_model("BertModel", spread=0.1)), tmp_path / "teacher"
-    accuracy = fine_tune(base, rows, rows, labels, folder=out, config=config, seed=0, say=said.append)
+    accuracy = fine_tune(base, rows, rows, labels, folder=out, config=config, seed=0, log=outputs.append)
     assert accuracy == 1
-    assert said[-1] == "teacher: epoch 6, dev accuracy 1.0000"
+    assert outputs[-1] == "teacher: epoch 6, validation accuracy 1.0000"
     assert [path.name for path in tmp_path.iterdir()] == ["teacher"]
     found = TransformerTeacher(str(out), task=Classification).answers(["the film is bad", "good"], labels)
     assert [int(np.argmax(answer)) for answer in found if answer is not None] == [0, 1]

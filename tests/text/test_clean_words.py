@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.text import words as words_module
-from mixling.text.clean import clean, normalise
+from mixling.text.clean import clean, normalize
 from mixling.text.words import split_words, word_spans
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # surrogates, too
@@ -31,7 +31,7 @@ def test_what_cannot_be_processed_is_replaced_character_by_character(text: str, 
     assert clean(text, 100) == (expected, False)
 
 
-def test_text_is_cut_and_the_answer_says_so() -> None:
+def test_text_is_cut_and_the_answer_states_so() -> None:
     assert clean("abcdef", 6) == ("abcdef", False)
     assert clean("abcdef", 5) == ("abcde", True)
     assert clean("", 5) == ("", False)
@@ -67,7 +67,7 @@ def test_a_line_of_ten_million_characters_costs_what_its_head_costs() -> None:
     ],
 )
 def test_words_are_composed_and_in_lower_case_if_asked(word: str, lowercase: bool, expected: str) -> None:
-    assert normalise(word, lowercase=lowercase) == expected
+    assert normalize(word, lowercase=lowercase) == expected
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_spans_are_the_words_in_order_and_leave_only_spaces_out(text: str, limit
     spans = word_spans(text, len(text), contractions=contractions)
     assert [text[start:end] for start, end in spans] == split_words(text, contractions=contractions)
     assert word_spans(text, limit, contractions=contractions) == spans[:limit]
-    covered = {place for start, end in spans for place in range(start, end)}
+    covered = {location for start, end in spans for location in range(start, end)}
     assert sum(end - start for start, end in spans) == len(covered)
-    assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
+    assert all(text[location].isspace() for location in range(len(text)) if location not in covered)
     assert not any(char.isspace() for word in split_words(text) for char in word)
 
 

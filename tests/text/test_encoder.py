@@ -14,7 +14,16 @@ from mixling.config import parse
 from mixling.errors import ConfigError, DataError
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
-from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, Projector, SimHash, Tsp, Units
+from mixling.text.fingerprint import (
+    AveragedEmbedding,
+    Binary,
+    CharNgrams,
+    MinHash,
+    Projector,
+    SimHash,
+    SubwordEmbedding,
+    Tsp,
+)
 from mixling.text.table import EMPTY, PADDING, SEPARATOR
 from mixling.text.vocabulary import Vocabulary
 
@@ -28,7 +37,7 @@ PROJECTIONS = [
     SimHash(num_features=32),
     Tsp(num_features=32),
     AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=2),
-    Units(num_features=len(VOCABULARY)),
+    SubwordEmbedding(num_features=len(VOCABULARY)),
 ]
 
 
@@ -47,7 +56,7 @@ def bag(made: TextEncoder, row: int) -> list[tuple[int, float]]:
     return [(int(p), float(w)) for p, w in zip(bags.positions[0], weights, strict=True) if w != 0]
 
 
-def test_equal_words_share_a_row_and_new_words_take_the_next() -> None:
+def test_equal_words_fraction_a_row_and_new_words_take_the_next() -> None:
     made = encoder()
     assert (PADDING, SEPARATOR, EMPTY, len(made)) == (0, 1, 2, FIRST_ROW)
     first, second = made.encode(["the cat the", "cat dog"])
@@ -68,7 +77,7 @@ def test_the_bag_of_a_row_is_the_projection_of_its_word(projection: MinHash) -> 
         made.encode([[word]])
     for row, word in enumerate(words, FIRST_ROW):
         normal = word.lower()[:100]
-        bags = Projector(projection, VOCABULARY).bags([normal], VOCABULARY.units([normal]))
+        bags = Projector(projection, VOCABULARY).bags([normal], VOCABULARY.subwords([normal]))
         weights = np.ones(bags.positions.shape[1]) if bags.weights is None else bags.weights[0]
         alone = [(int(p), float(w)) for p, w in zip(bags.positions[0], weights, strict=True) if w != 0]
         assert bag(made, row) == alone, word
@@ -124,7 +133,7 @@ def test_words_beyond_the_limit_are_left_out(count: int, truncated: bool) -> Non
             assert got.truncated == truncated
 
 
-def test_a_word_beyond_its_limit_is_cut_and_the_answer_says_so() -> None:
+def test_a_word_beyond_its_limit_is_cut_and_the_answer_states_so() -> None:
     made = encoder(max_word_chars=4)
     for text in ("cats abcd abcde", ["cats", "abcd", "abcde"]):
         got = made.encode([text])[0]
@@ -142,7 +151,7 @@ def test_a_huge_text_is_cut_before_work_is_done() -> None:
     assert made.config.max_chars == 64 * 101
 
 
-def test_offsets_are_places_in_the_users_text() -> None:
+def test_offsets_are_locations_in_the_users_text() -> None:
     text = "\ufeffDon’t\x00stop 京都\ud800 now"
     got = encoder().encode([text], offsets=True)[0]
     assert got.offsets is not None
@@ -150,7 +159,7 @@ def test_offsets_are_places_in_the_users_text() -> None:
     assert len(got.offsets) == len(got.words)
 
 
-def test_offsets_of_a_list_are_places_in_its_words_joined_by_spaces() -> None:
+def test_offsets_of_a_list_are_locations_in_its_words_joined_by_spaces() -> None:
     tokens = ["New York", "", "x" * 900, "a\x00", "end"]
     got = encoder(max_len=5, max_word_chars=10).encode([tokens], offsets=True)[0]  # 900 characters: more than are read
     assert got.offsets is not None
@@ -210,14 +219,14 @@ def test_a_full_table_begins_anew_between_calls() -> None:
     assert [bag(made, 3), bag(made, 4)] == [bags[7], bags[3]]
 
 
-def test_memory_of_units_is_bounded_by_the_table() -> None:
+def test_memory_of_subwords_is_bounded_by_the_table() -> None:
     made = encoder(max_table=100)
     for i in range(20):
         made.encode([" ".join(f"жук{i}и{j}" for j in range(60))])  # each its own unit: no letter of them is known
     assert len(made._projector._known) < 300
 
 
-def test_the_digest_tells_encoders_that_give_words_other_bags() -> None:
+def test_the_digest_reports_encoders_that_give_words_other_bags() -> None:
     base = encoder()
     made = [
         base,
@@ -238,7 +247,7 @@ def test_training_words_are_the_words_that_are_encoded() -> None:
     made = TextEncoder(config, VOCABULARY)
     assert made.words("Cats café\x00Elephants") == ["cats", "café", "elep"]
     trained = train_vocabulary(["Aa bb", ("Cc", "dd"), ["ee ff", "aa"], "\x00"], config)
-    assert trained.units(["aa", "dd", "ff"]) == [["aa"], ["dd"], ["ff"]]
+    assert trained.subwords(["aa", "dd", "ff"]) == [["aa"], ["dd"], ["ff"]]
 
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"], [[]], [("", "\x00")]])
@@ -258,43 +267,43 @@ def test_another_version_of_the_hashes_is_refused() -> None:
         parse(TextConfig, {"hash_version": 2}, where="x")
 
 
-# Tokens that are units, and segments.
+# Tokens that are subwords, and segments.
 
 
 def test_the_vocabulary_is_of_the_kind_that_the_configuration_names() -> None:
     config = TextConfig(vocabulary_kind="unigram", vocabulary_size=100)
     vocabulary = train_vocabulary(["aa bb"] * 9, config, specials=("[MASK]",))
-    assert vocabulary.unit_id("[MASK]") == 1
-    assert vocabulary.units(["aa"]) == [["▁aa"]]
+    assert vocabulary.subword_id("[MASK]") == 1
+    assert vocabulary.subwords(["aa"]) == [["▁aa"]]
     with pytest.raises(DataError, match="no word at all"):
         train_vocabulary(["  "], config, specials=("[MASK]",))
     wordpiece = config.model_copy(update={"vocabulary_kind": "wordpiece"})
     assert (
         TextEncoder(config, vocabulary).digest == TextEncoder(wordpiece, vocabulary).digest
-    )  # of the units themselves
+    )  # of the subwords themselves
 
 
-UNITS = Vocabulary.parse("vocab.txt", "[UNK]\n[SEP]\na\ncat\n##s\nsit\n##ting\n")
+SUBWORDS = Vocabulary.parse("vocab.txt", "[UNK]\n[SEP]\na\ncat\n##s\nsit\n##ting\n")
 
 
-def unit_encoder(**values: object) -> TextEncoder:
-    projection = Units(num_features=len(UNITS))
-    return TextEncoder(TextConfig(**{"projection": projection, "tokens": "units", **values}), UNITS)
+def subword_encoder(**values: object) -> TextEncoder:
+    projection = SubwordEmbedding(num_features=len(SUBWORDS))
+    return TextEncoder(TextConfig(**{"projection": projection, "tokens": "subwords", **values}), SUBWORDS)
 
 
-def unit_ids(made: TextEncoder, words: np.ndarray) -> list[int]:
-    """The ids of units that tokens stand for."""
+def subword_ids(made: TextEncoder, words: np.ndarray) -> list[int]:
+    """The ids of subwords that tokens stand for."""
     bags = [bag(made, int(row)) for row in words]
     assert all(len(items) == 1 and items[0][1] == 1.0 for items in bags)
     return [items[0][0] for items in bags]
 
 
 @pytest.mark.parametrize("text", ["a cats sitting zebra cat", ["a", "cats", "sitting", "zebra", "cat"]])
-def test_each_unit_is_a_token_and_starts_are_those_of_words(text: Text) -> None:
-    made = unit_encoder()
+def test_each_subword_is_a_token_and_starts_are_those_of_words(text: Text) -> None:
+    made = subword_encoder()
     for _ in range(2):  # words that are new, and known ones
         found = made.encode([text], offsets=True)[0]
-        assert unit_ids(made, found.words) == [2, 3, 4, 5, 6, 0, 3]
+        assert subword_ids(made, found.words) == [2, 3, 4, 5, 6, 0, 3]
         assert found.starts is not None
         assert found.starts.tolist() == [0, 1, 3, 5, 6]
         assert found.offsets == [(0, 1), (2, 6), (7, 14), (15, 20), (21, 24)]
@@ -304,8 +313,10 @@ def test_each_unit_is_a_token_and_starts_are_those_of_words(text: Text) -> None:
 
 
 @pytest.mark.parametrize(("max_len", "starts"), [(6, [0, 1, 3, 5]), (4, [0, 1, 3]), (3, [0, 1]), (1, [0])])
-def test_units_beyond_the_length_are_cut_and_words_without_a_first_unit_left_out(max_len: int, starts: list) -> None:
-    found = unit_encoder(max_len=max_len).encode(["a cats sitting zebra cat"], offsets=True)[0]
+def test_subwords_beyond_the_length_are_cut_and_words_without_a_first_subword_left_out(
+    max_len: int, starts: list
+) -> None:
+    found = subword_encoder(max_len=max_len).encode(["a cats sitting zebra cat"], offsets=True)[0]
     assert len(found.words) == max_len
     assert found.starts is not None
     assert found.starts.tolist() == starts
@@ -314,8 +325,8 @@ def test_units_beyond_the_length_are_cut_and_words_without_a_first_unit_left_out
     assert found.truncated
 
 
-def test_a_text_without_words_has_one_token_of_units_too() -> None:
-    found = unit_encoder().encode([""], offsets=True)[0]
+def test_a_text_without_words_has_one_token_of_subwords_too() -> None:
+    found = subword_encoder().encode([""], offsets=True)[0]
     assert found.words.tolist() == [EMPTY]
     assert found.offsets == []
 
@@ -323,25 +334,27 @@ def test_a_text_without_words_has_one_token_of_units_too() -> None:
 @pytest.mark.parametrize(
     ("max_len", "expected"), [(64, [3, 4, 1, 5, 6, 5, 6]), (5, [3, 4, 1, 5, 6]), (4, [3, 4, 1, 5])]
 )
-def test_a_pair_of_units_is_cut_by_units(max_len: int, expected: list[int]) -> None:
-    made = unit_encoder(max_len=max_len)
+def test_a_pair_of_subwords_is_cut_by_subwords(max_len: int, expected: list[int]) -> None:
+    made = subword_encoder(max_len=max_len)
     found = made.encode([("cats", "sitting sitting")])[0]
-    assert unit_ids(made, found.words) == expected
+    assert subword_ids(made, found.words) == expected
     assert found.truncated == (max_len < 64)
     assert found.starts is None
 
 
 def test_a_word_spelled_like_the_separator_does_not_make_a_pair() -> None:
-    found = unit_encoder().encode([["cat", "[SEP]", "a"]], offsets=True)[0]
+    found = subword_encoder().encode([["cat", "[SEP]", "a"]], offsets=True)[0]
     assert found.starts is not None
     assert found.starts.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("tokens", ["words", "units"])
-@pytest.mark.parametrize("projection", [MinHash(num_features=100, num_hashes=4), Units(num_features=len(UNITS))])
-def test_segments_add_one_of_two_rows_to_each_bag(tokens: str, projection: MinHash | Units) -> None:
-    plain = TextEncoder(TextConfig(projection=projection, tokens=tokens), UNITS)
-    made = TextEncoder(TextConfig(projection=projection, tokens=tokens, segments=True), UNITS)
+@pytest.mark.parametrize("tokens", ["words", "subwords"])
+@pytest.mark.parametrize(
+    "projection", [MinHash(num_features=100, num_hashes=4), SubwordEmbedding(num_features=len(SUBWORDS))]
+)
+def test_segments_add_one_of_two_rows_to_each_bag(tokens: str, projection: MinHash | SubwordEmbedding) -> None:
+    plain = TextEncoder(TextConfig(projection=projection, tokens=tokens), SUBWORDS)
+    made = TextEncoder(TextConfig(projection=projection, tokens=tokens, segments=True), SUBWORDS)
     m = projection.num_features
     assert m is not None
     assert made.config.num_rows == m + 2
@@ -352,12 +365,16 @@ def test_segments_add_one_of_two_rows_to_each_bag(tokens: str, projection: MinHa
             assert sorted(bag(made, int(row))) == sorted([*bag(plain, int(bare)), (m + segment, 1.0)])
 
 
-@pytest.mark.parametrize("tokens", ["words", "units"])
+@pytest.mark.parametrize("tokens", ["words", "subwords"])
 @pytest.mark.parametrize("segments", [False, True])
-@pytest.mark.parametrize("projection", [MinHash(num_features=100, num_hashes=4), Units(num_features=len(UNITS))])
-def test_overlap_marks_the_words_of_both_texts(tokens: str, projection: MinHash | Units, segments: bool) -> None:
-    plain = TextEncoder(TextConfig(projection=projection, tokens=tokens), UNITS)
-    made = TextEncoder(TextConfig(projection=projection, tokens=tokens, overlap=True, segments=segments), UNITS)
+@pytest.mark.parametrize(
+    "projection", [MinHash(num_features=100, num_hashes=4), SubwordEmbedding(num_features=len(SUBWORDS))]
+)
+def test_overlap_marks_the_words_of_both_texts(
+    tokens: str, projection: MinHash | SubwordEmbedding, segments: bool
+) -> None:
+    plain = TextEncoder(TextConfig(projection=projection, tokens=tokens), SUBWORDS)
+    made = TextEncoder(TextConfig(projection=projection, tokens=tokens, overlap=True, segments=segments), SUBWORDS)
     m = projection.num_features
     assert m is not None
     first = m + 2 * segments
@@ -367,7 +384,7 @@ def test_overlap_marks_the_words_of_both_texts(tokens: str, projection: MinHash 
     for text, shared, seconds in [("cat a", [0, 0], [0, 0]), (pair, [1, 1, 0, 0, 1, 1], [0, 0, 0, 0, 1, 1])]:
         (found,), (without,) = made.encode([text]), plain.encode([text])
         words = found.words
-        if tokens == "units":  # of a word with several units each has its marks
+        if tokens == "subwords":  # of a word with several subwords each has its marks
             assert len(words) == len(without.words)
             if len(words) != len(shared):
                 continue
@@ -378,14 +395,14 @@ def test_overlap_marks_the_words_of_both_texts(tokens: str, projection: MinHash 
     assert beside[0].words[0] != beside[1].words[0]
 
 
-def test_the_vocabulary_settles_the_size_of_a_table_of_units() -> None:
-    config = TextConfig(projection=Units())
+def test_the_vocabulary_resolves_the_size_of_a_table_of_subwords() -> None:
+    config = TextConfig(projection=SubwordEmbedding())
     with pytest.raises(ConfigError, match="num_features is known with the vocabulary only"):
         _ = config.num_rows
-    assert config.for_vocabulary(UNITS).num_rows == len(UNITS)
-    with pytest.raises(ConfigError, match="num_features is 5, but the vocabulary has 7 units"):
-        TextConfig(projection=Units(num_features=5)).for_vocabulary(UNITS)
-    assert TextConfig().for_vocabulary(UNITS) == TextConfig()
+    assert config.for_vocabulary(SUBWORDS).num_rows == len(SUBWORDS)
+    with pytest.raises(ConfigError, match="num_features is 5, but the vocabulary has 7 subwords"):
+        TextConfig(projection=SubwordEmbedding(num_features=5)).for_vocabulary(SUBWORDS)
+    assert TextConfig().for_vocabulary(SUBWORDS) == TextConfig()
 
 
 def test_long_words_of_many_hashes_take_little_memory_and_the_same_features() -> None:

@@ -45,8 +45,8 @@ SPELLINGS = [
     ["bring", "bring"],
     [""],
 ]
-WORDS = ["".join(unit.removeprefix("##") for unit in units) for units in SPELLINGS]
-units_of_words = st.lists(
+WORDS = ["".join(subword.removeprefix("##") for subword in subwords) for subwords in SPELLINGS]
+subwords_of_words = st.lists(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9), min_size=1, max_size=4),
     min_size=1,
     max_size=6,
@@ -73,41 +73,41 @@ def hashed(text: str, which: int, seed: int) -> int:
     return fmix32(fnv1a(text) ^ fmix32((seed + (which + 1) * 0x9E3779B9) % 2**32))
 
 
-def pieces(unit: str) -> list[str]:
-    if unit[:2] == "##" or len(unit) < 3:
-        return [unit]
-    return [unit[i] + unit[i + 1] + unit[i + 2] for i in range(len(unit) - 2)]
+def subwords(subword: str) -> list[str]:
+    if subword[:2] == "##" or len(subword) < 3:
+        return [subword]
+    return [subword[i] + subword[i + 1] + subword[i + 2] for i in range(len(subword) - 2)]
 
 
-def minhash_features(units: Sequence[str], m: int, n: int, seed: int) -> list[float]:
+def minhash_features(subwords: Sequence[str], m: int, n: int, seed: int) -> list[float]:
     counters = [0.0] * m
     for which in range(n):
-        of_units = [min(hashed(piece, which, seed) for piece in pieces(unit)) for unit in units]
-        counters[min(of_units) % m] += 1
+        of_subwords = [min(hashed(subword, which, seed) for subword in subwords(subword)) for subword in subwords]
+        counters[min(of_subwords) % m] += 1
     return counters
 
 
-def binary_features(units: Sequence[str], m: int, n: int, seed: int) -> list[float]:
+def binary_features(subwords: Sequence[str], m: int, n: int, seed: int) -> list[float]:
     bits = [0.0] * m
-    for unit in units:
+    for subword in subwords:
         for which in range(n):
-            bits[hashed(unit, which, seed) % m] = 1.0
+            bits[hashed(subword, which, seed) % m] = 1.0
     return bits
 
 
-def simhash_features(units: Sequence[str], m: int, seed: int) -> list[float]:
+def simhash_features(subwords: Sequence[str], m: int, seed: int) -> list[float]:
     histogram = [0] * m
-    for unit in units:
-        for piece in pieces(unit):
+    for subword in subwords:
+        for subword in subwords(subword):
             for i in range(m):
-                bit = hashed(piece, i // 32, seed) >> i % 32 & 1
+                bit = hashed(subword, i // 32, seed) >> i % 32 & 1
                 histogram[i] += 1 if bit else -1
     return [1.0 if count > 0 else 0.0 for count in histogram]
 
 
-def embedding_features(units: Sequence[str], m: int) -> list[float]:
-    counts = Counter(VOCABULARY.unit_id(unit) for unit in units)
-    return [counts[i] / len(units) for i in range(m)]
+def embedding_features(subwords: Sequence[str], m: int) -> list[float]:
+    counts = Counter(VOCABULARY.subword_id(subword) for subword in subwords)
+    return [counts[i] / len(subwords) for i in range(m)]
 
 
 def char_ngram_features(word: str, config: CharNgrams) -> list[float]:
@@ -130,8 +130,8 @@ def dense(bags: Bags, m: int) -> np.ndarray:
     return out
 
 
-def project(config: MinHash | SimHash | Binary | Tsp | AveragedEmbedding, units: Sequence[Sequence[str]]) -> Bags:
-    return Projector(config, VOCABULARY).bags(["".join(spelled) for spelled in units], units)
+def project(config: MinHash | SimHash | Binary | Tsp | AveragedEmbedding, subwords: Sequence[Sequence[str]]) -> Bags:
+    return Projector(config, VOCABULARY).bags(["".join(spelled) for spelled in subwords], subwords)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_the_hash_family_is_its_definition(strings: list[str], seed: int) -> Non
     assert got.tolist() == [[hashed(text, which, seed) for which in range(5)] for text in strings]
 
 
-def test_what_of_a_unit_is_hashed() -> None:
+def test_what_of_a_subword_is_hashed() -> None:
     assert ngrams("bring") == ["bri", "rin", "ing"]
     assert ngrams("##ing") == ["##ing"]
     assert ngrams("##i") == ["##i"]
@@ -188,7 +188,7 @@ def test_minhash(m: int, n: int, seed: int) -> None:
     assert bags.weights is None
     assert bags.positions.shape == (len(SPELLINGS), n)
     assert bags.positions.dtype == np.int32
-    expected = [minhash_features(units, m, n, seed) for units in SPELLINGS]
+    expected = [minhash_features(subwords, m, n, seed) for subwords in SPELLINGS]
     np.testing.assert_array_equal(dense(bags, m), expected)
 
 
@@ -197,7 +197,7 @@ def test_hashes_of_the_whole_word_follow_those_of_its_trigrams(number: int) -> N
     plain, more = (project(MinHash(num_hashes=9, word_hashes=k, seed=3), SPELLINGS) for k in (0, number))
     assert more.weights is None
     np.testing.assert_array_equal(more.positions[:, :9], plain.positions)
-    words = ["".join(units) for units in SPELLINGS]
+    words = ["".join(subwords) for subwords in SPELLINGS]
     expected = [[hashed(word, 9 + i, 3) % 1024 for i in range(number)] for word in words]
     np.testing.assert_array_equal(more.positions[:, 9:], expected)
 
@@ -205,14 +205,14 @@ def test_hashes_of_the_whole_word_follow_those_of_its_trigrams(number: int) -> N
 @pytest.mark.parametrize(("m", "n", "seed"), [(1024, 64, 0), (7, 3, 12345)])
 def test_binary(m: int, n: int, seed: int) -> None:
     bags = project(Binary(num_features=m, num_hashes=n, seed=seed), SPELLINGS)
-    expected = [binary_features(units, m, n, seed) for units in SPELLINGS]
+    expected = [binary_features(subwords, m, n, seed) for subwords in SPELLINGS]
     np.testing.assert_array_equal(dense(bags, m), expected)
 
 
 @pytest.mark.parametrize(("m", "seed"), [(256, 0), (50, 99), (2, 0)])
 def test_simhash(m: int, seed: int) -> None:
     bags = project(SimHash(num_features=m, seed=seed), SPELLINGS)
-    np.testing.assert_array_equal(dense(bags, m), [simhash_features(units, m, seed) for units in SPELLINGS])
+    np.testing.assert_array_equal(dense(bags, m), [simhash_features(subwords, m, seed) for subwords in SPELLINGS])
 
 
 @pytest.mark.parametrize(
@@ -241,29 +241,29 @@ def test_char_ngrams_need_a_range_of_lengths() -> None:
         parse(TextConfig, {"projection": {"type": "char_ngrams", "min_n": 4}}, where="here")
 
 
-def test_tsp_hashes_the_word_and_not_its_units() -> None:
+def test_tsp_hashes_the_word_and_not_its_subwords() -> None:
     bags = Projector(Tsp(num_features=100), VOCABULARY).bags(WORDS, SPELLINGS)
     np.testing.assert_array_equal(dense(bags, 100), tsp_features(WORDS, 100))
 
 
 def test_averaged_embeddings() -> None:
     bags = project(AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=4), SPELLINGS)
-    expected = [embedding_features(units, len(VOCABULARY)) for units in SPELLINGS]
+    expected = [embedding_features(subwords, len(VOCABULARY)) for subwords in SPELLINGS]
     np.testing.assert_allclose(dense(bags, len(VOCABULARY)), expected, rtol=1e-6)
 
 
 @settings(max_examples=60)
-@given(units_of_words, st.sampled_from([3, 64, 1000]), st.integers(1, 9), st.integers(0, 2**32 - 1))
-def test_any_units_in_any_script(words: list[list[str]], m: int, n: int, seed: int) -> None:
+@given(subwords_of_words, st.sampled_from([3, 64, 1000]), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_any_subwords_in_any_script(words: list[list[str]], m: int, n: int, seed: int) -> None:
     found = {
         "minhash": dense(project(MinHash(num_features=m, num_hashes=n, seed=seed), words), m),
         "binary": dense(project(Binary(num_features=m, num_hashes=n, seed=seed), words), m),
         "simhash": dense(project(SimHash(num_features=m, seed=seed), words), m),
     }
-    for i, units in enumerate(words):
-        assert found["minhash"][i].tolist() == minhash_features(units, m, n, seed)
-        assert found["binary"][i].tolist() == binary_features(units, m, n, seed)
-        assert found["simhash"][i].tolist() == simhash_features(units, m, seed)
+    for i, subwords in enumerate(words):
+        assert found["minhash"][i].tolist() == minhash_features(subwords, m, n, seed)
+        assert found["binary"][i].tolist() == binary_features(subwords, m, n, seed)
+        assert found["simhash"][i].tolist() == simhash_features(subwords, m, seed)
 
 
 # Goldens of format version 1: saved models hold weights for exactly these positions. They were frozen once the code
@@ -276,10 +276,10 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize("unit", GOLDEN)
-def test_golden_minhash_positions_of_format_version_1(unit: str) -> None:
-    bags = project(MinHash(num_features=1024, num_hashes=8), [[unit]])
-    assert bags.positions[0].tolist() == GOLDEN[unit]
+@pytest.mark.parametrize("subword", GOLDEN)
+def test_golden_minhash_positions_of_format_version_1(subword: str) -> None:
+    bags = project(MinHash(num_features=1024, num_hashes=8), [[subword]])
+    assert bags.positions[0].tolist() == GOLDEN[subword]
     assert TextConfig().hash_version == 1
 
 
@@ -301,15 +301,15 @@ def test_more_hashes_begin_with_the_fewer() -> None:
 
 
 @pytest.mark.parametrize("config", [MinHash(num_hashes=5), Binary(num_hashes=5)])
-def test_units_met_before_are_the_same_as_units_met_at_once(config: MinHash | Binary) -> None:
+def test_subwords_met_before_are_the_same_as_subwords_met_at_once(config: MinHash | Binary) -> None:
     projector = Projector(config, VOCABULARY)
-    parts = [dense(projector.bags([word], [units]), 1024) for word, units in zip(WORDS, SPELLINGS, strict=True)]
+    parts = [dense(projector.bags([word], [subwords]), 1024) for word, subwords in zip(WORDS, SPELLINGS, strict=True)]
     np.testing.assert_array_equal(np.concatenate(parts), dense(project(config, SPELLINGS), 1024))
     again = projector.bags(WORDS[::-1], SPELLINGS[::-1])
     np.testing.assert_array_equal(dense(again, 1024)[::-1], np.concatenate(parts))
 
 
-def test_a_continuation_unit_is_told_from_the_start_of_a_word() -> None:
+def test_a_continuation_subword_is_reported_from_the_start_of_a_word() -> None:
     continued, start = project(MinHash(num_features=2**24), [["##ing"], ["ing"]]).positions
     assert np.mean(continued == start) < 0.1
 
@@ -318,15 +318,15 @@ def test_minima_agree_as_often_as_the_sets_of_trigrams_overlap() -> None:
     pairs = [("abcdefgh", "abcdefxy"), ("internationalisation", "internationalization"), ("banana", "bananas")]
     for first, second in pairs:
         one, two = project(MinHash(num_features=2**24, num_hashes=4096), [[first], [second]]).positions
-        a, b = set(pieces(first)), set(pieces(second))
+        a, b = set(subwords(first)), set(subwords(second))
         jaccard = len(a & b) / len(a | b)
         deviation = (jaccard * (1 - jaccard) / 4096) ** 0.5
         assert abs(np.mean(one == two) - jaccard) < 4 * deviation, (first, second)
 
 
 def test_positions_are_spread_evenly() -> None:
-    units = [[f"{i:03}"] for i in range(1000)]
-    counts = np.bincount(project(MinHash(num_features=16, num_hashes=64), units).positions.ravel(), minlength=16)
+    subwords = [[f"{i:03}"] for i in range(1000)]
+    counts = np.bincount(project(MinHash(num_features=16, num_hashes=64), subwords).positions.ravel(), minlength=16)
     expected = 64_000 / 16
     assert np.sum((counts - expected) ** 2 / expected) < 37.7  # chi-square, 15 degrees of freedom: 1 in 1,000
 
@@ -371,7 +371,7 @@ def test_no_words_have_no_bags() -> None:
         ({"type": "embedding"}, "projection.num_features"),
     ],
 )
-def test_a_projection_that_does_not_exist_is_refused(values: dict, told: str) -> None:
+def test_a_projection_that_does_not_exist_is_refused(values: dict, reported: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(TextConfig, {"projection": values}, where="x")
-    assert told in str(caught.value)
+    assert reported in str(caught.value)

@@ -57,7 +57,7 @@ def test_labels_of_a_wrong_type_are_refused_before_they_are_sorted() -> None:
         LabelSet.from_labels(["a", 1], "single")  # type: ignore[list-item]
 
 
-def test_ids_are_places_and_an_unknown_name_is_told_with_its_near_miss() -> None:
+def test_ids_are_locations_and_an_unknown_name_is_reported_with_its_near_miss() -> None:
     assert [SINGLE.id(name) for name in SINGLE.names] == [0, 1, 2]
     ids = SINGLE.ids(["good", "bad", "good"])
     assert ids.dtype == np.int64

@@ -27,15 +27,15 @@ from mixling.text.vocabulary import Vocabulary
 
 SCORES = {"▁": -3.0, "a": -2.0, "b": -2.5, "c": -4.0, "ab": -3.1, "▁a": -2.9, "▁ab": -6.0, "bc": -5.9, "▁b": -3.3}
 
-Piece = tuple[str, float, int]
-START: list[Piece] = [("<pad>", 0.0, CONTROL), ("</s>", 0.0, CONTROL), ("<unk>", 0.0, UNKNOWN)]
-BYTES: list[Piece] = [(f"<0x{number:02X}>", 0.0, BYTE) for number in range(256)]
+Subword = tuple[str, float, int]
+START: list[Subword] = [("<pad>", 0.0, CONTROL), ("</s>", 0.0, CONTROL), ("<unk>", 0.0, UNKNOWN)]
+BYTES: list[Subword] = [(f"<0x{number:02X}>", 0.0, BYTE) for number in range(256)]
 
 
-def model(pieces: Sequence[Piece] = (), kind: int = UNIGRAM, **rules: Any) -> bytes:
+def model(subwords: Sequence[Subword] = (), kind: int = UNIGRAM, **rules: Any) -> bytes:
     message = message_type()()
-    for piece, score, what in [*START, *((piece, score, NORMAL) for piece, score in SCORES.items()), *pieces]:
-        message.pieces.add(piece=piece.encode(), score=score, type=what)
+    for subword, score, what in [*START, *((subword, score, NORMAL) for subword, score in SCORES.items()), *subwords]:
+        message.subwords.add(subword=subword.encode(), score=score, type=what)
     message.trainer_spec.model_type = kind
     for name, value in rules.items():
         setattr(message.normalizer_spec, name, value)
@@ -59,11 +59,11 @@ WORDS = ["".join(word) for size in range(1, 5) for word in itertools.product("ab
 def test_unigram_finds_the_splitting_with_the_highest_sum_of_scores(prefix: bool) -> None:
     tokenizer = read_sentencepiece(model(add_dummy_prefix=prefix), "x.model")
     for word in WORDS:
-        spelled = [s for s in splittings("▁" * prefix + word) if all(piece in SCORES for piece in s)]
-        sums = sorted((sum(SCORES[piece] for piece in s) for s in spelled), reverse=True)
+        spelled = [s for s in splittings("▁" * prefix + word) if all(subword in SCORES for subword in s)]
+        sums = sorted((sum(SCORES[subword] for subword in s) for s in spelled), reverse=True)
         found = tokenizer.encode(word).tokens
         assert "".join(found) == "▁" * prefix + word
-        assert sum(SCORES[piece] for piece in found) == pytest.approx(sums[0])
+        assert sum(SCORES[subword] for subword in found) == pytest.approx(sums[0])
 
 
 def test_bpe_merges_the_best_pair_first() -> None:
@@ -72,10 +72,10 @@ def test_bpe_merges_the_best_pair_first() -> None:
         expected = list("▁" + word)
         while True:
             pairs = [(SCORES.get(a + b, -99), -i) for i, (a, b) in enumerate(itertools.pairwise(expected))]
-            score, place = max(pairs, default=(-99, 0))
+            score, location = max(pairs, default=(-99, 0))
             if score == -99:
                 break
-            expected[-place : 2 - place] = ["".join(expected[-place : 2 - place])]
+            expected[-location : 2 - location] = ["".join(expected[-location : 2 - location])]
         assert tokenizer.encode(word).tokens == expected, word
 
 
@@ -89,12 +89,12 @@ def test_spaces_are_collapsed_and_the_mark_is_one() -> None:
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
-def test_pieces_go_on_over_spaces_where_the_file_has_such() -> None:
+def test_subwords_go_on_over_spaces_where_the_file_has_such() -> None:
     assert tokens(model([("a▁b", -1.0, NORMAL)]), "a b") == ["▁", "a▁b"]
 
 
 @pytest.mark.parametrize("kind", [UNIGRAM, BPE])
-def test_what_has_no_piece_is_one_unknown_piece_or_its_bytes(kind: int) -> None:
+def test_what_has_no_subword_is_one_unknown_subword_or_its_bytes(kind: int) -> None:
     tokenizer = read_sentencepiece(model(kind=kind), "x.model")
     assert tokenizer.encode("aéßb").ids == [
         START.index(START[2]) if p == "?" else 3 + list(SCORES).index(p) for p in ["▁a", "?", "b"]
@@ -104,7 +104,7 @@ def test_what_has_no_piece_is_one_unknown_piece_or_its_bytes(kind: int) -> None:
     assert tokenizer.decode(tokenizer.encode("aéb 京").ids) == "aéb 京"
 
 
-def test_user_defined_pieces_win_and_unused_ones_never() -> None:
+def test_user_defined_subwords_win_and_unused_ones_never() -> None:
     assert tokens(model([("ca", -99.0, USER_DEFINED)]), "aca") == ["▁a", "ca"]
     assert tokens(model([("abc", 5.0, UNUSED)]), "abc") == tokens(model(), "abc")
     assert tokens(model([("<b>", 0.0, USER_DEFINED)], BPE, add_dummy_prefix=False), "a<b>b") == ["a", "<b>", "b"]
@@ -114,38 +114,38 @@ def test_a_model_is_a_vocabulary(tmp_path: Path) -> None:
     (tmp_path / "spiece.model").write_bytes(model())
     for source in (tmp_path, tmp_path / "spiece.model"):
         vocabulary = Vocabulary.load(str(source))
-        assert vocabulary.units(["ab", "", "xb"]) == [["▁a", "b"], [""], ["▁", "x", "b"]]
-        assert [vocabulary.unit_id(unit) for unit in ("▁", "</s>", "x")] == [3, 1, 2]
-    again = Vocabulary.parse(*vocabulary.serialise())
-    assert again.serialise() == vocabulary.serialise()
-    assert again.units(WORDS) == vocabulary.units(WORDS)
+        assert vocabulary.subwords(["ab", "", "xb"]) == [["▁a", "b"], [""], ["▁", "x", "b"]]
+        assert [vocabulary.subword_id(subword) for subword in ("▁", "</s>", "x")] == [3, 1, 2]
+    again = Vocabulary.parse(*vocabulary.serialize())
+    assert again.serialize() == vocabulary.serialize()
+    assert again.subwords(WORDS) == vocabulary.subwords(WORDS)
 
 
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "has no pieces"),
+        (b"", "has no subwords"),
         (b"[UNK]\na\n", "is not a SentencePiece model"),
         (model()[:-3], "is not a SentencePiece model"),
         (model([("a", -1.0, NORMAL)]), "piece 12 is there twice: 'a'"),
         (model([("", 0.0, NORMAL)]), "piece 12 is empty"),
         (model([("q", 0.0, 9)]), "piece 12, 'q', is of type 9; allowed: 1 to 6"),
         (model([("q", float("nan"), NORMAL)]), "has the score nan"),
-        (model([("q", 0.0, UNKNOWN)]), "has 2 unknown pieces"),
+        (model([("q", 0.0, UNKNOWN)]), "has 2 unknown subwords"),
         (model().replace(b"bc", b"\xff\xfe"), "piece 10 is not UTF-8"),
         (model(kind=3), "the model type is word; allowed: unigram, BPE"),
         (model(escape_whitespaces=False), "marks spaces after words or not at all"),
         (model(precompiled_charsmap=b"abc"), "the table of character replacements is damaged"),
         (model(precompiled_charsmap=b"\xff\xff\xff\x7fabcd"), "the table of character replacements is damaged"),
-        (model([("<b>", 0.0, USER_DEFINED)], BPE), "user-defined pieces ('<b>')"),
+        (model([("<b>", 0.0, USER_DEFINED)], BPE), "user-defined subwords ('<b>')"),
     ],
 )
-def test_what_is_no_model_is_refused(data: bytes, told: str, tmp_path: Path) -> None:
+def test_what_is_no_model_is_refused(data: bytes, reported: str, tmp_path: Path) -> None:
     (tmp_path / "x.model").write_bytes(data)
     with pytest.raises(ModelFileError) as caught:
         Vocabulary.load(str(tmp_path / "x.model"))
     assert str(caught.value).startswith(f"{tmp_path / 'x.model'}: ")
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_a_model_cut_short_anywhere_is_refused_or_still_one() -> None:
@@ -172,7 +172,7 @@ def test_t5s_file_gives_the_numbers_of_sentencepiece(shared_data: Path) -> None:
     assert len(vocabulary) == 32_000
     for text, ids in T5_IDS.items():
         assert vocabulary.tokenizer.encode(text).ids == ids
-    again = Vocabulary.parse(*vocabulary.serialise())
+    again = Vocabulary.parse(*vocabulary.serialize())
     assert [again.tokenizer.encode(text).ids for text in T5_IDS] == list(T5_IDS.values())
-    assert vocabulary.units(["wunderbar", "京"]) == [["▁wunderbar"], ["▁", "京"]]
-    assert vocabulary.unit_id("京") == 2
+    assert vocabulary.subwords(["wunderbar", "京"]) == [["▁wunderbar"], ["▁", "京"]]
+    assert vocabulary.subword_id("京") == 2

@@ -10,17 +10,17 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from mixling.errors import DataError, ModelFileError
-from mixling.text.pieces import PieceCoder
+from mixling.text.subwords import SubwordTokenizer
 from mixling.text.tokenizer_file import read_tokenizer
 from mixling.text.unigram import splitter, unigram_tokenizer
 from mixling.text.vocabulary import Vocabulary
 
-PIECES = [("<unk>", 0.0), ("▁", -1.0), ("a", -2.0), ("▁ab", -2.5), ("x", -3.0)]
+SUBWORDS = [("<unk>", 0.0), ("▁", -1.0), ("a", -2.0), ("▁ab", -2.5), ("x", -3.0)]
 
 
 def written(**values: Any) -> str:
     """A sound tokenizer with other values."""
-    tokenizer = unigram_tokenizer(PIECES, unknown="<unk>", specials=["<unk>"])
+    tokenizer = unigram_tokenizer(SUBWORDS, unknown="<unk>", specials=["<unk>"])
     return json.dumps({**json.loads(tokenizer.to_str()), **values})
 
 
@@ -69,9 +69,9 @@ def test_what_mixling_writes_is_read() -> None:
         again = read_tokenizer(vocabulary.tokenizer.to_str())
         assert json.loads(again.to_str()) == json.loads(vocabulary.tokenizer.to_str())
     for join_symbols in (False, True):
-        coder = PieceCoder.train(["agent ( x _ 2 ) plays"] * 5, size=60, sentinels=3, join_symbols=join_symbols)
-        again = PieceCoder.parse(*coder.serialise())
-        assert again.serialise() == coder.serialise()
+        coder = SubwordTokenizer.train(["agent ( x _ 2 ) plays"] * 5, size=60, sentinels=3, join_symbols=join_symbols)
+        again = SubwordTokenizer.parse(*coder.serialize())
+        assert again.serialize() == coder.serialize()
         assert again.encode("plays ( x _ 2 )") == coder.encode("plays ( x _ 2 )")
 
 
@@ -112,7 +112,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"decoder": {"type": "CTC"}}, "decoder is 'CTC'"),
     ({"model": None}, "no model"),
     ({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}, "model is 'WordLevel'"),
-    (model(vocab=[]), "no units"),
+    (model(vocab=[]), "no subwords"),
     (model(vocab=[["a", "b"]]), "'vocab'"),
     (model(vocab=[["a", float("nan")]]), "'vocab'"),
     (model(vocab=[["a" * 5000, 0.0]]), "'vocab'"),
@@ -134,7 +134,7 @@ def test_what_could_harm_is_refused(values: dict[str, Any], reason: str) -> None
     assert reason in str(caught.value)
     assert len(str(caught.value)) < 600
     with pytest.raises(ModelFileError):
-        PieceCoder.parse("tokenizer.json", written(**values))
+        SubwordTokenizer.parse("tokenizer.json", written(**values))
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{}", "[" * 100_000, '{"model": ' * 100_000, "\ud800"])
@@ -144,26 +144,26 @@ def test_what_is_no_tokenizer_is_refused(content: str) -> None:
 
 
 def test_a_panic_of_the_library_is_an_error_like_any_other(capfd: pytest.CaptureFixture[str]) -> None:
-    tokenizer = Tokenizer(models.Unigram(PIECES, unk_id=0))
+    tokenizer = Tokenizer(models.Unigram(SUBWORDS, unk_id=0))
     tokenizer.normalizer = normalizers.Replace(Regex("(x+x+)+y"), "")  # given in Python, which nobody checks
-    with pytest.raises(ModelFileError, match="cannot split a word into units"):
-        Vocabulary(tokenizer).units(["x" * 28])
-    coder = PieceCoder.parse("tokenizer.json", written())
+    with pytest.raises(ModelFileError, match="cannot split a word into subwords"):
+        Vocabulary(tokenizer).subwords(["x" * 28])
+    coder = SubwordTokenizer.parse("tokenizer.json", written())
     coder._tokenizer.normalizer = tokenizer.normalizer
     for ask in (coder.encode, coder.normal):
-        with pytest.raises(DataError, match="cannot be split into pieces"):
+        with pytest.raises(DataError, match="cannot be split into subwords"):
             ask("x" * 28)
     assert "panicked" in capfd.readouterr().err, "the library no longer panics: find another way to make it"
 
 
-def test_many_special_pieces_are_refused() -> None:
+def test_many_special_subwords_are_refused() -> None:
     added = [{"id": 5 + i, "content": f"<s{i}>", "special": True} for i in range(10_001)]
-    with pytest.raises(ModelFileError, match="special pieces; allowed: 10,000"):
-        PieceCoder.parse("tokenizer.json", written(added_tokens=added))
+    with pytest.raises(ModelFileError, match="special subwords; allowed: 10,000"):
+        SubwordTokenizer.parse("tokenizer.json", written(added_tokens=added))
 
 
 def test_a_coder_of_a_tokenizer_that_could_not_be_read_back_is_refused_at_once() -> None:
-    tokenizer = unigram_tokenizer(PIECES, unknown="<unk>", specials=["<unk>"])
+    tokenizer = unigram_tokenizer(SUBWORDS, unknown="<unk>", specials=["<unk>"])
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([splitter(), pre_tokenizers.Split(Regex("[ab]"), "isolated")])
     with pytest.raises(ModelFileError, match="pattern of its own"):
-        PieceCoder(tokenizer)
+        SubwordTokenizer(tokenizer)

@@ -35,12 +35,12 @@ def reference_codes(word: str, num_features: int) -> list[int]:
     raw = word.encode() or b"<null>"
     one, two = len(raw) * M1 % LIMIT, 0
     for at in range(0, len(raw), 8):
-        piece = raw[at : at + 8]
+        subword = raw[at : at + 8]
         number = 0
-        for place, byte in enumerate(piece):
-            number |= (byte - 256 if byte >= 128 else byte) << (8 * place)
+        for location, byte in enumerate(subword):
+            number |= (byte - 256 if byte >= 128 else byte) << (8 * location)
         number %= LIMIT
-        if len(piece) == 8:
+        if len(subword) == 8:
             number = mixed(number * M1 % LIMIT) * M1 % LIMIT
         one = (one ^ number) * M1 % LIMIT
         two ^= one

@@ -129,14 +129,14 @@ def _lose_a_word(folder: Path) -> None:
         (_lose_a_word, "does not match its checksum"),
     ],
 )
-def test_a_damaged_folder_is_told(tmp_path: Path, harm: Callable[[Path], object], told: str) -> None:
+def test_a_damaged_folder_is_reported(tmp_path: Path, harm: Callable[[Path], object], reported: str) -> None:
     train_vectors(texts(), VectorConfig(dim=3, max_contexts=10)).save(tmp_path)
     harm(tmp_path)
-    with pytest.raises(ModelFileError, match=told):
+    with pytest.raises(ModelFileError, match=reported):
         WordVectors.load(tmp_path)
 
 
-def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_reported(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match="2 different words occur 2 times or more, and vectors of width 3 need more than 3"
     ):

@@ -18,7 +18,7 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.table import SEPARATOR
 from mixling.text.vocabulary import Vocabulary
-from mixling.text.windows import Passage, ReadingConfig, WindowEncoder, unit_spans
+from mixling.text.windows import EncodedWindows, ReadingConfig, WindowEncoder, subword_spans
 
 CONTEXT = "The Panthers  gave up just 308½ points, ranking 6th. Ivan's İstanbul; 他们失了308分。ชนะสี่ครั้ง end"
 QUESTION = "How many points did the Panthers give up?"
@@ -29,44 +29,44 @@ def encoder(vocabulary: Vocabulary | None = None, **options: Any) -> TextEncoder
     return TextEncoder(config, vocabulary or train_vocabulary(["the panthers gave points ranking"], config))
 
 
-def passage(question: str, context: str, reading: ReadingConfig | None = None, **options: Any) -> Passage:
+def encoding(question: str, context: str, reading: ReadingConfig | None = None, **options: Any) -> EncodedWindows:
     return WindowEncoder(encoder(**options), reading or ReadingConfig()).encode([(question, context)])[0]
 
 
-@pytest.mark.parametrize("tokens", ["words", "units"])
+@pytest.mark.parametrize("tokens", ["words", "subwords"])
 @pytest.mark.parametrize("max_word_chars", [100, 4])
 def test_every_character_but_white_space_is_read_once(tokens: str, max_word_chars: int) -> None:
-    """In units, too, but for a word that grows when it is put in lower case, whose units cannot be told apart."""
-    made = passage(QUESTION, CONTEXT, tokens=tokens, max_word_chars=max_word_chars)
+    """In subwords, too, but for a word that grows when it is put in lower case, whose subwords cannot be told apart."""
+    made = encoding(QUESTION, CONTEXT, tokens=tokens, max_word_chars=max_word_chars)
     texts = [CONTEXT[a:b] for a, b in dict.fromkeys(map(tuple, made.spans.tolist()))]
     assert "".join(texts) == "".join(CONTEXT.split())
     assert max(map(len, texts)) <= max_word_chars
     assert len(made.spans) == len(made.context)
 
 
-@given(st.text(alphabet="ab ½İé́.,’'n他ส\u0301\ud800\x00", max_size=60), st.sampled_from(["words", "units"]))
+@given(st.text(alphabet="ab ½İé́.,’'n他ส\u0301\ud800\x00", max_size=60), st.sampled_from(["words", "subwords"]))
 def test_any_text_can_be_read(text: str, tokens: str) -> None:
-    made = passage("ab", text, tokens=tokens, max_word_chars=5)
+    made = encoding("ab", text, tokens=tokens, max_word_chars=5)
     assert len(made.spans) == len(made.context)
     assert all(0 <= a < b <= len(text) for a, b in made.spans)
     for before, after in pairwise(made.spans.tolist()):
         assert before == after or before[1] <= after[0]
 
 
-def test_units_stand_where_their_characters_do() -> None:
+def test_subwords_stand_where_their_characters_do() -> None:
     vocabulary = Vocabulary.train(["pan", "##th"] + ["panthers", "pants", "point"] * 5)
-    reader = encoder(vocabulary, tokens="units")
+    reader = encoder(vocabulary, tokens="subwords")
     made = WindowEncoder(reader, ReadingConfig()).encode([("x", "A PANTHERS' point")])[0]
     for word, start in (("panthers", 2), ("point", 12)):
-        place = start
-        for unit in vocabulary.units([word])[0]:
-            length = len(unit.removeprefix("##"))
-            assert [place, place + length] in made.spans.tolist()
-            place += length
+        location = start
+        for subword in vocabulary.subwords([word])[0]:
+            length = len(subword.removeprefix("##"))
+            assert [location, location + length] in made.spans.tolist()
+            location += length
 
 
 @pytest.mark.parametrize(
-    ("word", "units", "spans"),
+    ("word", "subwords", "spans"),
     [
         ("panthers", ["pan", "##the", "##rs"], [(0, 3), (3, 6), (6, 8)]),
         ("panthers", ["▁pan", "thers"], [(0, 3), (3, 8)]),
@@ -77,15 +77,15 @@ def test_units_stand_where_their_characters_do() -> None:
         ("über", ["[UNK]"], None),
     ],
 )
-def test_places_of_units(word: str, units: list[str], spans: list[tuple[int, int]] | None) -> None:
-    assert unit_spans(word, units) == spans
+def test_locations_of_subwords(word: str, subwords: list[str], spans: list[tuple[int, int]] | None) -> None:
+    assert subword_spans(word, subwords) == spans
 
 
 @pytest.mark.parametrize("stride", [None, 1, 5, 1000])
 @pytest.mark.parametrize("max_len", [8, 24, 1000])
 @pytest.mark.parametrize("context", ["", "one", CONTEXT, CONTEXT * 3])
 def test_windows_overlap_and_leave_no_token_out(stride: int | None, max_len: int, context: str) -> None:
-    made = passage(QUESTION, context, ReadingConfig(stride=stride), max_len=max_len)
+    made = encoding(QUESTION, context, ReadingConfig(stride=stride), max_len=max_len)
     space = max_len - 1 - len(made.question)
     assert len(made.question) == min(9, max_len // 2)
     assert made.truncated == (max_len < 18)
@@ -104,8 +104,8 @@ def test_windows_overlap_and_leave_no_token_out(stride: int | None, max_len: int
     assert len(made.begins) == 1 or made.begins[-2] + space < len(made.context)  # none that adds nothing
 
 
-def test_a_question_is_cut_at_its_share() -> None:
-    made = passage(QUESTION, CONTEXT, ReadingConfig(max_question=3))
+def test_a_question_is_cut_at_its_fraction() -> None:
+    made = encoding(QUESTION, CONTEXT, ReadingConfig(max_question=3))
     assert (len(made.question), made.truncated) == (3, True)
     with pytest.raises(ConfigError, match="max_len: got 7"):
         ReadingConfig().check(7)
@@ -114,7 +114,7 @@ def test_a_question_is_cut_at_its_share() -> None:
 @pytest.mark.parametrize("max_len", [12, 24, 100])
 def test_targets(max_len: int) -> None:
     """Of every stretch of the context: in each window the tokens that touch it, or the separator."""
-    made = passage("How many?", CONTEXT, max_len=max_len)
+    made = encoding("How many?", CONTEXT, max_len=max_len)
     space = max_len - 1 - len(made.question)
     for start in range(len(CONTEXT)):
         for end in range(start + 1, len(CONTEXT) + 1, 7):
@@ -129,7 +129,7 @@ def test_targets(max_len: int) -> None:
 
 
 def test_characters_come_back() -> None:
-    made = passage(QUESTION, CONTEXT)
+    made = encoding(QUESTION, CONTEXT)
     for answer in ("308½", "Panthers  gave", "308分", "6th", "points, ranking 6th."):
         start = CONTEXT.index(answer)
         tokens = made.tokens(start, start + len(answer))
@@ -138,9 +138,9 @@ def test_characters_come_back() -> None:
     assert made.tokens(12, 14) is None  # two spaces
 
 
-def test_question_and_context_are_told_apart() -> None:
+def test_question_and_context_are_reported_apart() -> None:
     """With `overlap` words that both have get another row, with `segments` those of the context."""
-    plain = passage("cat dog", "the Dog runs")
+    plain = encoding("cat dog", "the Dog runs")
     assert plain.question[1] != plain.context[1]  # Dog, which is its own entry
     reader = encoder(overlap=True, segments=True)
     made = WindowEncoder(reader, ReadingConfig()).encode([("cat dog", "the dog runs")])[0]
@@ -149,7 +149,7 @@ def test_question_and_context_are_told_apart() -> None:
     assert (bags[:, -2:] - first).tolist() == [[0, 2], [0, 3], [1, 2], [1, 3], [1, 2]]
 
 
-def by_loops(made: Passage, logits: list[np.ndarray], most: int) -> tuple[dict[tuple[int, int], float], float]:
+def by_loops(made: EncodedWindows, logits: list[np.ndarray], most: int) -> tuple[dict[tuple[int, int], float], float]:
     """The score of every span of tokens, and of no answer."""
     scores: dict[tuple[int, int], float] = {}
     none = []
@@ -167,7 +167,7 @@ def by_loops(made: Passage, logits: list[np.ndarray], most: int) -> tuple[dict[t
 @pytest.mark.parametrize("max_len", [10, 24, 100])
 def test_the_best_span_over_all_windows(most: int, max_len: int) -> None:
     reading = ReadingConfig(max_answer=most, stride=2)
-    made = passage("How many?", CONTEXT, reading, max_len=max_len)
+    made = encoding("How many?", CONTEXT, reading, max_len=max_len)
     chance = np.random.default_rng(0)
     for _ in range(20):
         logits = [chance.normal(size=(len(made.window(i)), 2)) * 3 for i in range(len(made.begins))]
@@ -188,13 +188,13 @@ def test_the_best_span_over_all_windows(most: int, max_len: int) -> None:
 
 
 def test_a_context_without_words_has_no_answer() -> None:
-    made = passage(QUESTION, " \n")
+    made = encoding(QUESTION, " \n")
     found = find_answer(made, [np.zeros((len(made.window(0)), 2))], ReadingConfig())
     assert found.answer(" \n", None).is_none
 
 
 def test_large_logits_and_such_as_are_none() -> None:
-    made = passage("How many?", "one two")
+    made = encoding("How many?", "one two")
     row = np.full((len(made.window(0)), 2), 1e4, np.float32)
     assert find_answer(made, [row], ReadingConfig()).probability == pytest.approx(1 / 4)  # three spans, and none
     row[-1, 0] = np.nan

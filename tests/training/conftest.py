@@ -17,7 +17,7 @@ from mixling.data.examples import Example
 from mixling.layers.mixer import MixerConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.frontend import FrontendConfig
+from mixling.models.embedding import EmbeddingConfig
 from mixling.models.heads import HeadConfig
 from mixling.models.model import ModelConfig, build_model
 from mixling.tasks.base import Task
@@ -27,9 +27,9 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.training.dataset_adapter import LabelledData
+from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
-from mixling.training.recipe import TrainConfig
 
 LABELS = ("down", "left", "up")
 MakeTrainer = Callable[..., Trainer]
@@ -41,7 +41,7 @@ def model_config(*, dropout: float = 0.1, mixer: MixerConfig | None = None, num_
     block = BlockConfig(mixers=(mixer,), feed_forward=FeedForwardConfig(ffn_dim=8), dropout=dropout)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=64, num_hashes=8), max_len=12, vocabulary_size=200),
-        frontend=FrontendConfig(window=1),
+        embedding=EmbeddingConfig(window=1),
         dim=8,
         layers=(block,),
         num_layers=num_layers,
@@ -77,7 +77,7 @@ def trainer(
     config: TrainConfig,
     *,
     num_train: int = 50,
-    num_dev: int = 20,
+    num_validation: int = 20,
     tagged: bool = False,
     pairs: bool = False,
     mixer: MixerConfig | None = None,
@@ -90,20 +90,20 @@ def trainer(
 ) -> Trainer:
     """A trainer that has not begun; `options` are those of `Trainer`."""
     kind_of_rows = {"tagged": tagged, "pairs": pairs}
-    train, dev = train or rows(num_train, seed=1, **kind_of_rows), rows(num_dev, seed=2, **kind_of_rows)
+    train, validation = train or rows(num_train, seed=1, **kind_of_rows), rows(num_validation, seed=2, **kind_of_rows)
     labels = LabelSet(("O", "B-way", "I-way"), "iob") if tagged else LabelSet(LABELS, "single")
     kind: type[Task] = Tagging if tagged else Classification
     counts = train.label_counts()
     task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
     shape = model_config(dropout=dropout, mixer=mixer, num_layers=num_layers)
     encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
-    data = LabelledData(
+    data = LabeledData(
         objective=task,
         token_dropout=config.token_dropout,
         train=TextSet(train, encoder, keep=keep),
         train_targets=task.targets(train.targets),
-        dev=TextSet(dev, encoder, keep=keep),
-        dev_targets=task.targets(dev.targets),
+        validation=TextSet(validation, encoder, keep=keep),
+        validation_targets=task.targets(validation.targets),
         weights=weights,
     )
     model = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)

@@ -13,9 +13,9 @@ import pytest
 
 from mixling.errors import UserError
 from mixling.training.callbacks import Callback, CallbackList, Step
+from mixling.training.config import TrainConfig
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig, learning_rate
-from mixling.training.recipe import TrainConfig
 
 CONFIG = TrainConfig(
     epochs=2, batch_size=8, gradient_accumulation_steps=3, token_dropout=0.0, optim=OptimConfig(lr=0.02)
@@ -31,7 +31,7 @@ class Notes(Callback):
     def _note(self, what: str, *values: Any) -> None:
         self.notes.append((self.name, what, *values))
         if what == self.fails:
-            raise KeyError(f"a fault of {self.name}")
+            raise KeyError(f"a error of {self.name}")
 
     def started(self, step: int, total_steps: int) -> None:
         self._note("started", step, total_steps)
@@ -46,7 +46,7 @@ class Notes(Callback):
         self._note("finished")
 
 
-def test_steps_are_told_as_they_were_made(trainer: Callable[..., Trainer]) -> None:
+def test_steps_are_reported_as_they_were_made(trainer: Callable[..., Trainer]) -> None:
     notes: list[Any] = []
     made = trainer(CONFIG, callback=Notes(notes))
     history = made.fit()
@@ -60,7 +60,7 @@ def test_steps_are_told_as_they_were_made(trainer: Callable[..., Trainer]) -> No
     assert [sum(step.tokens for step in part) for part in (steps[:7], steps[7:])] == [epoch, epoch]
 
 
-def test_several_are_told_in_their_order(trainer: Callable[..., Trainer]) -> None:
+def test_several_are_reported_in_their_order(trainer: Callable[..., Trainer]) -> None:
     notes: list[Any] = []
     trainer(CONFIG, callback=CallbackList(Notes(notes, "first"), Notes(notes, "second"))).fit()
     assert [note[1:] for note in notes[::2]] == [note[1:] for note in notes[1::2]]
@@ -68,12 +68,12 @@ def test_several_are_told_in_their_order(trainer: Callable[..., Trainer]) -> Non
 
 
 @pytest.mark.parametrize("method", ["started", "stepped", "evaluated", "finished"])
-def test_a_callback_s_error_keeps_its_traceback_and_all_are_told_of_the_end(
+def test_a_callback_s_error_keeps_its_traceback_and_all_are_reported_of_the_end(
     trainer: Callable[..., Trainer], method: str
 ) -> None:
     notes: list[Any] = []
     several = CallbackList(Notes(notes, "first", fails=method), Notes(notes, "second"))
-    with pytest.raises(KeyError, match="a fault of first") as error:
+    with pytest.raises(KeyError, match="a error of first") as error:
         trainer(CONFIG, callback=several).fit()
     assert not isinstance(error.value, UserError)
     assert traceback.extract_tb(error.tb)[-1].name == "_note"

@@ -16,10 +16,10 @@ from safetensors.torch import save_file
 
 from mixling.errors import ModelFileError, StorageError
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
+from mixling.training.config import TrainConfig
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
-from mixling.training.recipe import TrainConfig
 
 TENSORS = {
     "model/w": torch.arange(6, dtype=torch.float32).reshape(2, 3).T,
@@ -50,10 +50,10 @@ def test_what_was_saved_is_read(path: Path) -> None:
 @pytest.mark.slow
 def test_every_flipped_bit_and_every_cut_is_refused(path: Path) -> None:
     whole = path.read_bytes()
-    for place in range(len(whole)):
+    for location in range(len(whole)):
         for bit in (0, 5, 7):
             damaged = bytearray(whole)
-            damaged[place] ^= 1 << bit
+            damaged[location] ^= 1 << bit
             path.write_bytes(damaged)
             try:
                 tensors, state = load_checkpoint(path)
@@ -99,7 +99,7 @@ def test_changed_state_with_whole_tensors_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("fails", ["fsync", "replace"])
-def test_a_failed_save_is_told_and_leaves_the_one_before(
+def test_a_failed_save_is_reported_and_leaves_the_one_before(
     path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     whole = path.read_bytes()

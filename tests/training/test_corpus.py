@@ -12,18 +12,18 @@ from torch.nn import functional as F
 from mixling.data.prepared import Tokens
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.frontend import FrontendConfig
+from mixling.models.embedding import EmbeddingConfig
 from mixling.models.model import ModelConfig, build_model
 from mixling.tasks.base import NO_TARGET
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.fingerprint import MinHash, Units
+from mixling.text.fingerprint import MinHash, SubwordEmbedding
 from mixling.text.table import FIRST, SEPARATOR
-from mixling.training.corpus import MASK_WORD, MaskedText, unit_targets, word_targets
+from mixling.training.config import TrainConfig
+from mixling.training.corpus import MASK_WORD, MaskedText, subword_targets, word_targets
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
-from mixling.training.recipe import TrainConfig
 
 LENGTH = 16
 # A language in which every word tells the next one: what is hidden can be told from its neighbours.
@@ -36,20 +36,20 @@ def documents(seed: int, count: int) -> list[str]:
     return [" ".join(WORDS[(start + 5 * i) % len(WORDS)] for i in range(20)) for start in starts]
 
 
-def model_config(units: bool) -> ModelConfig:
+def model_config(subwords: bool) -> ModelConfig:
     text = TextConfig(
-        projection=Units() if units else MinHash(num_features=256, num_hashes=8),
-        tokens="units" if units else "words",
+        projection=SubwordEmbedding() if subwords else MinHash(num_features=256, num_hashes=8),
+        tokens="subwords" if subwords else "words",
         max_len=LENGTH,
         vocabulary_size=100,
     )
     layer = BlockConfig(mixers=(HyperMixingConfig(hidden_dim=32),), feed_forward=FeedForwardConfig(ffn_dim=32))
-    frontend = FrontendConfig(bias=not units)
-    return ModelConfig(text=text, frontend=frontend, dim=32, layers=(layer, layer), final_norm=True)
+    embedding = EmbeddingConfig(bias=not subwords)
+    return ModelConfig(text=text, embedding=embedding, dim=32, layers=(layer, layer), final_norm=True)
 
 
-def data(units: bool, *, whole_words: bool = True) -> tuple[MaskedText, ModelConfig]:
-    config = model_config(units)
+def data(subwords: bool, *, whole_words: bool = True) -> tuple[MaskedText, ModelConfig]:
+    config = model_config(subwords)
     vocabulary = train_vocabulary(documents(0, 200), config.text, specials=("[SEP]", MASK_WORD))
     text = config.text.for_vocabulary(vocabulary)
     encoder = TextEncoder(text.model_copy(update={"max_len": 1000}), vocabulary, keep=True)
@@ -64,26 +64,26 @@ def data(units: bool, *, whole_words: bool = True) -> tuple[MaskedText, ModelCon
             rows.append(np.append(encoded.words, SEPARATOR))
             starts.append(begins)
         parts.append(Tokens(np.concatenate(rows).astype(np.uint32), np.concatenate(starts)))
-    targets = unit_targets(encoder) if units else word_targets(encoder, parts[0], 30)
+    targets = subword_targets(encoder) if subwords else word_targets(encoder, parts[0], 30)
     made = MaskedText(
         objective=MaskedLM(),
         config=MaskedLMConfig(whole_words=whole_words),
         encoder=encoder,
         train=parts[0],
-        dev=parts[1],
+        validation=parts[1],
         length=LENGTH,
         targets=targets,
     )
     return made, config.model_copy(update={"text": text})
 
 
-def outputs(made: MaskedText, units: bool) -> int:
-    return len(made.encoder.vocabulary) if units else int(made.targets.max()) + 1
+def outputs(made: MaskedText, subwords: bool) -> int:
+    return len(made.encoder.vocabulary) if subwords else int(made.targets.max()) + 1
 
 
-@pytest.mark.parametrize("units", [True, False])
-def test_what_is_asked_is_what_stood_there(units: bool) -> None:
-    made, _ = data(units)
+@pytest.mark.parametrize("subwords", [True, False])
+def test_what_is_asked_is_what_stood_there(subwords: bool) -> None:
+    made, _ = data(subwords)
     indices = np.arange(40)
     batch, targets, weights = made.batch(indices, indices, seed=4, step=9)
     assert weights is None
@@ -92,26 +92,26 @@ def test_what_is_asked_is_what_stood_there(units: bool) -> None:
     for row, index in enumerate(indices):
         block, _ = made.train.block(int(index), LENGTH)
         asked = targets[row] != NO_TARGET
-        places = batch.starts[row][asked].numpy()
-        for place, target in zip(places, targets[row][asked].tolist(), strict=True):
-            assert block[place] > FIRST, "neither a separator nor what is hidden already"
-            word = names[block[place] - FIRST]
-            assert target == (made.encoder.vocabulary.unit_id(word) if units else made.targets[block[place]])
+        locations = batch.starts[row][asked].numpy()
+        for location, target in zip(locations, targets[row][asked].tolist(), strict=True):
+            assert block[location] > FIRST, "neither a separator nor what is hidden already"
+            word = names[block[location] - FIRST]
+            assert target == (made.encoder.vocabulary.subword_id(word) if subwords else made.targets[block[location]])
         # Elsewhere the model reads what stands there.
         bags = made.encoder.bags(block).positions
         read = batch.positions.numpy()[batch.index[row].numpy() - 1][:, : bags.shape[1]]
         same = (read == bags).all(1)
-        assert same[np.setdiff1d(np.arange(LENGTH), places)].all()
+        assert same[np.setdiff1d(np.arange(LENGTH), locations)].all()
     again = made.batch(indices, indices, seed=4, step=9)
     other = made.batch(indices, indices, seed=4, step=10)
     assert torch.equal(batch.index, again[0].index)
     assert not torch.equal(targets, other[1]) or not torch.equal(batch.starts, other[0].starts)
 
 
-def test_most_hidden_tokens_are_the_mask_and_none_is_told_by_itself() -> None:
+def test_most_hidden_tokens_are_the_mask_and_none_is_reported_by_itself() -> None:
     made, _ = data(True)
     mask = made.encoder.bags(np.array([FIRST])).positions[0]
-    assert mask[0] == made.encoder.vocabulary.unit_id(MASK_WORD)
+    assert mask[0] == made.encoder.vocabulary.subword_id(MASK_WORD)
     count, masked, kept = 0, 0, 0
     for step in range(60):
         indices = np.arange(32)
@@ -132,10 +132,10 @@ def test_shards_hide_what_the_whole_batch_does() -> None:
     indices = np.array([5, 1, 8, 2])
     whole, targets, _ = made.batch(indices, np.arange(4), seed=1, step=3)
     part, some, _ = made.batch(indices, np.array([1, 3]), seed=1, step=3)
-    for mine, place in enumerate((1, 3)):
-        told = some[mine][some[mine] != NO_TARGET]
-        assert torch.equal(told, targets[place][targets[place] != NO_TARGET])
-        assert torch.equal(part.positions[part.index[mine] - 1, 0], whole.positions[whole.index[place] - 1, 0])
+    for mine, location in enumerate((1, 3)):
+        reported = some[mine][some[mine] != NO_TARGET]
+        assert torch.equal(reported, targets[location][targets[location] != NO_TARGET])
+        assert torch.equal(part.positions[part.index[mine] - 1, 0], whole.positions[whole.index[location] - 1, 0])
 
 
 def test_the_loss_is_the_mean_cross_entropy_of_hidden_tokens() -> None:
@@ -155,42 +155,42 @@ def test_the_loss_is_the_mean_cross_entropy_of_hidden_tokens() -> None:
     assert float(weight) == count
 
 
-def test_tied_logits_are_products_with_the_rows_of_units() -> None:
+def test_tied_logits_are_products_with_the_rows_of_subwords() -> None:
     made, config = data(True)
-    model = build_model(config, num_outputs=outputs(made, True), output="units", seed=0).double().eval()
+    model = build_model(config, num_outputs=outputs(made, True), output="subwords", seed=0).double().eval()
     batch, _, _ = made.batch(np.arange(4), np.arange(4), seed=0, step=0)
     assert batch.starts is not None
     logits = model(batch.positions, None, batch.index, batch.mask, batch.starts)
-    table = model.frontend.weight
+    table = model.embedding.weight
     x = model.encoder(table[batch.positions[batch.index - 1, 0].long()], batch.mask)
     for b in range(4):
-        for place, row in zip(batch.starts[b].tolist(), logits[b], strict=True):
-            normed = F.layer_norm(x[b, place], (32,), model.head.norm.weight, model.head.norm.bias)
-            expected = torch.stack([normed @ unit for unit in table[: logits.shape[-1]]])
+        for location, row in zip(batch.starts[b].tolist(), logits[b], strict=True):
+            normed = F.layer_norm(x[b, location], (32,), model.head.norm.weight, model.head.norm.bias)
+            expected = torch.stack([normed @ subword for subword in table[: logits.shape[-1]]])
             torch.testing.assert_close(row, expected)
     assert not any(name.startswith("head.weight") for name in model.state_dict())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("units", [True, False])
-def test_it_learns_and_its_perplexity_is_that_of_the_loss(units: bool) -> None:
-    made, config = data(units)
-    model = build_model(config, num_outputs=outputs(made, units), output="units", seed=0)
+@pytest.mark.parametrize("subwords", [True, False])
+def test_it_learns_and_its_perplexity_is_that_of_the_loss(subwords: bool) -> None:
+    made, config = data(subwords)
+    model = build_model(config, num_outputs=outputs(made, subwords), output="subwords", seed=0)
     optim = OptimConfig(lr=1e-2, embedding_lr=1.0, weight_decay=0.0)
     train = TrainConfig(steps=150, batch_size=32, precision="float32", optim=optim, token_dropout=0.0, evaluations=3)
     history = Trainer(model, made, train).fit()
-    best = min(record["dev_perplexity"] for record in history)
-    assert best < 0.5 * outputs(made, units), "chance is the number of words"
-    assert history[-1]["dev_perplexity"] == pytest.approx(math.exp(history[-1]["dev_loss"]), rel=1e-4)
-    assert [record["best"] for record in history][-1] == (history[-1]["dev_perplexity"] == best)
+    best = min(record["val_perplexity"] for record in history)
+    assert best < 0.5 * outputs(made, subwords), "chance is the number of words"
+    assert history[-1]["val_perplexity"] == pytest.approx(math.exp(history[-1]["val_loss"]), rel=1e-4)
+    assert [record["best"] for record in history][-1] == (history[-1]["val_perplexity"] == best)
 
 
 def test_frequent_words_are_targets() -> None:
     made, _ = data(False)
     counts = np.bincount(made.train.rows, minlength=len(made.encoder))
-    told = made.targets >= 0
-    assert told.sum() == 30
-    rest = ~told
+    reported = made.targets >= 0
+    assert reported.sum() == 30
+    rest = ~reported
     rest[: FIRST + 1] = False
-    assert counts[told].min() >= counts[rest].max()
-    assert sorted(made.targets[told]) == list(range(30))
+    assert counts[reported].min() >= counts[rest].max()
+    assert sorted(made.targets[reported]) == list(range(30))

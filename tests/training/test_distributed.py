@@ -27,11 +27,11 @@ from mixling.mixers.attention import AttentionConfig
 from mixling.tasks.base import LossConfig
 from mixling.training.callbacks import Callback, Step
 from mixling.training.checkpoint import load_checkpoint
+from mixling.training.config import TrainConfig
 from mixling.training.distributed import DistributedContext, distributed_context, is_launched
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
-from mixling.training.recipe import TrainConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 # 49 rows: of seven batches the last has one example, which leaves the second process, and of parts all but one,
@@ -165,7 +165,7 @@ def check_agreement(folder: Path, alone: Trainer) -> dict[str, Tensor]:
 
 def check_history(records: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     assert [record["step"] for record in records] == [record["step"] for record in wanted]
-    for name in ("train_loss", "dev_loss"):
+    for name in ("train_loss", "val_loss"):
         assert [record[name] for record in records] == pytest.approx([record[name] for record in wanted], abs=1e-4)
 
 

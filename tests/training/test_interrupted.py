@@ -15,11 +15,11 @@ import pytest
 from mixling.errors import Interrupted, ModelFileError, TrainingError
 from mixling.training.callbacks import Callback, Step
 from mixling.training.checkpoint import load_checkpoint
+from mixling.training.config import TrainConfig
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
-from mixling.training.recipe import TrainConfig
 
 MakeTrainer = Callable[..., Trainer]
 CONFIG = TrainConfig(
@@ -234,7 +234,7 @@ def test_bits_do_not_depend_on_which_words_the_encoder_met_first(trainer: MakeTr
     kept, anew = trainer(CONFIG), trainer(CONFIG, keep=False)
     for made in (kept, anew):
         made.data.train.lengths[:] = 1  # the same buckets, so the same batches
-        made.data.dev.lengths[:] = 1
+        made.data.validation.lengths[:] = 1
         made.fit()
     for a, b in zip(kept.model.parameters(), anew.model.parameters(), strict=True):
         assert a.detach().numpy().tobytes() == b.detach().numpy().tobytes()

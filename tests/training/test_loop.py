@@ -1,4 +1,4 @@
-"""The loop: reproducible, keeps the best evaluation on dev, stops when told, keeps to its time."""
+"""The loop: reproducible, keeps the best evaluation on validation, stops when told, keeps to its time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
 from mixling.training import dataset_adapter, loop
 from mixling.training.callbacks import Callback, Step
+from mixling.training.config import Start, TrainConfig
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig, learning_rate
-from mixling.training.recipe import Start, TrainConfig
 
 MakeTrainer = Callable[..., Trainer]
 QUICK: dict[str, Any] = {
@@ -90,7 +90,7 @@ def test_one_seed_gives_the_same_bits_and_another_seed_others(
 @pytest.mark.parametrize("tagged", [False, True])
 def test_it_learns(trainer: MakeTrainer, tagged: bool) -> None:
     """The rows are made so that one word decides, nine times in ten."""
-    made = trainer(TrainConfig(**{**QUICK, "epochs": 12}), num_train=300, num_dev=100, tagged=tagged)
+    made = trainer(TrainConfig(**{**QUICK, "epochs": 12}), num_train=300, num_validation=100, tagged=tagged)
     best = max(record[f"dev_{made.data.objective.metric}"] for record in made.fit())
     assert best > (0.95 if tagged else 0.8)
 
@@ -103,7 +103,7 @@ def test_every_mixer_learns_every_task(trainer: MakeTrainer, mixer: str, task: s
     made = trainer(
         TrainConfig(**{**QUICK, "epochs": 5}),
         num_train=300,
-        num_dev=100,
+        num_validation=100,
         tagged=task == "tagging",
         pairs=task == "pairs",
         mixer=mixer_config({"type": mixer, **sizes}),
@@ -115,17 +115,17 @@ def test_every_mixer_learns_every_task(trainer: MakeTrainer, mixer: str, task: s
 
 @pytest.mark.slow
 def test_bfloat16_learns_too(trainer: MakeTrainer) -> None:
-    made = trainer(TrainConfig(**{**QUICK, "epochs": 12, "precision": "bfloat16"}), num_train=300, num_dev=100)
-    assert max(record["dev_accuracy"] for record in made.fit()) > 0.8
+    made = trainer(TrainConfig(**{**QUICK, "epochs": 12, "precision": "bfloat16"}), num_train=300, num_validation=100)
+    assert max(record["val_accuracy"] for record in made.fit()) > 0.8
     assert all(value.dtype == torch.float32 for value in made.model.parameters())
 
 
-def test_the_best_evaluation_is_chosen_on_dev_and_restored(trainer: MakeTrainer, run_folder: Path) -> None:
+def test_the_best_evaluation_is_chosen_on_validation_and_restored(trainer: MakeTrainer, run_folder: Path) -> None:
     config = TrainConfig(**{**QUICK, "epochs": 12, "optim": OptimConfig(lr=0.1)})
     made = trainer(config, callback=Recorder(), folder=run_folder)
     callback = recorded(made)
     history = made.fit()
-    ranks = [(record["dev_accuracy"], -record["dev_loss"]) for record in history]
+    ranks = [(record["val_accuracy"], -record["val_loss"]) for record in history]
     best = history[ranks.index(max(ranks))]
     assert best is not history[-1], "the case must have a best evaluation that is not the last"
     assert weights_of(made) == callback.at_evaluation[best["step"]]
@@ -143,7 +143,7 @@ def test_the_last_evaluation_is_kept_where_that_is_asked_for(trainer: MakeTraine
     made = trainer(config, callback=Recorder())
     callback = recorded(made)
     history = made.fit()
-    accuracies = [record["dev_accuracy"] for record in history]
+    accuracies = [record["val_accuracy"] for record in history]
     assert accuracies[-1] < max(accuracies), "the case must have a best evaluation that is not the last"
     assert weights_of(made) == callback.at_evaluation[history[-1]["step"]]
     with pytest.raises(ValueError, match="patience waits for a better evaluation"):
@@ -223,7 +223,7 @@ def test_planned_epochs(num_examples: int, epochs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("examples", "rows_per_label", "start", "taught", "epochs", "embedding_lr"),
+    ("examples", "rows_per_label", "start", "distilled", "epochs", "embedding_lr"),
     [
         (6_000, 3_000.0, "random", False, 40, 1.0),  # as planned from scratch
         (6_000, 3_000.0, "rows", False, 10, 1.0),
@@ -235,14 +235,14 @@ def test_planned_epochs(num_examples: int, epochs: int) -> None:
         (1_000, 3_000.0, "random", True, 20, 1.0),
     ],
 )
-def test_what_is_left_open_is_settled_by_the_data(
-    examples: int, rows_per_label: float | None, start: Start, taught: bool, epochs: int, embedding_lr: float
+def test_what_is_left_open_is_resolved_by_the_data(
+    examples: int, rows_per_label: float | None, start: Start, distilled: bool, epochs: int, embedding_lr: float
 ) -> None:
-    done = TrainConfig().settled(examples, rows_per_label=rows_per_label, start=start, taught=taught)
+    done = TrainConfig().resolved(examples, rows_per_label=rows_per_label, start=start, distilled=distilled)
     assert (done.epochs, done.optim.embedding_lr) == (epochs, embedding_lr)
     given = TrainConfig(epochs=2, optim=OptimConfig(embedding_lr=0.5))
-    assert given.settled(examples, rows_per_label=rows_per_label, start=start, taught=taught) == given
-    assert done.settled(examples, rows_per_label=rows_per_label, start=start, taught=taught) == done
+    assert given.resolved(examples, rows_per_label=rows_per_label, start=start, distilled=distilled) == given
+    assert done.resolved(examples, rows_per_label=rows_per_label, start=start, distilled=distilled) == done
 
 
 def test_the_rate_of_every_step_is_the_schedule_s(trainer: MakeTrainer) -> None:
@@ -344,7 +344,7 @@ def test_a_gradient_that_is_not_finite_stops_before_the_weights_are_spoilt(train
     assert weights_of(made) == before
 
 
-def test_logits_of_dev_that_are_not_finite_are_a_training_s_error(trainer: MakeTrainer) -> None:
+def test_logits_of_validation_that_are_not_finite_are_a_training_s_error(trainer: MakeTrainer) -> None:
     made = trainer(TrainConfig(**QUICK))
     made.optimizer.register_step_post_hook(
         lambda *_: made.model.head.output.bias.data.fill_(math.inf)  # type: ignore[union-attr]
@@ -400,7 +400,7 @@ class StartOfSteps(Callback):
         (0.1, 0.0, 0.0), (0.1, 0.2, 0.0), (0.4, 0.0, 0.0), (0.4, 0.5, 0.0), (0.4, 3.0, 0.0), (0.4, 30.0, 0.0),
         (0.1, 0.1, 2.0),
     ],
-    ids=["cheap dev", "fair dev", "one epoch", "one epoch, fair dev", "dear dev", "hopeless dev", "dear scores"],
+    ids=["cheap validation", "fair validation", "one epoch", "one epoch, fair validation", "dear validation", "hopeless validation", "dear scores"],
 )  # fmt: skip
 def test_the_plan_fits_the_time_budget(
     trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, step: float, evaluation: float, metrics: float
@@ -428,12 +428,12 @@ def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytes
     monkeypatch.setattr(Classification, "evaluate", noted)
     history = trainer(TrainConfig(**QUICK)).fit()
     assert asked == [{"tables": False}] * len(history)
-    measures = {"accuracy", "macro_f1", "log_loss", "roc_auc", "calibration_error", "loss"}
-    assert {key for key in history[-1] if key.startswith("dev_")} == {f"dev_{name}" for name in measures}
+    metrics = {"accuracy", "macro_f1", "log_loss", "roc_auc", "calibration_error", "loss"}
+    assert {key for key in history[-1] if key.startswith("val_")} == {f"dev_{name}" for name in metrics}
 
 
 @pytest.mark.parametrize("spoil", ["a folder in its place", "removed"])
-def test_a_history_that_cannot_be_written_is_told(trainer: MakeTrainer, run_folder: Path, spoil: str) -> None:
+def test_a_history_that_cannot_be_written_is_reported(trainer: MakeTrainer, run_folder: Path, spoil: str) -> None:
     class Spoiler(Callback):
         def started(self, step: int, total_steps: int) -> None:
             (run_folder / HISTORY).unlink()
@@ -464,13 +464,13 @@ def test_class_weights_and_smoothing_reach_the_loss(trainer: MakeTrainer) -> Non
     assert weights_of(plain) != weights_of(other)
 
 
-@pytest.mark.parametrize(("share", "moved"), [(None, 0.1), (1.0, 0.1), (0.3, 0.03), (0.0, 0.0)])
-def test_the_table_has_a_rate_of_its_own(share: float | None, moved: float, trainer: Callable[..., Trainer]) -> None:
+@pytest.mark.parametrize(("fraction", "moved"), [(None, 0.1), (1.0, 0.1), (0.3, 0.03), (0.0, 0.0)])
+def test_the_table_has_a_rate_of_its_own(fraction: float | None, moved: float, trainer: Callable[..., Trainer]) -> None:
     """AdamW's first step moves every weight that has a gradient by the rate."""
-    optim = OptimConfig(lr=0.1, embedding_lr=share, weight_decay=0, warmup=0, clip_norm=None)
+    optim = OptimConfig(lr=0.1, embedding_lr=fraction, weight_decay=0, warmup=0, clip_norm=None)
     made = trainer(TrainConfig(optim=optim, epochs=1), dropout=0.0)
     before = {name: value.detach().clone() for name, value in made.model.named_parameters()}
     made._step(made._plan(), Interrupts(enabled=False))
     steps = {name: (value - before[name]).abs().max().item() for name, value in made.model.named_parameters()}
-    assert steps["frontend.weight"] == pytest.approx(moved, rel=1e-2, abs=1e-9)
+    assert steps["embedding.weight"] == pytest.approx(moved, rel=1e-2, abs=1e-9)
     assert steps["head.output.weight"] == pytest.approx(0.1, rel=1e-2)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mixling.training import memory
+from mixling.training.config import TrainConfig
 from mixling.training.memory import Heap
-from mixling.training.recipe import TrainConfig
 from mixling.training.state import weights_of
 
 from .conftest import MakeTrainer

@@ -172,7 +172,7 @@ def test_weights_of_examples_and_a_label_that_no_text_has():
     assert (weighed[:, 2] > plain[:, 2] + 0.1).all()
 
 
-def test_two_labels_of_three_that_the_texts_have_are_told_apart():
+def test_two_labels_of_three_that_the_texts_have_are_reported_apart():
     task, encoder = make_task("classification", 3), make_encoder()
     targets = np.array([0, 2, 0, 2, 0, 2, 0, 2])
     features = make_features(rows_of(encoder, TEXTS), encoder, min_n=2, max_n=3)

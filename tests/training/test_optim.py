@@ -15,8 +15,8 @@ from mixling.config import parse
 from mixling.errors import ConfigError
 from mixling.seq2seq.model import build_encoder_decoder
 from mixling.seq2seq.presets import seq2seq_config
+from mixling.training.config import TrainConfig
 from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
-from mixling.training.recipe import TrainConfig
 
 Floats = npt.NDArray[np.float64]
 
@@ -164,8 +164,8 @@ def test_t5_s_rate_of_pretraining_is_adafactor_s_constant_one() -> None:
         ),
     ],
 )
-def test_what_has_no_use_or_does_not_go_together_is_refused(values: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_what_has_no_use_or_does_not_go_together_is_refused(values: dict[str, Any], reported: str) -> None:
+    with pytest.raises(ConfigError, match=reported):
         parse(TrainConfig, values, where="test")
 
 
@@ -182,8 +182,8 @@ def test_parameters_that_are_not_trained_are_left_out() -> None:
 
 
 def test_the_table_of_an_encoder_decoder_has_a_rate_of_its_own() -> None:
-    model = build_encoder_decoder(seq2seq_config("t5-2m"), num_units=7)
+    model = build_encoder_decoder(seq2seq_config("t5-2m"), vocab_size=7)
     groups = build_optimizer(model, OptimConfig(embedding_lr=0.0)).param_groups
     assert [parameter is model.table.weight for parameter in groups[0]["params"]] == [True]
-    assert [group["share"] for group in groups] == [0.0, 1.0, 1.0]
+    assert [group["fraction"] for group in groups] == [0.0, 1.0, 1.0]
     assert not any(parameter is model.table.weight for group in groups[1:] for parameter in group["params"])

@@ -23,7 +23,7 @@ def lines_of(
     now = 5.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     lines: list[str] = []
-    monkeypatch.setattr(TrainingProgress, "say", lambda self, line: lines.append(line))
+    monkeypatch.setattr(TrainingProgress, "log", lambda self, line: lines.append(line))
     terminal = TrainingProgress()
     terminal.metric = metric
     terminal.started(begin, total)
@@ -32,7 +32,7 @@ def lines_of(
             now += 1
             terminal.stepped(Step(number=number, loss=1.0, learning_rate=0.1, tokens=1500))
         now += 10  # the evaluation itself does not count
-        record: dict[str, Any] = {"epoch": epoch, "step": step, "train_loss": 2, "dev_loss": 1.5, "best": True}
+        record: dict[str, Any] = {"epoch": epoch, "step": step, "train_loss": 2, "val_loss": 1.5, "best": True}
         terminal.evaluated({**record, f"dev_{metric}": value})
     terminal.finished()
     return lines
@@ -42,12 +42,12 @@ def positions(lines: list[str]) -> list[str]:
     return [line.partition("  train loss")[0] for line in lines]
 
 
-def test_a_share_has_four_digits_and_what_may_be_large_three_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = "epoch  2/10  train loss 2.0000  dev loss 1.5000  dev accuracy 0.9000    1,500 tokens/s  (best so far)"
+def test_a_fraction_has_four_digits_and_what_may_be_large_three_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = "epoch  2/10  train loss 2.0000  validation loss 1.5000  validation accuracy 0.9000    1,500 tokens/s  (best so far)"
     assert lines_of(monkeypatch, (200, 2.0)) == [expected]
     for value, shown in [(1.0, "1.0000"), (12.345, "12.3"), (4.5678, "4.57"), (987.6, "988"), (12345.6, "12,346")]:
         (line,) = lines_of(monkeypatch, (200, 2.0), metric="perplexity", value=value)
-        assert f"dev perplexity {shown}  " in line
+        assert f"validation perplexity {shown}  " in line
 
 
 def test_whole_epochs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_whole_epochs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert positions(lines) == ["epoch 1/9", "epoch 2/9", "epoch 9/9"]
 
 
-def test_the_lines_of_one_run_have_one_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_of_one_run_have_one_subword(monkeypatch: pytest.MonkeyPatch) -> None:
     # Of less than an epoch, of evaluations within epochs, and of a budget that ends within one.
     lines = lines_of(monkeypatch, (5, 0.041), (50, 0.498), (122, 1.0), total=122)
     assert positions(lines) == ["step   5/122", "step  50/122", "step 122/122"]

@@ -16,10 +16,10 @@ from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
 from mixling.text.answers import Answers, Found
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.windows import ReadingConfig
+from mixling.training.config import TrainConfig
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig
 from mixling.training.questions import QuestionData, WindowSet, question_data
-from mixling.training.recipe import TrainConfig
 
 from .conftest import model_config
 
@@ -45,7 +45,7 @@ def data_of(store: Dataset, *, reading: ReadingConfig | None = None, token_dropo
     encoder = TextEncoder(config, train_vocabulary(store.sample_texts(1 << 16, 0), config))
     task = QuestionAnswering(ANSWER_ENDS, LossConfig(label_smoothing=0))
     return question_data(
-        task, store, store, encoder, reading or ReadingConfig(), token_dropout=token_dropout, say=lambda message: None
+        task, store, store, encoder, reading or ReadingConfig(), token_dropout=token_dropout, log=lambda message: None
     )
 
 
@@ -77,18 +77,18 @@ def test_a_small_model_learns_the_answers(unanswerable: bool, run_folder: Path) 
     config = TrainConfig(steps=150, evaluations=3, batch_size=64, optim=OptimConfig(lr=0.02))
     model = build_model(model_config(dropout=0), num_outputs=2, output="tokens", seed=0)
     history = Trainer(model, data, config, folder=run_folder).fit()
-    assert history[-1]["dev_f1"] > 0.95
-    assert history[-1]["dev_loss"] < 0.2 * history[0]["dev_loss"] + 0.1
-    assert ("dev_unanswerable_accuracy" in history[-1]) == unanswerable
+    assert history[-1]["val_f1"] > 0.95
+    assert history[-1]["val_loss"] < 0.2 * history[0]["val_loss"] + 0.1
+    assert ("val_unanswerable_accuracy" in history[-1]) == unanswerable
 
 
 def test_a_threshold_is_chosen_only_where_questions_lack_answers_and_none_is_given() -> None:
     found = [Found(span=(0, 3), margin=margin, probability=0.5, no_answer=0.5) for margin in np.linspace(-1, 1, 16)]
-    assert data_of(questions()).settled(found[:8]).threshold is None
-    chosen = data_of(questions(unanswerable=True)).settled(found)
+    assert data_of(questions()).resolved(found[:8]).threshold is None
+    chosen = data_of(questions(unanswerable=True)).resolved(found)
     assert chosen.threshold is not None
     given = ReadingConfig(threshold=7.0)
-    assert data_of(questions(unanswerable=True), reading=given).settled(found) == given
+    assert data_of(questions(unanswerable=True), reading=given).resolved(found) == given
 
 
 def test_windows_know_their_rows() -> None:

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from mixling.errors import ConfigError
-from mixling.models.frontend import FrontendConfig, ProjectionFrontend
+from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.fingerprint import Binary, MinHash, Projection, Units
+from mixling.text.fingerprint import Binary, MinHash, Projection, SubwordEmbedding
 from mixling.text.vectors import VectorConfig, WordVectors
 from mixling.training import start
 from mixling.training.start import start_bottleneck
@@ -33,14 +33,14 @@ def encoder(projection: Projection, vectors: WordVectors, *, lowercase: bool = T
     return TextEncoder(config, train_vocabulary([" ".join(vectors.words)], config))
 
 
-def frontend(config: FrontendConfig, *, num_features: int, dim: int = DIM) -> ProjectionFrontend:
+def embedding(config: EmbeddingConfig, *, num_features: int, dim: int = DIM) -> ProjectionEmbedding:
     torch.manual_seed(0)
-    return ProjectionFrontend(config, num_features=num_features, dim=dim, max_len=9)
+    return ProjectionEmbedding(config, num_features=num_features, dim=dim, max_len=9)
 
 
-def rows_of(front: ProjectionFrontend, reader: TextEncoder, words: tuple[str, ...]) -> torch.Tensor:
-    places = np.array([item.words[0] for item in reader.encode([[word] for word in words])])
-    bags = reader.bags(places)
+def rows_of(front: ProjectionEmbedding, reader: TextEncoder, words: tuple[str, ...]) -> torch.Tensor:
+    locations = np.array([item.words[0] for item in reader.encode([[word] for word in words])])
+    bags = reader.bags(locations)
     weights = None if bags.weights is None else torch.from_numpy(bags.weights)
     return front.word_rows(torch.from_numpy(bags.positions), weights)[1:].detach()
 
@@ -52,7 +52,7 @@ def test_it_is_weighted_ridge_regression_up_to_its_scale(
     from sklearn.linear_model import Ridge
 
     vectors = word_vectors()
-    reader, front = encoder(projection, vectors), frontend(FrontendConfig(), num_features=50)
+    reader, front = encoder(projection, vectors), embedding(EmbeddingConfig(), num_features=50)
     monkeypatch.setattr(start, "_PENALTY", 0.2)
     done = start_bottleneck(front, reader, vectors, scale=0.7)
     assert done.words == len(vectors.words)
@@ -76,35 +76,37 @@ def test_it_is_weighted_ridge_regression_up_to_its_scale(
 def test_vectors_that_are_sums_over_the_features_are_explained() -> None:
     vectors = word_vectors(300)
     reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)
-    known = rows_of(frontend(FrontendConfig(), num_features=50), reader, vectors.words).numpy()
+    known = rows_of(embedding(EmbeddingConfig(), num_features=50), reader, vectors.words).numpy()
     copy = WordVectors(config=vectors.config, words=vectors.words, counts=vectors.counts, vectors=known, num_tokens=9)
-    shares = [
-        start_bottleneck(frontend(FrontendConfig(), num_features=50), reader, v).explained for v in (vectors, copy)
+    fractions = [
+        start_bottleneck(embedding(EmbeddingConfig(), num_features=50), reader, v).explained for v in (vectors, copy)
     ]
-    assert shares[0] < 0.4  # of random vectors, by as many rows as every sixth word
-    assert shares[1] > 0.95
+    assert fractions[0] < 0.4  # of random vectors, by as many rows as every sixth word
+    assert fractions[1] > 0.95
 
 
 @pytest.mark.parametrize("dim", [3, 6])
 @pytest.mark.parametrize(("window", "form"), [(0, "full"), (2, "full"), (2, "factorised")])
-def test_the_words_own_columns_are_set_and_no_others(window: int, form: str, dim: int) -> None:
+def test_the_words_own_columns_are_set_and_no_others(window: int, template: str, dim: int) -> None:
     vectors = word_vectors()
     reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)
-    front = frontend(FrontendConfig(window=window, window_form=form), num_features=50, dim=dim)
+    front = embedding(EmbeddingConfig(window=window, window_form=template), num_features=50, dim=dim)
     before = front.weight.detach().clone()
     start_bottleneck(front, reader, vectors)
     changed = (front.weight.detach() != before).any(0).nonzero().flatten().tolist()
-    first = window * dim if form == "full" else 0
+    first = window * dim if template == "full" else 0
     assert changed == list(range(first, first + min(dim, DIM)))
 
 
-def test_what_cannot_begin_so_is_told() -> None:
+def test_what_cannot_begin_so_is_reported() -> None:
     vectors = word_vectors(lowercase=False)
-    front = frontend(FrontendConfig(), num_features=50)
+    front = embedding(EmbeddingConfig(), num_features=50)
     with pytest.raises(ConfigError, match="made with lowercase = False, the model has"):
         start_bottleneck(front, encoder(MinHash(num_features=50), vectors), vectors)
     vectors = word_vectors()
     reader = encoder(MinHash(num_features=50), vectors)
-    units = TextEncoder(TextConfig(projection=Units(num_features=len(reader.vocabulary))), reader.vocabulary)
-    with pytest.raises(ConfigError, match="projection 'units' has none"):
-        start_bottleneck(front, units, vectors)
+    subwords = TextEncoder(
+        TextConfig(projection=SubwordEmbedding(num_features=len(reader.vocabulary))), reader.vocabulary
+    )
+    with pytest.raises(ConfigError, match="projection 'subwords' has none"):
+        start_bottleneck(front, subwords, vectors)

@@ -67,7 +67,7 @@ def test_parameters_of_the_papers(name: str, parameters: int) -> None:
 
 
 def test_swapped_expansions_of_the_mixer_have_23_million() -> None:
-    """A known fault of a public implementation, whose answers have the right shape."""
+    """A known error of a public implementation, whose answers have the right shape."""
     made = IMAGE_PRESETS["mixer-b16"].config
     (layer,) = made.layers
     (mixer,) = layer.mixers
@@ -123,7 +123,7 @@ def test_patches_are_read_row_by_row() -> None:
     embed = PatchEmbedding(image_size=image_size, patch_size=patch, channels=channels, dim=dim).double()
     images = torch.randn(2, channels, image_size, image_size, dtype=torch.float64)
     (weight, bias), pixels = (p.tolist() for p in embed.parameters()), images.tolist()
-    places = [(top, left) for top in range(0, image_size, patch) for left in range(0, image_size, patch)]
+    locations = [(top, left) for top in range(0, image_size, patch) for left in range(0, image_size, patch)]
     inside = [(c, y, x) for c in range(channels) for y in range(patch) for x in range(patch)]
     expected = [
         [
@@ -131,7 +131,7 @@ def test_patches_are_read_row_by_row() -> None:
                 bias[d] + sum(weight[d][c][y][x] * pixels[b][c][top + y][left + x] for c, y, x in inside)
                 for d in range(dim)
             ]
-            for top, left in places
+            for top, left in locations
         ]
         for b in range(2)
     ]
@@ -283,11 +283,11 @@ def test_images_of_another_size_are_refused(shape: tuple[int, int, int]) -> None
         ({"channels": 0}, "channels: got 0"),
     ],
 )
-def test_what_does_not_fit_is_told(values: dict, told: str) -> None:
+def test_what_does_not_fit_is_reported(values: dict, reported: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(ImageModelConfig, values, where="image model")
     assert str(caught.value).startswith("image model: ")
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 # --- export ---

@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.completion import LABELLING, complete_models
+from mixling.cli.completion import LABELING, complete_models
 from mixling.cli.folders import interruptible
-from mixling.cli.options import Duration, LabelledData, VectorOptions
+from mixling.cli.options import Duration, LabeledData, VectorOptions
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, Interrupted, command_line
 
@@ -34,11 +34,13 @@ class CompareModels(VectorOptions):
     ] = None
     start: Annotated[
         str | None,
-        typer.Option("--start", metavar="DIR", help="Our models begin with the word vectors of `mixling vectors`."),
+        typer.Option(
+            "--init-embeddings", metavar="DIR", help="Our models begin with the word vectors of `mixling vectors`."
+        ),
     ] = None
-    unlabelled: Annotated[
+    unlabeled: Annotated[
         list[str] | None,
-        typer.Option("--unlabelled", metavar="FILE", help="They begin with word vectors of this text; repeatable."),
+        typer.Option("--unlabeled", metavar="FILE", help="They begin with word vectors of this text; repeatable."),
     ] = None
 
 
@@ -73,14 +75,15 @@ class CompareReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(LabelledData, CompareModels, CompareTraining, CompareReport):
+class CompareOptions(LabeledData, CompareModels, CompareTraining, CompareReport):
     """All that `mixling compare` takes."""
 
     files: Annotated[
-        list[str], typer.Argument(metavar="FILES...", help="Labelled rows to train on, in any format of `train`.")
+        list[str], typer.Argument(metavar="FILES...", help="Labeled rows to train on, in any format of `train`.")
     ] = field()  # required, unlike that of the other commands
-    dev: Annotated[
-        list[str] | None, typer.Option("--dev", metavar="FILE", help="Rows that all choices are made on; repeatable.")
+    validation: Annotated[
+        list[str] | None,
+        typer.Option("--validation", metavar="FILE", help="Rows that all choices are made on; repeatable."),
     ] = None
     test: Annotated[
         list[str] | None,
@@ -90,14 +93,14 @@ class CompareOptions(LabelledData, CompareModels, CompareTraining, CompareReport
         str | None,
         typer.Option(
             "--task",
-            metavar="|".join(LABELLING),
+            metavar="|".join(LABELING),
             help="By default seen from the rows.",
         ),
     ] = None
 
     def values(self, *, seed: int) -> dict[str, Any]:
         """Return the options laid out as `RunConfig` is; the models that are named stand beside the one it chooses."""
-        start = {"vectors": self.start, "texts": self.unlabelled}
+        start = {"vectors": self.start, "texts": self.unlabeled}
         return {**self.data_values(), "start": start, "train": {**self.training_values(), "seed": seed}}
 
 
@@ -108,7 +111,7 @@ def compare(options: CompareOptions) -> None:
     TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed in one table.
     """
     started = announce("compare")
-    from mixling.comparison.contest import check_folder
+    from mixling.comparison.benchmark import check_folder
     from mixling.comparison.outcome import compare as hold
     from mixling.comparison.report import as_markdown, as_text, to_dict
     from mixling.cost.provenance import provenance
@@ -127,7 +130,7 @@ def compare(options: CompareOptions) -> None:
     config = resolved.config
     terminal = TrainingProgress()
     for remark in resolved.remarks:
-        terminal.say(remark)
+        terminal.log(remark)
 
     def callback() -> TrainingProgress:
         each = TrainingProgress()
@@ -147,13 +150,13 @@ def compare(options: CompareOptions) -> None:
                     models=options.model or (),
                     seeds=seeds,
                     folder=folder,
-                    say=terminal.say,
+                    log=terminal.log,
                     callback=callback,
                 )
         except Interrupted as error:
             kept = f"; what is finished is in {keep}" if keep is not None else "; nothing was kept"
             raise Interrupted(f"interrupted{kept}", signum=error.exit_code - 128) from None
-    terminal.say(started.total_time())
+    terminal.log(started.total_time())
     put(as_text(found) + "\n")
     if options.out is not None:
         write_json(options.out, to_dict(found, origin))

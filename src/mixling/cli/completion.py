@@ -20,8 +20,8 @@ MODELS = (
     "t5-2m", "remixer-2m", "remixer-scaled-2m", "mixer-transformer-2m", "mixer-mixer-2m",
     "hypermixer-hypermixer-2m",
 )  # fmt: skip
-LABELLING = tuple(own_tasks())
-TASKS = (*LABELLING, "text2text")
+LABELING = tuple(own_tasks())
+TASKS = (*LABELING, "text2text")
 
 
 def complete_models() -> list[str]:

@@ -46,7 +46,7 @@ def cost(
 
     from mixling.cost.provenance import provenance
     from mixling.cost.report import FOOTNOTE, as_table, caption, to_file
-    from mixling.cost.timing import measure
+    from mixling.cost.timing import evaluate
     from mixling.inspect.plots import cost_curves
     from mixling.models.presets import model_config
 
@@ -57,7 +57,7 @@ def cost(
     configs = {name: model_config(name) for name in models}
     torch.set_num_threads(threads)
     found = []
-    for row in measure(configs, sizes, batch=batch, repeats=repeats, device=device, time_limit=time_limit, say=_say):
+    for row in evaluate(configs, sizes, batch=batch, repeats=repeats, device=device, time_limit=time_limit, log=_log):
         found.append(row)
         put(as_table([row], header=len(found) == 1) + "\n")
         if out is not None:  # after every row: a later one may take all memory
@@ -89,5 +89,5 @@ def read_lengths(text: str) -> list[int]:
     return sorted(set(out))
 
 
-def _say(message: str) -> None:
+def _log(message: str) -> None:
     print(message, file=sys.stderr)

@@ -69,11 +69,12 @@ def demo(
 def demo_config(*, epochs: int, seed: int) -> RunConfig:
     """fastText's model in 0.8 MB: the mean of the words' vectors, each the mean of those of its character n-grams.
 
-    Chosen, as the rows were, on dev, on every fifth question of XQuAD in 12 languages (238 each, one seed, the exported
-    model) and on 161 everyday sentences of our own: accuracy .991 on those questions, .982 without function words and
-    with more names, .965 by MinHash over 8,000 subwords and .958 by their embeddings (dim 64) on nearly the same rows,
-    where naive Bayes on character 1-4-grams without a limit of size has .992. Attention pooling, fewer n-grams a word
-    and more word dropout lost one to two points. The other questions: benchmarks/language_identification.py.
+    Chosen, as the rows were, on validation, on every fifth question of XQuAD in 12 languages (238 each, one seed, the
+    exported model) and on 161 everyday sentences of our own: accuracy .991 on those questions, .982 without function
+    words and with more names, .965 by MinHash over 8,000 subwords and .958 by their embeddings (dim 64) on nearly the
+    same rows, where naive Bayes on character 1-4-grams without a limit of size has .992. Attention pooling, fewer
+    n-grams a word and more word dropout lost one to two points. The other questions:
+    benchmarks/language_identification.py.
     """
     from mixling.config import parse
     from mixling.runs import RunConfig
@@ -94,7 +95,7 @@ def demo_config(*, epochs: int, seed: int) -> RunConfig:
 
 
 def language_examples(seed: int) -> dict[str, list[Example]]:
-    """Read the sample data under "train", "dev" and "test", labelled with names of languages.
+    """Read the sample data under "train", "validation" and "test", labeled with names of languages.
 
     Raises:
         MissingPackage, DataError: as `language_identification`.
@@ -140,35 +141,37 @@ def _train(folder: Path, *, epochs: int, seed: int) -> None:
     from mixling.data.dataset import Dataset
     from mixling.data.readers.rows import OnBadRow
     from mixling.data.samples import LANGUAGES
-    from mixling.runs.evaluation import measure
+    from mixling.runs.evaluation import evaluate_files
     from mixling.runtime.predictor import Predictor
     from mixling.training.progress import TrainingProgress
 
     torch.set_num_threads(1)  # steps this small gain little from a second one, and lose much where cores are shared
     terminal = TrainingProgress()
     packages = ", ".join(sorted(PACKAGES.values(), key=str.lower))
-    terminal.say(f"reading the messages and names in {len(LANGUAGES)} languages of the installed packages {packages}")
+    terminal.log(f"reading the messages and names in {len(LANGUAGES)} languages of the installed packages {packages}")
     examples = language_examples(seed)
     sizes = ", ".join(f"{len(rows):,} {part}" for part, rows in examples.items())
-    terminal.say(f"examples: {sizes}; for instance {examples['dev'][0].text!r} is {examples['dev'][0].target}")
-    stores = {part: Dataset.from_examples(examples[part]) for part in ("train", "dev")}
+    terminal.log(
+        f"examples: {sizes}; for instance {examples['validation'][0].text!r} is {examples['validation'][0].target}"
+    )
+    stores = {part: Dataset.from_examples(examples[part]) for part in ("train", "validation")}
     try:
         with interruptible(folder):
             runs.fit(
                 demo_config(epochs=epochs, seed=seed),
                 stores["train"],
-                stores["dev"],
+                stores["validation"],
                 folder=folder,
                 callback=terminal,
-                say=terminal.say,
+                log=terminal.log,
             )
     except Interrupted as error:
         command = command_line("mixling", "demo", "-o", folder)
         raise Interrupted(f"interrupted; start again with: {command}", signum=error.exit_code - 128) from None
-    print(report(measure(Predictor(folder), examples["test"], on_bad_row=OnBadRow())))
+    print(report(evaluate_files(Predictor(folder), examples["test"], on_bad_row=OnBadRow())))
     size = (folder / "model.onnx").stat().st_size
-    terminal.say(f"{folder}: the model, {size / 1e6:.2f} MB; try: {command_line('mixling', 'show', folder)}")
-    terminal.say(started.total_time())
+    terminal.log(f"{folder}: the model, {size / 1e6:.2f} MB; try: {command_line('mixling', 'show', folder)}")
+    terminal.log(started.total_time())
 
 
 def report(metrics: Metrics) -> str:

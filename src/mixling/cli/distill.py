@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import DATA, MODEL
-from mixling.cli.options import LabelledTraining
+from mixling.cli.options import LabeledTraining
 from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
@@ -30,7 +30,7 @@ class TeacherOptions:
         ),
     ] = None
     fine_tune: Annotated[
-        bool, typer.Option("--fine-tune", help="Train the transformers teacher on the labelled rows first.")
+        bool, typer.Option("--fine-tune", help="Train the transformers teacher on the labeled rows first.")
     ] = False
 
 
@@ -39,42 +39,42 @@ class TeacherData:
     """What the teacher labels."""
 
     panel: ClassVar[str] = DATA
-    unlabelled: Annotated[
+    unlabeled: Annotated[
         list[str] | None,
-        typer.Option("--unlabelled", metavar="FILE", help="Text for the teacher to label; may be repeated."),
+        typer.Option("--unlabeled", metavar="FILE", help="Text for the teacher to label; may be repeated."),
     ] = None
     test: Annotated[
         list[str] | None,
         typer.Option("--test", metavar="FILE", help="Rows whose texts the student must not see; may be repeated."),
     ] = None
-    pieces: Annotated[
+    subwords: Annotated[
         str | None,
-        typer.Option("--pieces", metavar="auto|sentences|documents", help="What of the unlabelled text is one text."),
+        typer.Option("--split", metavar="auto|sentences|documents", help="What of the unlabeled text is one text."),
     ] = None
-    limit: Annotated[int | None, typer.Option("--limit", help="Unlabelled texts, drawn at random [40000].")] = None
+    limit: Annotated[int | None, typer.Option("--limit", help="Unlabeled texts, drawn at random [40000].")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistillOptions(TeacherOptions, TeacherData, LabelledTraining):
+class DistillOptions(TeacherOptions, TeacherData, LabeledTraining):
     """All that `mixling distill` takes."""
 
     def values(self) -> dict[str, Any]:
         distill = {
             "teacher": self.teacher,
-            "unlabelled": self.unlabelled if self.teacher is not None or self.config is not None else None,
+            "unlabeled": self.unlabeled if self.teacher is not None or self.config is not None else None,
             "fine_tune": self.fine_tune or None,
             "test": self.test,
-            "pieces": self.pieces,
+            "tokenizer": self.subwords,
             "limit": self.limit,
         }
-        # The student begins with the text that is labelled, see `mixling.runs.start`.
+        # The student begins with the text that is labeled, see `mixling.runs.start`.
         return {**super().values(), "distill": distill}
 
 
 def distill(options: DistillOptions) -> None:
     """Train a small model on what a larger one says.
 
-    It learns from the labelled rows and from the teacher's probabilities for them and for unlabelled text.
+    It learns from the labeled rows and from the teacher's probabilities for them and for unlabeled text.
     The teacher and its answers are kept in DIR/teacher: another student with --overwrite, or --resume after
     an interruption, asks only for what is not there.
     """

@@ -1,4 +1,4 @@
-"""`mixling evaluate`: how good a saved model is on labelled rows."""
+"""`mixling evaluate`: how good a saved model is on labeled rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import LabelledColumns, ModelArgument, PairColumns, ThreadsOption
+from mixling.cli.options import LabeledColumns, ModelArgument, PairColumns, ThreadsOption
 from mixling.cli.output import put
 from mixling.errors import ConfigError
 
@@ -23,10 +23,10 @@ Report = tuple[str, dict[str, Any], Callable[[Path], None] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(LabelledColumns, PairColumns):
+class EvaluateOptions(LabeledColumns, PairColumns):
     """What is measured, on which rows."""
 
-    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labelled rows, in any format of `train`.")]
+    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled rows, in any format of `train`.")]
     of: Annotated[
         str | None, typer.Option("--of", metavar="TASK", help="Text to text, of several tasks: whose rows they are.")
     ] = None
@@ -51,10 +51,10 @@ class ReportOptions:
 
 
 def evaluate(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
-    """Measure a saved model on labelled rows.
+    """Measure a saved model on labeled rows.
 
     A label that the model does not know is a bad row. Torch is not needed. Of a folder of `mixling pretrain` the
-    perplexity on unlabelled text is measured, and of a model that writes text its answers, with torch.
+    perplexity on unlabeled text is measured, and of a model that writes text its answers, with torch.
     """
     from mixling.data.readers.rows import OnBadRow
     from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_config
@@ -90,10 +90,10 @@ def _of_pretrained(model: str, options: EvaluateOptions, *, masked: bool) -> Rep
 
 
 def _of_answers(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
-    from mixling.seq2seq.evaluation import measure_files
+    from mixling.seq2seq.evaluation import metric_files
 
     columns = {"source": options.source, "target": options.target, "kind": options.kind}
-    metrics, answers = measure_files(model, options.files, task=options.of, columns=columns, on_bad_row=bad, bleu=bleu)
+    metrics, answers = metric_files(model, options.files, task=options.of, columns=columns, on_bad_row=bad, bleu=bleu)
     return metrics.summary(), {"skipped": bad.skipped, **metrics.to_dict(), "answers": answers}, None
 
 
@@ -101,7 +101,7 @@ def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, b
     from mixling.cli.folders import refuse_unfinished
     from mixling.data.examples import read_examples
     from mixling.metrics.base import ClassificationMetrics, format_table
-    from mixling.runs.evaluation import columns_of, measure
+    from mixling.runs.evaluation import columns_of, evaluate_files
     from mixling.runtime.predictor import Predictor
 
     refuse_unfinished(model)
@@ -110,7 +110,7 @@ def _of_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, b
         raise ConfigError("--confusion: only texts with one label each have a confusion matrix")
     columns = columns_of(model, options.columns())
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
-    metrics = measure(predictor, examples, on_bad_row=bad)
+    metrics = evaluate_files(predictor, examples, on_bad_row=bad)
 
     def draw(path: Path) -> None:
         import numpy as np

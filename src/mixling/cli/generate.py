@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mixling.data.inputs import Item
     from mixling.errors import DataError
     from mixling.seq2seq.config import PairTaskConfig
-    from mixling.seq2seq.generator import TextGenerator, Written
+    from mixling.seq2seq.generator import Generations, TextGenerator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class GenerateOptions(AnswerOptions, SourceColumn):
     length_penalty: Annotated[
         float | None, typer.Option("--length-penalty", help="Above 0 favours long answers of a beam search [1].")
     ] = None
-    max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most pieces of an answer.")] = None
+    max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Most subwords of an answer.")] = None
     echo: Annotated[bool, typer.Option("--echo", help="Write each source beside its answer.")] = False
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts computed together.")] = 128
 
@@ -82,7 +82,7 @@ def generate(
 def _numbered(windows: Iterator[list[Item]]) -> Iterator[list[Item]]:
     number = 0
     for items in windows:
-        yield [replace(item, id=f"<stdin>:{number + place}") for place, item in enumerate(items, 1)]
+        yield [replace(item, id=f"<stdin>:{number + location}") for location, item in enumerate(items, 1)]
         number += len(items)
 
 
@@ -94,28 +94,28 @@ def _answers(
     *,
     skip: bool,
     batch_size: int,
-) -> tuple[list[Written | str], DataError | None]:
+) -> tuple[list[Generations | str], DataError | None]:
     """An answer for each item, or what is wrong with it; unless `skip`, those before the first that cannot be read."""
     from mixling.errors import DataError
 
-    out: list[Written | str] = [item.error or "" for item in items]
-    places = [place for place, item in enumerate(items) if item.text is not None]
-    encoded = generator.encode([str(items[place].text) for place in places], cut=task.cut)
-    sources = dict(zip(places, encoded, strict=True))
+    out: list[Generations | str] = [item.error or "" for item in items]
+    locations = [location for location, item in enumerate(items) if item.text is not None]
+    encoded = generator.encode([str(items[location].text) for location in locations], cut=task.cut)
+    sources = dict(zip(locations, encoded, strict=True))
     error = None
-    for place, item in enumerate(items):
-        fault = item.error or generator.fault(sources[place])
-        if not fault:
+    for location, item in enumerate(items):
+        problem = item.error or generator.problem(sources[location])
+        if not problem:
             continue
         if not skip:
-            error = DataError(item.error or f"{item.id}: {fault}")
-            out, sources = out[:place], {before: sources[before] for before in places if before < place}
+            error = DataError(item.error or f"{item.id}: {problem}")
+            out, sources = out[:location], {before: sources[before] for before in locations if before < location}
             break
-        out[place] = fault
-        sources.pop(place, None)
+        out[location] = problem
+        sources.pop(location, None)
     answers = generator.answers(list(sources.values()), config=config, batch_size=batch_size)
-    for place, answer in zip(sources, answers, strict=True):
-        out[place] = answer
+    for location, answer in zip(sources, answers, strict=True):
+        out[location] = answer
     return out, error
 
 
@@ -142,8 +142,8 @@ def _file_items(
             [name],
             columns=columns,
             on_bad_row=bad,
-            labelled=False,
-            form=task.form,
+            labeled=False,
+            template=task.template,
             prefix=task.prefix,
             training=False,
         )
@@ -178,21 +178,21 @@ def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Ca
     if name not in FORMATS:
         raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
 
-    def as_json(source: str | None, answer: Written | str, _: str | None) -> str:
+    def as_json(source: str | None, answer: Generations | str, _: str | None) -> str:
         row: dict[str, Any] = {"source": source} if echo else {}
         if isinstance(answer, str):
             return json.dumps({**row, "error": answer}, ensure_ascii=False) + "\n"
         row |= {"answer": answer.text, "score": round(answer.score, 6), "stopped": answer.stopped}
         return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def as_csv(source: str | None, answer: Written | str, _: str | None) -> str:
+    def as_csv(source: str | None, answer: Generations | str, _: str | None) -> str:
         fields = [source or ""] * echo
         if isinstance(answer, str):
             return csv_line([*fields, "", "", "", answer], escape=escape)
         fields += [answer.text, f"{answer.score:.6f}", str(answer.stopped).lower(), *[""] * skip]
         return csv_line(fields, escape=escape)
 
-    def for_people(source: str | None, answer: Written | str, _: str | None) -> str:
+    def for_people(source: str | None, answer: Generations | str, _: str | None) -> str:
         lines = [printable(source or "")] * echo
         if isinstance(answer, str):
             return "\n".join([*lines, f"(no answer: {answer})"]) + "\n"

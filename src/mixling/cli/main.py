@@ -56,7 +56,7 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
         completion: offer to install the completion of the shell.
     """
     app = typer.Typer(
-        help="Small, fast text models: train on labelled rows, predict without torch.",
+        help="Small, fast text models: train on labeled rows, predict without torch.",
         cls=Group,
         no_args_is_help=True,
         add_completion=completion,
@@ -117,5 +117,5 @@ def _version(asked: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """Small, fast text models: train on labelled rows, predict without torch."""
+    """Small, fast text models: train on labeled rows, predict without torch."""
     gc.enable()

@@ -16,10 +16,10 @@ def models(
 ) -> None:
     """List every model by name, with size, cost and paper.
 
-    Parameters are those of front end and body, over the paper's vocabulary where the model has an embedding table.
-    FLOPs are those of the body for one text of the greatest length, 2 for each multiply-add of matrix products. The
-    tokens of the image models, which the command line does not train, are the patches of an image. Of models from text
-    to text, all parameters count, with the tables of as many units as the source names.
+    Parameters are those of embedding layer and body, over the paper's vocabulary where the model has an embedding
+    table. FLOPs are those of the body for one text of the greatest length, 2 for each multiply-add of matrix products.
+    The tokens of the image models, which the command line does not train, are the patches of an image. Of models from
+    text to text, all parameters count, with the tables of as many subwords as the source names.
     """
     from mixling.cost.flops import count, count_encoder_decoder
     from mixling.models.presets import PRESETS
@@ -54,7 +54,7 @@ def models(
 def _line(row: dict[str, Any], width: int) -> str:
     tokens, source = str(row["length"]), row["source"]
     if "target_length" in row:
-        tokens, source = f"{tokens}+{row['target_length']}", f"{source}, {row['vocabulary']:,} units"
+        tokens, source = f"{tokens}+{row['target_length']}", f"{source}, {row['vocabulary']:,} subwords"
     return (
         f"{row['name']:<{width}} {row['parameters']:>12,} {row['body']:>12,} {tokens:>7} "
         f"{row['flops'] / 1e9:>9.3f}  {source}"

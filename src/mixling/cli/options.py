@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import DATA, MODEL, OUTPUT, TRAINING
-from mixling.cli.completion import LABELLING, complete_models
+from mixling.cli.completion import LABELING, complete_models
 from mixling.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -42,7 +42,7 @@ class InputColumns(TextColumn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledColumns(InputColumns):
+class LabeledColumns(InputColumns):
     """The columns of what a model reads and of what is right."""
 
     label: Annotated[str | None, Option("--label", metavar="COLUMN", help="Column of the label [label].")] = None
@@ -80,21 +80,23 @@ class PairColumns(SourceColumn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledData(LabelledColumns):
+class LabeledData(LabeledColumns):
     """Rows to train on and to choose by."""
 
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="FILES...",
-            help="Labelled rows: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[@REVISION][:SPLIT].",
+            help="Labeled rows: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[@REVISION][:SPLIT].",
         ),
     ] = None
-    dev: Annotated[
-        list[str] | None, Option("--dev", metavar="FILE", help="Rows to choose the best epoch on; may be repeated.")
+    validation: Annotated[
+        list[str] | None,
+        Option("--validation", metavar="FILE", help="Rows to choose the best epoch on; may be repeated."),
     ] = None
-    dev_fraction: Annotated[
-        float | None, Option("--dev-fraction", help="Share of the rows set aside for dev without --dev [0.1].")
+    validation_fraction: Annotated[
+        float | None,
+        Option("--validation-fraction", help="Share of the rows set aside for validation without --validation [0.1]."),
     ] = None
     group: Annotated[
         str | None,
@@ -104,7 +106,7 @@ class LabelledData(LabelledColumns):
         str | None,
         Option(
             "--task",
-            metavar="|".join(LABELLING),
+            metavar="|".join(LABELING),
             help="By default seen from the rows.",
         ),
     ] = None
@@ -114,7 +116,12 @@ class LabelledData(LabelledColumns):
 
     def data_values(self) -> dict[str, Any]:
         """Return the options by their names, laid out as `RunConfig` is; None or (): not given."""
-        data = {"train": self.files, "dev": self.dev, "dev_fraction": self.dev_fraction, "on_bad_row": self.on_bad_row}
+        data = {
+            "train": self.files,
+            "validation": self.validation,
+            "validation_fraction": self.validation_fraction,
+            "on_bad_row": self.on_bad_row,
+        }
         return {"task": self.task, "data": {**data, "columns": {**self.columns(), "group": self.group}}}
 
 
@@ -125,7 +132,9 @@ class VectorOptions:
     panel: ClassVar[str] = MODEL
     start: Annotated[
         str | None,
-        Option("--start", metavar="DIR", help="Begin with the word vectors that `mixling vectors` wrote there."),
+        Option(
+            "--init-embeddings", metavar="DIR", help="Begin with the word vectors that `mixling vectors` wrote there."
+        ),
     ] = None
 
 
@@ -234,7 +243,7 @@ class TrainerOptions(ModelOptions, TrainingOptions, RunOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledTraining(LabelledData, VectorOptions, TrainerOptions):
+class LabeledTraining(LabeledData, VectorOptions, TrainerOptions):
     """All that `train` and `distill` share."""
 
     def values(self) -> dict[str, Any]:
@@ -258,6 +267,6 @@ def read_seconds(text: str) -> float:
     if match is None or float(match[1]) <= 0:
         raise ConfigError(f"--time-budget: got {text!r}; a number with s, m or h is allowed, such as 90s or 3m")
     if not match[2]:
-        choices = " or ".join(f"{match[1]}{unit}" for unit in _SECONDS)
+        choices = " or ".join(f"{match[1]}{subword}" for subword in _SECONDS)
         raise ConfigError(f"--time-budget: got {text!r} without a unit; give {choices}")
     return float(match[1]) * _SECONDS[match[2]]

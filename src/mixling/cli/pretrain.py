@@ -1,4 +1,4 @@
-"""`mixling pretrain`: unlabelled text to a folder that `mixling train --from` begins with."""
+"""`mixling pretrain`: unlabeled text to a folder that `mixling train --from` begins with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(TextColumn):
-    """Unlabelled text."""
+    """Unlabeled text."""
 
     files: Annotated[
         list[str] | None,
@@ -26,9 +26,9 @@ class Corpus(TextColumn):
             metavar="FILES...", help="Text: .txt, a document a line, tables, or hf:NAME[@REVISION]; or .gz."
         ),
     ] = None
-    dev: Annotated[
+    validation: Annotated[
         list[str] | None,
-        typer.Option("--dev", metavar="FILE", help="Held-out text; by default 1% of the documents."),
+        typer.Option("--validation", metavar="FILE", help="Held-out text; by default 1% of the documents."),
     ] = None
 
 
@@ -67,7 +67,7 @@ class PretrainOptions(Corpus, Objective, TrainerOptions):
     def values(self) -> dict[str, Any]:
         """Return the options laid out as `PretrainConfig` and, for span corruption, `PairRunConfig` are."""
         return {
-            "corpus": {"files": self.files, "dev": self.dev, "text": self.text},
+            "corpus": {"files": self.files, "validation": self.validation, "text": self.text},
             "model": self.model,
             "vocabulary": self.vocabulary,
             "train": self.training_values(),
@@ -75,7 +75,7 @@ class PretrainOptions(Corpus, Objective, TrainerOptions):
 
 
 def pretrain(options: PretrainOptions) -> None:
-    """Train a model on unlabelled text.
+    """Train a model on unlabeled text.
 
     Tokens are hidden, and told from those around them. `mixling train ROWS --from DIR` then begins with what it knows.
     `mixling pretrain --resume -o DIR` goes on with a run that was interrupted; it needs no file but those of DIR.
@@ -103,10 +103,10 @@ def pretrain(options: PretrainOptions) -> None:
             terminal.metric = "perplexity"
             done = run(found.config, **found.arguments)
     if done is not None:
-        terminal.say(started.total_time())
+        terminal.log(started.total_time())
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
         command = command_line("mixling", "train", "ROWS", "--from", out, "-o", "DIR")
-        terminal.say(f"{out}: {done.parameters:,} parameters\nnext:  {command}")
+        terminal.log(f"{out}: {done.parameters:,} parameters\nnext:  {command}")
 
 
 def _check_text(config: PretrainConfig) -> None:

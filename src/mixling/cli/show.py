@@ -18,8 +18,8 @@ def show(
 ) -> None:
     """Show what a saved model is.
 
-    Task, labels, size and configuration; of a run folder the measures on dev, too. Of an unfinished run: the step, the
-    best evaluation so far and how to resume.
+    Task, labels, size and configuration; of a run folder the measures on validation, too. Of an unfinished run: the
+    step, the best evaluation so far and how to resume.
     """
     from mixling.runs.description import describe, summary
 

@@ -1,4 +1,4 @@
-"""`mixling train`: labelled files, or pairs of texts, to a model folder."""
+"""`mixling train`: labeled files, or pairs of texts, to a model folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASKS
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabelledTraining, PairColumns
+from mixling.cli.options import LabeledTraining, PairColumns
 from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
@@ -19,7 +19,7 @@ from mixling.errors import ConfigError
 class PairData(PairColumns):
     """Pairs of texts to train on."""
 
-    form: Annotated[
+    template: Annotated[
         str | None,
         typer.Option(
             "--form", metavar="NAME", help="Text to text: the rows are those of a task, such as rte or boolq."
@@ -31,7 +31,7 @@ class PairData(PairColumns):
 
     def has_pair_options(self) -> bool:
         """Return whether an option is given that only pairs of texts have."""
-        return any(value is not None for value in (self.source, self.target, self.kind, self.form, self.prefix))
+        return any(value is not None for value in (self.source, self.target, self.kind, self.template, self.prefix))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,9 @@ class BeginningOptions:
     """What a model begins with."""
 
     panel: ClassVar[str] = MODEL
-    unlabelled: Annotated[
+    unlabeled: Annotated[
         list[str] | None,
-        typer.Option("--unlabelled", metavar="FILE", help="Begin with word vectors of this text; may be repeated."),
+        typer.Option("--unlabeled", metavar="FILE", help="Begin with word vectors of this text; may be repeated."),
     ] = None
     pretrained: Annotated[
         str | None,
@@ -50,7 +50,7 @@ class BeginningOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairData, BeginningOptions, LabelledTraining):
+class TrainOptions(PairData, BeginningOptions, LabeledTraining):
     """All that `mixling train` takes."""
 
     task: Annotated[
@@ -59,25 +59,25 @@ class TrainOptions(PairData, BeginningOptions, LabelledTraining):
     ] = None
 
     def values(self) -> dict[str, Any]:
-        start = {"vectors": self.start, "texts": self.unlabelled, "pretrained": self.pretrained}
+        start = {"vectors": self.start, "texts": self.unlabeled, "pretrained": self.pretrained}
         return {**super().values(), "start": start}
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options laid out as `PairRunConfig` is.
 
         Raises:
-            ConfigError: an option is given that only labelled rows have.
+            ConfigError: an option is given that only labeled rows have.
         """
-        of_labels = {**self.columns(), "group": self.group, "start": self.start, "unlabelled": self.unlabelled}
+        of_labels = {**self.columns(), "group": self.group, "start": self.start, "unlabeled": self.unlabeled}
         if also := [name for name, value in of_labels.items() if value]:
             name = also[0].replace("_", "-")
             raise ConfigError(f"--{name}: is not of --task text2text; columns are --source and --target")
         task = {
-            "name": self.form,
+            "name": self.template,
             "train": self.files,
-            "dev": self.dev,
-            "dev_fraction": self.dev_fraction,
-            "form": self.form,
+            "validation": self.validation,
+            "validation_fraction": self.validation_fraction,
+            "form": self.template,
             "prefix": self.prefix,
             "on_bad_row": self.on_bad_row,
             "columns": {"source": self.source, "target": self.target, "kind": self.kind},
@@ -92,7 +92,7 @@ class TrainOptions(PairData, BeginningOptions, LabelledTraining):
 
 
 def train(options: TrainOptions) -> None:
-    """Train a model on labelled rows.
+    """Train a model on labeled rows.
 
     `mixling train --resume -o DIR` alone takes all else from DIR.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mixling.cli.folders import check_run_folder, interruptible, refuse_beside_resume, refuse_old_run
-from mixling.cli.options import LabelledTraining, TrainerOptions
+from mixling.cli.options import LabeledTraining, TrainerOptions
 from mixling.cli.output import Started, put, time_budget_line
 from mixling.errors import ConfigError, command_line
 
@@ -68,7 +68,7 @@ def session(
             refuse_beside_resume(options)
             if finished:
                 conclude(out, config, is_main=ranks.is_main)
-                terminal.say(f"{out}: this run is finished; there is nothing to resume")
+                terminal.log(f"{out}: this run is finished; there is nothing to resume")
                 yield None
                 return
         else:
@@ -78,23 +78,23 @@ def session(
             config = resolved.config
             check(config)
             for remark in resolved.remarks:
-                terminal.say(remark)
+                terminal.log(remark)
         if (seconds := config.train.time_budget) is not None:
-            terminal.say(time_budget_line(seconds))
+            terminal.log(time_budget_line(seconds))
         arguments = {
             "folder": out,
             "resume": options.resume,
             "distributed": ranks,
             "callback": terminal,
-            "say": terminal.say,
+            "log": terminal.log,
         }
         yield Session(config=config, resolved=resolved, terminal=terminal, arguments=arguments)
 
 
 def train_labels(
-    options: LabelledTraining, started: Started, *, check: Callable[[RunConfig], None] = lambda config: None
+    options: LabeledTraining, started: Started, *, check: Callable[[RunConfig], None] = lambda config: None
 ) -> None:
-    """Train a model on labelled rows.
+    """Train a model on labeled rows.
 
     Args:
         check: refuses a configuration that the command cannot use.
@@ -120,15 +120,15 @@ def train_labels(
             terminal.metric = task_type(config.task).metric
             # Rows too many for memory lie on the disk of the run; the folder itself is made when they are found good.
             disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
-            train, dev = runs.read_data(config, spool_dir=disk, say=terminal.say)
+            train, validation = runs.read_data(config, spool_dir=disk, log=terminal.log)
             if found.resolved is not None:
                 resolved = found.resolved.for_examples(train)
                 config = resolved.config
                 for remark in resolved.remarks:
-                    terminal.say(remark)
-            run = runs.fit(config, train, dev, **found.arguments)
+                    terminal.log(remark)
+            run = runs.fit(config, train, validation, **found.arguments)
     if run is not None:
-        terminal.say(started.total_time())
+        terminal.log(started.total_time())
         _report_labels(run, config, terminal)
 
 
@@ -138,11 +138,11 @@ def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgr
 
     task = task_type(config.task)
     if line := task.comparison_line(run.metrics):
-        terminal.say(line)
+        terminal.log(line)
     size = (run.folder / "model.onnx").stat().st_size
     example = task.sample_inputs(pairs=config.data.columns.text_pair is not None)
-    put(f"dev: {run.metrics.summary()}\n")
-    terminal.say(
+    put(f"validation: {run.metrics.summary()}\n")
+    terminal.log(
         f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.report['precision']}), {run.parameters:,} parameters, "
         f"best epoch {run.best['epoch']:g}\n"
         f"next:  {command_line('mixling', 'predict', run.folder, *example)}\n"
@@ -152,7 +152,7 @@ def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgr
 
 
 def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Started) -> None:
-    """Train a model that writes text, on pairs of texts or on spans of unlabelled text.
+    """Train a model that writes text, on pairs of texts or on spans of unlabeled text.
 
     Args:
         values: the options as `resolve` takes them.
@@ -175,13 +175,13 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sta
             terminal.metric = "exact_match" if found.config.tasks else "perplexity"
             run = fit_pairs(found.config, command=started.command, **found.arguments)
     if run is not None:
-        terminal.say(started.total_time())
+        terminal.log(started.total_time())
         _report_pairs(run, terminal)
 
 
 def _report_pairs(run: Run[dict[str, TextMetrics]], terminal: TrainingProgress) -> None:
     for name, metrics in run.metrics.items():
-        put(f"dev: {f'{name}: ' if len(run.metrics) > 1 else ''}{metrics.summary()}\n")
+        put(f"validation: {f'{name}: ' if len(run.metrics) > 1 else ''}{metrics.summary()}\n")
     following: list[tuple[str | Path, ...]] = [
         ("generate", run.folder, "a text"),
         ("evaluate", run.folder, "TEST_FILE"),
@@ -191,4 +191,4 @@ def _report_pairs(run: Run[dict[str, TextMetrics]], terminal: TrainingProgress) 
         put(f"held-out: perplexity {held_out['perplexity']:.3f}, accuracy {held_out['accuracy']:.4f}\n")
         following = [("train", "PAIRS", "--task", "text2text", "--from", run.folder, "-o", "DIR")]
     commands = "\n       ".join(command_line("mixling", *words) for words in following)
-    terminal.say(f"{run.folder}: {run.parameters:,} parameters\nnext:  {commands}")
+    terminal.log(f"{run.folder}: {run.parameters:,} parameters\nnext:  {commands}")

@@ -1,4 +1,4 @@
-"""`mixling vectors`: word vectors of unlabelled text, for `mixling train --start`."""
+"""`mixling vectors`: word vectors of unlabeled text, for `mixling train --init-embeddings`."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def vectors(
         typer.Option("-o", "--out", metavar="DIR", help="Write the vectors there.", rich_help_panel=OUTPUT),
     ],
 ) -> None:
-    """Make word vectors of unlabelled text by counting.
+    """Make word vectors of unlabeled text by counting.
 
-    A model that is trained with `--start DIR` begins with them, and so knows words that no labelled row has.
-    `mixling train --unlabelled FILES` does both at once.
+    A model that is trained with `--init-embeddings DIR` begins with them, and so knows words that no labeled row has.
+    `mixling train --unlabeled FILES` does both at once.
     """
     from mixling.config import parse, read_overrides
     from mixling.data.corpora import read_texts
@@ -49,5 +49,5 @@ def vectors(
     made = train_vectors(read_texts(options.files, text=options.text or "text"), config)
     made.save(out)
     print(f"{len(made.words):,} words of {made.num_tokens:,}, vectors of width {config.dim}")
-    command = command_line("mixling", "train", "FILE", "--start", out, "-o", "DIR")
+    command = command_line("mixling", "train", "FILE", "--init-embeddings", out, "-o", "DIR")
     print(f"{time.monotonic() - begin:.0f} s\nnext:  {command}", file=sys.stderr)

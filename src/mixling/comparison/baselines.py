@@ -1,4 +1,4 @@
-"""The baselines' common face, and the first of them: TF-IDF and logistic regression, tuned on dev."""
+"""The baselines' common face, and the first of them: TF-IDF and logistic regression, tuned on validation."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ class Baseline(ABC):
 
 @dataclass(frozen=True)
 class Tried:
-    """A choice of options and its measure on dev."""
+    """A choice of options and its measure on validation."""
 
     options: dict[str, Any]
-    dev: float
+    validation: float
     seconds: float
 
 
 def choose(
-    fitted: Iterable[Baseline], measure: Callable[[Baseline], float], *, less_is_better: bool = False
+    fitted: Iterable[Baseline], evaluate: Callable[[Baseline], float], *, less_is_better: bool = False
 ) -> tuple[Baseline, tuple[Tried, ...]]:
-    """Return the first of those with the best metric on dev, and all that were tried."""
+    """Return the first of those with the best metric on validation, and all that were tried."""
     best: Baseline | None = None
     tried: list[Tried] = []
     sign, highest = -1 if less_is_better else 1, -math.inf
     for baseline in fitted:
-        value = measure(baseline)
+        value = evaluate(baseline)
         tried.append(Tried(baseline.options, value, baseline.seconds))
         if sign * value > highest:
             best, highest = baseline, sign * value

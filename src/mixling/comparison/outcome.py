@@ -1,4 +1,4 @@
-"""From files to the outcome of a contest: data, training, and then the test rows."""
+"""From files to the outcome of a benchmark: data, training, and then the test rows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mixling.comparison import fast_text
-from mixling.comparison.contest import (
+from mixling.comparison.benchmark import (
     Contestant,
+    Log,
     Rows,
-    Say,
     Standing,
+    rankings,
     reference_name,
     speeds,
-    standings,
     train_all,
 )
 from mixling.comparison.speed import Speed
@@ -39,7 +39,7 @@ class Comparison:
     Attributes:
         reference: the name of the baseline that differences are to.
         rows: how many each split has.
-        test: by name, as `dev` and `speeds`; empty where there were no test rows.
+        test: by name, as `validation` and `speeds`; empty where there were no test rows.
         remarks: what a reader must know of these data and this machine.
     """
 
@@ -48,7 +48,7 @@ class Comparison:
     rows: dict[str, int]
     seeds: tuple[int, ...]
     contestants: tuple[Contestant, ...]
-    dev: dict[str, Standing]
+    validation: dict[str, Standing]
     test: dict[str, Standing]
     speeds: dict[str, Speed]
     remarks: tuple[str, ...]
@@ -61,14 +61,14 @@ def compare(
     models: Sequence[str],
     seeds: Sequence[int],
     folder: Path,
-    say: Say,
+    log: Log,
     callback: Callable[[], Callback],
 ) -> Comparison:
     """Train everyone, and measure.
 
     Args:
         resolved: data and training of all, and the library's own model for them; its seed splits the rows
-            where there are no dev rows.
+            where there are no validation rows.
         test: files; they are looked at first, so that a bad row is told early, and asked about last.
         models: names or TOML files, beside those that always take part.
         folder: for run folders.
@@ -84,29 +84,29 @@ def compare(
         got = f"no baseline gives {kind.gives}"
         raise ConfigError(f"{got}; use `mixling train` and `mixling evaluate` for the task {kind.name}")
     _check_start(config)
-    train_rows, dev_rows = read_data(config, spool_dir=None, say=say)
-    test_rows = _read_test(config, test, say) if test else None
+    train_rows, validation_rows = read_data(config, spool_dir=None, log=log)
+    test_rows = _read_test(config, test, log) if test else None
     contestants = train_all(
-        resolved, train_rows, dev_rows, models=models, seeds=seeds, folder=folder, say=say, callback=callback
+        resolved, train_rows, validation_rows, models=models, seeds=seeds, folder=folder, log=log, callback=callback
     )
     task = kind(kind.label_set(train_rows))
-    dev = Rows.of(dev_rows)
-    last = dev if test_rows is None else Rows.of(test_rows)
-    say("== measuring")
+    validation = Rows.of(validation_rows)
+    last = validation if test_rows is None else Rows.of(test_rows)
+    log("== measuring")
     return Comparison(
         task=task,
         reference=reference_name(task),
         rows={
             "training": len(train_rows),
-            "dev": len(dev_rows),
+            "validation": len(validation_rows),
             **({} if test_rows is None else {"test": len(test_rows)}),
         },
         seeds=tuple(seeds),
         contestants=tuple(contestants),
-        dev=standings(contestants, task, dev),
-        test={} if test_rows is None else standings(contestants, task, last),
+        validation=rankings(contestants, task, validation),
+        test={} if test_rows is None else rankings(contestants, task, last),
         speeds=speeds(contestants, last),
-        remarks=tuple(_remarks(config, task, seeds, contestants, train_rows, dev_rows, test_rows)),
+        remarks=tuple(_remarks(config, task, seeds, contestants, train_rows, validation_rows, test_rows)),
     )
 
 
@@ -117,7 +117,7 @@ def _check_start(config: RunConfig) -> None:
     next(start_texts(config), None)
 
 
-def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> Dataset:
+def _read_test(config: RunConfig, files: Sequence[str], log: Log) -> Dataset:
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
     examples = read_examples(
@@ -129,7 +129,7 @@ def _read_test(config: RunConfig, files: Sequence[str], say: Say) -> Dataset:
     )
     store = Dataset.from_examples(examples)
     if on_bad_row.skipped:
-        say(f"{on_bad_row.skipped} bad test rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
+        log(f"{on_bad_row.skipped} bad test rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
     return store
 
 
@@ -139,12 +139,15 @@ def _remarks(
     seeds: Sequence[int],
     contestants: Sequence[Contestant],
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     test: Dataset | None,
 ) -> list[str]:
     out = []
-    if repeated := report_duplicates(train, dev):
-        out.append(f"{repeated:,} of {len(dev):,} dev texts stand in the training rows too: dev looks too good.")
+    if repeated := report_duplicates(train, validation):
+        out.append(
+            f"{repeated:,} of {len(validation):,} validation texts stand in the training rows too: validation "
+            f"looks too good."
+        )
     if test is not None:
         if repeated := report_duplicates(train, test):
             out.append(f"{repeated:,} of {len(test):,} test texts stand in the training rows too: test looks too good.")

@@ -1,4 +1,4 @@
-"""The outcome of a contest: one table as text or markdown, and all numbers as JSON."""
+"""The outcome of a benchmark: one table as text or markdown, and all numbers as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _SIZE = (
     "is less) and the vocabulary as lines of text; fastText's as it saves itself, not quantised."
 )
 _SPEED = (
-    f"train s: all that was tried on dev included. Speed: one thread, in turn on the same texts, medians of {ROUNDS} "
+    f"train s: all that was tried on validation included. Speed: one thread, in turn on the same texts, medians of "
+    f"{ROUNDS} "
     f"rounds; texts/s of up to {BATCH_TEXTS:,} texts in one call, p50 of {SINGLE_TEXTS} texts one by one. Our models "
     "keep what they computed for words; cold is the first call after loading, when they know none."
 )
@@ -66,7 +67,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "parameters": one.parameters,
             "file_bytes": one.file_bytes,
             "train_seconds": list(one.seconds),
-            "dev": asdict(found.dev[one.name]),
+            "validation": asdict(found.validation[one.name]),
             "test": asdict(found.test[one.name]) if found.test else None,
             "speed": asdict(found.speeds[one.name]),
         }
@@ -84,11 +85,11 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cells(found: Comparison) -> list[list[str]]:
-    last = found.test or found.dev
-    measure, aside = (name.replace("_", " ") for name in (found.task.headline, found.task.aside[0]))
-    splits = ["dev", "test"] if found.test else ["dev"]
+    last = found.test or found.validation
+    evaluate, aside = (name.replace("_", " ") for name in (found.task.headline, found.task.aside[0]))
+    splits = ["validation", "test"] if found.test else ["validation"]
     several = len(found.seeds) > 1
-    header = ["", *(f"{split} {measure}" for split in splits)]
+    header = ["", *(f"{split} {evaluate}" for split in splits)]
     header += [f"{splits[-1]} seeds"] * several
     header += [f"vs {found.reference}", aside, "parameters", "MB", "train s", "texts/s", "cold", "p50 ms"]
     out = [header]
@@ -97,7 +98,9 @@ def _cells(found: Comparison) -> list[list[str]]:
         values = [numbers[found.task.headline] for numbers in standing.by_seed]
         row = [one.name]
         row += [
-            f"{part[one.name].mean:.3f} {_shown(part[one.name].interval)}" for part in (found.dev, found.test) if part
+            f"{part[one.name].mean:.3f} {_shown(part[one.name].interval)}"
+            for part in (found.validation, found.test)
+            if part
         ]
         if several:
             row.append(f"{min(values):.3f}-{max(values):.3f}" if len(values) > 1 else "-")
@@ -142,9 +145,11 @@ def _value(value: Any) -> str:
 def _notes(found: Comparison) -> list[str]:
     rows = ", ".join(f"{count:,} {split}" for split, count in found.rows.items())
     if found.test:
-        chose = "dev chose epochs and options, so its numbers are too good; test was read once, after all choices"
+        chose = (
+            "validation chose epochs and options, so its numbers are too good; test was read once, after all choices"
+        )
     else:
-        chose = "dev chose epochs and options, so its numbers are too good for everyone; --test FILE tells more"
+        chose = "validation chose epochs and options, so its numbers are too good for everyone; --test FILE tells more"
     interval = (
         f"of {RESAMPLES:,} resamples of {found.task.resamples}" if found.task.resamples else "Wilson's score interval"
     )

@@ -44,7 +44,9 @@ class Speed:
     p50: float
 
 
-def measure_speed(systems: Mapping[str, Answerer], texts: Sequence[Text], *, rounds: int = ROUNDS) -> dict[str, Speed]:
+def time_predictions(
+    systems: Mapping[str, Answerer], texts: Sequence[Text], *, rounds: int = ROUNDS
+) -> dict[str, Speed]:
     """The speed of each system, one core's worth of threads."""
     batch, single = _spread(texts, BATCH_TEXTS), _spread(texts, SINGLE_TEXTS)
     warm: dict[str, list[float]] = {name: [] for name in systems}

@@ -21,10 +21,10 @@ PENALTIES = (1e-5, 1e-6, 1e-7)
 _MAX_EPOCHS = 30
 
 
-def word_features(words: Sequence[str], place: int) -> dict[str, float]:
+def word_features(words: Sequence[str], location: int) -> dict[str, float]:
     """What the regression sees of one word: itself, affixes of up to 4 letters, shape, two neighbours on each side."""
-    around = [words[i].lower() if 0 <= i < len(words) else "" for i in range(place - 2, place + 3)]
-    word, lower = words[place], around[2]
+    around = [words[i].lower() if 0 <= i < len(words) else "" for i in range(location - 2, location + 3)]
+    word, lower = words[location], around[2]
     names = [f"{offset}={text}" for offset, text in zip(range(-2, 3), around, strict=True)]
     names += [f"-1,0={around[1]} {lower}", f"0,1={lower} {around[3]}"]
     names += [f"prefix={lower[:n]}" for n in range(1, 5)] + [f"suffix={lower[-n:]}" for n in range(1, 5)]
@@ -51,7 +51,7 @@ class WordFeatures:
 
 
 def _rows(sentences: Sequence[Text]) -> Iterator[dict[str, float]]:
-    return (word_features(words, place) for words in sentences for place in range(len(words)))
+    return (word_features(words, location) for words in sentences for location in range(len(words)))
 
 
 class WordRegression(Baseline):
@@ -70,7 +70,7 @@ class WordRegression(Baseline):
             loss="log_loss", alpha=alpha, average=True, max_iter=_MAX_EPOCHS, tol=1e-3, random_state=seed
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # dev says whether it is good
+            warnings.simplefilter("ignore", ConvergenceWarning)  # validation says whether it is good
             model.fit(features, tags)
         self._names = [str(name) for name in model.classes_]
         self._linear = Linear([model], features.shape[1])

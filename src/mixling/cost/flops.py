@@ -15,7 +15,8 @@ from mixling.vision import ImageModelConfig, build_image_model
 class Counts:
     """parameters: with the table, bottleneck or patches, without the head. body: of the encoder alone.
 
-    flops: of the encoder for one text of `length` tokens, 2 per multiply-add of matrix products. The front end has
+    flops: of the encoder for one text of `length` tokens, 2 per multiply-add of matrix products. The embedding layer
+        has
     none: it looks rows up, or sums a few of them; the one of images is not counted.
     """
 
@@ -51,7 +52,7 @@ def count(
 
 @dataclass(frozen=True, kw_only=True)
 class PairCounts:
-    """parameters: all, with the tables of units and places. body: of encoder and decoder.
+    """parameters: all, with the tables of subwords and places. body: of encoder and decoder.
 
     flops: of encoder and decoder for a source and a target of these lengths, as those of `Counts`; the product with the
     table of the answers is not counted.
@@ -89,7 +90,7 @@ def _pair(config: EncoderDecoderConfig, layers: int, decoder_layers: int) -> lis
     }
     source, target = config.max_source_len, config.max_target_len
     with torch.device("meta"):
-        model = build_encoder_decoder(config.model_copy(update=stacks), num_units=1)
+        model = build_encoder_decoder(config.model_copy(update=stacks), vocab_size=1)
     return [
         (count_parameters(model.encoder), model.encoder.flops(1, source)),
         (count_parameters(model.decoder), model.decoder.flops(1, target, source)),
@@ -100,7 +101,7 @@ def _built(config: ModelConfig | ImageModelConfig, length: int) -> Counts:
     with torch.device("meta"):
         if isinstance(config, ModelConfig):
             model = build_model(config, num_outputs=2, output="text")
-            encoder, front = model.encoder, count_parameters(model.frontend)
+            encoder, front = model.encoder, count_parameters(model.embedding)
         else:
             image_model = build_image_model(config, num_outputs=2)
             encoder, front = image_model.encoder, count_parameters(image_model.patches)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from mixling.cost.provenance import provenance
-from mixling.cost.timing import Measured
+from mixling.cost.timing import Evaluation
 from mixling.storage import write_json
 
 FOOTNOTE = "FLOPs are those of matrix products, 2 for each multiply-add; FFTs are not counted."
 
 
-def as_table(rows: Sequence[Measured], *, header: bool = True) -> str:
+def as_table(rows: Sequence[Evaluation], *, header: bool = True) -> str:
     """One line for each measurement."""
     lines = []
     if header:
@@ -38,7 +38,7 @@ def caption(made: Mapping[str, Any], *, batch: int, repeats: int) -> str:
     return f"{device}; batches of {texts}; median of {repeats} passes; torch {made['versions']['torch']}"
 
 
-def to_file(rows: Sequence[Measured], path: Path, *, device: str, repeats: int) -> None:
+def to_file(rows: Sequence[Evaluation], path: Path, *, device: str, repeats: int) -> None:
     """Write all numbers with hardware, versions and date as JSON.
 
     Raises:

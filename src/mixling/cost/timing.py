@@ -20,7 +20,7 @@ from mixling.models.model import Model, ModelConfig, build_model, sized
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Evaluation:
     """One model at one length.
 
     seconds: median of one forward pass of the encoder over a batch, and the smallest.
@@ -37,7 +37,7 @@ class Measured:
     peak_bytes: int
 
 
-def measure(
+def evaluate(
     configs: Mapping[str, ModelConfig],
     lengths: Sequence[int],
     *,
@@ -45,8 +45,8 @@ def measure(
     repeats: int = 7,
     device: str = "cpu",
     time_limit: float = 20.0,
-    say: Callable[[str], None] = lambda message: None,
-) -> Iterator[Measured]:
+    log: Callable[[str], None] = lambda message: None,
+) -> Iterator[Evaluation]:
     """Measure every model at every length, all models of a length interleaved.
 
     Each model is built for the longest of `lengths`. A model whose pass took longer than `time_limit` seconds is left
@@ -62,7 +62,7 @@ def measure(
             if not isinstance(error, torch.OutOfMemoryError | MemoryError) and "allocate memory" not in str(error):
                 raise
             left.remove(name)
-            say(f"{name}: out of memory at {length} tokens; this length and longer texts are left out")
+            log(f"{name}: out of memory at {length} tokens; this length and longer texts are left out")
 
     for length in sorted(lengths):
         models: dict[str, tuple[_Body, Tensor]] = {}
@@ -82,7 +82,7 @@ def measure(
                         times[name].append(_seconds(*models[name], mask))
         for name in tuple(left):
             counts = count(sized(configs[name], max_len=max(lengths)), length=length)
-            yield Measured(
+            yield Evaluation(
                 model=name,
                 length=length,
                 batch=batch,
@@ -93,7 +93,7 @@ def measure(
                 peak_bytes=peaks[name],
             )
             if statistics.median(times[name]) > time_limit:
-                say(f"{name}: {statistics.median(times[name]):.1f} s at {length} tokens; longer texts are left out")
+                log(f"{name}: {statistics.median(times[name]):.1f} s at {length} tokens; longer texts are left out")
                 left.remove(name)
 
 

@@ -45,7 +45,8 @@ class Batch:
 
     @property
     def num_answers(self) -> int:
-        """Words of the longest text, which is as many as tokens unless tokens are units and answers are for words."""
+        """Words of the longest text, which is as many as tokens unless tokens are subwords and answers are for
+        words."""
         return self.mask.shape[1] if self.starts is None else self.starts.shape[1]
 
     @property
@@ -78,10 +79,10 @@ def collate(
     # In the order of the text, not of the table: gradients are summed in this order, and the bits of a sum must not
     # depend on what was encoded before.
     order = np.argsort(first)
-    places = np.empty_like(order)
-    places[order] = np.arange(1, len(order) + 1)
+    locations = np.empty_like(order)
+    locations[order] = np.arange(1, len(order) + 1)
     flat_index = np.zeros(len(flat), np.int64)
-    flat_index[kept] = places[numbers]
+    flat_index[kept] = locations[numbers]
     index = np.zeros(mask.shape, np.int64)
     index[mask] = flat_index
     bags = encoder.bags(distinct[order])

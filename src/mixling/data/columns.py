@@ -28,7 +28,7 @@ Rows = range | npt.NDArray[np.int64]
 TargetKind = Literal["none", "label", "labels", "number", "answers"]
 
 _OVERHEAD = 64  # bytes that a Python object costs beside its text
-_UNLABELLED = -1
+_UNLABELED = -1
 _KINDS = {
     "none": "no target",
     "label": "a label",
@@ -129,15 +129,15 @@ class Columns:
 
     def _add_target(self, target: Target) -> None:
         if isinstance(target, tuple) and self.ends is None:
-            self.ends = array("q", range(1, len(self) + 1))  # all before were unlabelled: one number each
+            self.ends = array("q", range(1, len(self) + 1))  # all before were unlabeled: one number each
         if self._targets == "number":
-            self._numbers.extend([math.nan] * (len(self) - len(self._numbers)))  # of those that were unlabelled
+            self._numbers.extend([math.nan] * (len(self) - len(self._numbers)))  # of those that were unlabeled
             self._numbers.append(target if isinstance(target, float) else math.nan)
         if isinstance(target, str | tuple):
             labels = target if isinstance(target, tuple) else (target,)
             self.ids.extend(self._number_of.setdefault(label, len(self._number_of)) for label in labels)
         else:
-            self.ids.append(_UNLABELLED)
+            self.ids.append(_UNLABELED)
         if self.ends is not None:
             self.ends.append(len(self.ids))
 
@@ -185,9 +185,9 @@ class Columns:
             return None if math.isnan(number) else number
         if self.ends is None:
             number = self.ids[index]
-            return None if number == _UNLABELLED else self.names[number]
+            return None if number == _UNLABELED else self.names[number]
         numbers = self.ids[self.ends[index - 1] if index else 0 : self.ends[index]].tolist()
-        return None if numbers == [_UNLABELLED] else tuple(self.names[number] for number in numbers)
+        return None if numbers == [_UNLABELED] else tuple(self.names[number] for number in numbers)
 
     def where(self, index: int) -> tuple[str, int]:
         return self._paths[bisect.bisect_right(self._path_starts, index) - 1], self._lines[index]

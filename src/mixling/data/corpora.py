@@ -1,4 +1,4 @@
-"""Unlabelled text: documents of files, one after another."""
+"""Unlabeled text: documents of files, one after another."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Dataset(Sequence[Example]):
             times = np.repeat(times, np.diff(np.asarray(columns.ends), prepend=0))
         counts = np.bincount(np.asarray(columns.ids) + 1, weights=times, minlength=len(columns.names) + 1)[
             1:
-        ]  # of the labelled
+        ]  # of the labeled
         return {name: int(count) for name, count in zip(columns.names, counts, strict=True) if count}
 
     def class_ids(self) -> npt.NDArray[np.int32] | None:

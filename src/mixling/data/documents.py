@@ -1,4 +1,4 @@
-"""Documents as numbers: what stands in prepared text, for a masked model and for one that reads and writes pieces."""
+"""Documents as numbers: what stands in prepared text, for a masked model and for one that reads and writes subwords."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.text.encoder import TextEncoder
-from mixling.text.pieces import PieceCoder
+from mixling.text.subwords import SubwordTokenizer
 from mixling.text.table import SEPARATOR
 
 
@@ -102,29 +102,29 @@ class WordReader:
         self._encoder.learn(words)
 
 
-class PieceReader:
-    """Documents as numbers of pieces, each with the end piece at its end; they are never cut."""
+class SubwordReader:
+    """Documents as numbers of subwords, each with the end piece at its end; they are never cut."""
 
     columns = ("rows",)
     max_words = None
 
-    def __init__(self, coder: PieceCoder) -> None:
+    def __init__(self, coder: SubwordTokenizer) -> None:
         self._coder = coder
         self.separator = coder.eos_id
 
     @property
     def reading(self) -> dict[str, Any]:
         """The coder's file, by its digest."""
-        name, content = self._coder.serialise()
-        return {"pieces": len(self._coder), name: hashlib.sha256(content.encode()).hexdigest()}
+        name, content = self._coder.serialize()
+        return {"tokenizer": len(self._coder), name: hashlib.sha256(content.encode()).hexdigest()}
 
     def __len__(self) -> int:
         return len(self._coder)
 
     def read(self, documents: Sequence[str]) -> list[Document]:
-        """The documents as pieces."""
+        """The documents as subwords."""
         found = self._coder.encode_many(documents)
-        return [Document(np.array([*pieces, self.separator], np.int32), None) for pieces in found]
+        return [Document(np.array([*subwords, self.separator], np.int32), None) for subwords in found]
 
     def words(self) -> list[str]:
         """None: the numbers are the coder's own."""
@@ -133,4 +133,4 @@ class PieceReader:
     def learn(self, words: Sequence[str]) -> None:
         """There is nothing to learn."""
         if words:
-            raise ValueError("pieces have their numbers from their own file")
+            raise ValueError("subwords have their numbers from their own file")

@@ -61,17 +61,18 @@ class DataConfig(Config):
     """Where the examples are."""
 
     train: tuple[str, ...] = ()
-    dev: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
-    dev_fraction: float = Field(0.1, gt=0, lt=1)
+    validation: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
     columns: ColumnsConfig = ColumnsConfig()
     on_bad_row: Literal["error", "skip"] = "error"
     file_format: str | None = None
 
     @model_validator(mode="after")
     def _groups_are_set_aside(self) -> DataConfig:
-        if self.columns.group is not None and self.dev:
+        if self.columns.group is not None and self.validation:
             raise ValueError(
-                f"columns.group: got {self.columns.group!r} (--group) beside dev (--dev); groups decide which rows are "
+                f"columns.group: got {self.columns.group!r} (--group) beside validation (--validation); groups "
+                f"decide which rows are "
                 "set aside, and with rows of their own to measure on none are: leave one of them out"
             )
         return self
@@ -81,7 +82,7 @@ class RowReader(ABC):
     """Makes the examples of a task from rows; one object reads one list of sources, of which it may remember values.
 
     Args:
-        labelled: False for prediction: a target is read where its column is present, and may be empty.
+        labeled: False for prediction: a target is read where its column is present, and may be empty.
 
     Attributes:
         wanted: the keys of `ColumnsConfig` that hold the task's columns; the last is that of the target.
@@ -93,8 +94,8 @@ class RowReader(ABC):
     option: ClassVar[str] = "--{}"
     of_words: ClassVar[bool] = False
 
-    def __init__(self, columns: ColumnsConfig, *, labelled: bool = True) -> None:
-        self.columns, self.labelled = columns, labelled
+    def __init__(self, columns: ColumnsConfig, *, labeled: bool = True) -> None:
+        self.columns, self.labeled = columns, labeled
 
     def check_columns(self, row: Row) -> None:
         """Refuse a row, or the file that it is the first of, where a column is missing.
@@ -102,7 +103,7 @@ class RowReader(ABC):
         Raises:
             DataError: one is missing; the message names the nearest one.
         """
-        for key in self.wanted if self.labelled else self.wanted[:-1]:
+        for key in self.wanted if self.labeled else self.wanted[:-1]:
             name = getattr(self.columns, key)
             if name is not None and name not in row.values:
                 known = near_miss(name, row.values) if row.values else "there are none"
@@ -145,7 +146,7 @@ class TextReader(RowReader):
         else:
             text = string_of(row, columns.text)
         value = row.values.get(columns.label)
-        wanted = self.labelled or not is_blank(value)
+        wanted = self.labeled or not is_blank(value)
         return Example(text, self.target(row, columns.label, value) if wanted else None, row.path, row.line)
 
 
@@ -155,7 +156,7 @@ def read_examples(
     reader: type[RowReader],
     columns: ColumnsConfig,
     on_bad_row: OnBadRow,
-    labelled: bool = True,
+    labeled: bool = True,
     file_format: str | None = None,
     grouped: bool = False,
 ) -> Iterator[Example]:
@@ -165,7 +166,7 @@ def read_examples(
 
     Args:
         reader: that of the task (`mixling.tasks`), which documents the targets that it takes.
-        labelled: False reads rows for prediction: a target is read where its column is present and may be empty.
+        labeled: False reads rows for prediction: a target is read where its column is present and may be empty.
         grouped: read the column of groups, if there is one; a string, or a value that becomes one.
 
     Raises:
@@ -175,7 +176,7 @@ def read_examples(
     if not sources:
         raise ConfigError("no input; name at least one file")
     empty = True
-    read = reader(columns, labelled=labelled)
+    read = reader(columns, labeled=labeled)
     wanted = {"id", *(name for name in columns.to_dict().values() if name is not None)}
     for source in sources:
         checked = False
@@ -220,7 +221,7 @@ def names_of(target: Target) -> tuple[str, ...]:
     return (target,) if isinstance(target, str) else target if isinstance(target, tuple) else ()
 
 
-def kinds_fault(label: str, value: object, kinds: dict[str, type]) -> str:
+def kinds_problem(label: str, value: object, kinds: dict[str, type]) -> str:
     """What is wrong with a value whose label another kind of value had before, as 1 and "1"; nothing if it is none.
 
     Args:
@@ -232,7 +233,7 @@ def kinds_fault(label: str, value: object, kinds: dict[str, type]) -> str:
     return f"{shown_value(value)}, which stood before as {_KINDS[kind.__name__]}; write each label in one way"
 
 
-def words_fault(words: object, where: str, what: str = "token") -> str:
+def words_problem(words: object, where: str, what: str = "token") -> str:
     """What is wrong with the words of a sentence, which stand in `where`; nothing if they are strings, none empty."""
     if words is None or words == []:
         return f"{where} is empty; give at least one {what}"
@@ -245,21 +246,21 @@ def words_fault(words: object, where: str, what: str = "token") -> str:
     return ""
 
 
-def slots_fault(tokens: Sequence[str], slots: object, where: str) -> str:
+def slots_problem(tokens: Sequence[str], slots: object, where: str) -> str:
     """What is wrong with the slots of sound tokens, which stand in `where`; nothing if they are IOB2, one a token."""
-    fault = words_fault(slots, where, "slot")
-    if fault:
-        return fault
+    problem = words_problem(slots, where, "slot")
+    if problem:
+        return problem
     assert isinstance(slots, list)
     if len(slots) != len(tokens):
         return f"{where}: {len(tokens)} tokens but {len(slots)} slots; give each token one slot"
     previous = "O"
     for number, (token, slot) in enumerate(zip(tokens, slots, strict=True), 1):
-        place = f"{where}: bad IOB at token {number} ({token[:40]!r}): "
+        location = f"{where}: bad IOB at token {number} ({token[:40]!r}): "
         if not _SLOT.fullmatch(slot):
-            return f"{place}got {slot!r}; O, B-name and I-name are allowed (IOB2, not BIOES)"
+            return f"{location}got {slot!r}; O, B-name and I-name are allowed (IOB2, not BIOES)"
         if slot[0] == "I" and previous[2:] != slot[2:]:
-            return f"{place}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2)"
+            return f"{location}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2)"
         previous = slot
     return ""
 
@@ -277,9 +278,9 @@ def string_of(row: Row, column: str) -> str:
 def words_of(row: Row, column: str) -> list[str]:
     """Return the words in a column, a list or a string that splits at spaces; raises DataError as `string_of`."""
     words = split(row.values.get(column))
-    fault = words_fault(words, f"column {column!r}")
-    if fault:
-        raise row_error(row, f"{fault}, {SKIP}")
+    problem = words_problem(words, f"column {column!r}")
+    if problem:
+        raise row_error(row, f"{problem}, {SKIP}")
     return words
 
 
@@ -292,7 +293,7 @@ def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
     """Return the name of a label: outer spaces are stripped, 1.0 becomes "1", a boolean "true" or "false".
 
     Args:
-        kinds: as of `kinds_fault`.
+        kinds: as of `kinds_problem`.
 
     Raises:
         DataError: the value is empty or cannot be a label.
@@ -305,7 +306,7 @@ def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
         allowed = "a string, an integer or a boolean is allowed"
         raise row_error(row, f"column {column!r} holds {shown_value(value)}; {allowed}, {SKIP}")
     label = str(value).strip() if not isinstance(value, bool) else "true" if value else "false"
-    if message := kinds_fault(label, value, kinds):
+    if message := kinds_problem(label, value, kinds):
         raise row_error(row, f"column {column!r} holds {message} {SKIP}")
     if any("\ud800" <= sign <= "\udfff" for sign in label):
         raise row_error(row, f"column {column!r} holds half of a UTF-16 pair: {label!r}; give another label {SKIP}")

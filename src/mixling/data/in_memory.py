@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Example, Target, kinds_fault, slots_fault, words_fault
+from mixling.data.examples import Example, Target, kinds_problem, slots_problem, words_problem
 from mixling.errors import DataError
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
@@ -23,7 +23,7 @@ Rows = tuple[list[Any], list[Target]]
 COLLECTIONS = list | tuple | set | frozenset
 
 
-def labelled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool) -> Rows:
+def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool) -> Rows:
     """Texts, and the names of their labels.
 
     Args:
@@ -38,14 +38,14 @@ def labelled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool
     for number, (text, target) in enumerate(zip(texts, targets, strict=True)):
         try:
             names.append(_names(target, many=many))
-            fault = _fault(text)
+            problem = _problem(text)
             for label in map(plain, target if many else [target]):
-                if message := kinds_fault(label_name(label), label, kinds):
-                    fault = fault or f"got the label {message}"
+                if message := kinds_problem(label_name(label), label, kinds):
+                    problem = problem or f"got the label {message}"
         except DataError as error:
-            fault = str(error)
-        if fault:
-            raise DataError(fault, path=where, line=number)
+            problem = str(error)
+        if problem:
+            raise DataError(problem, path=where, line=number)
     return texts, names
 
 
@@ -58,11 +58,11 @@ def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> Rows:
     texts, targets = _beside(X, y, where)
     numbers = list(map(plain, targets))
     for row, (text, number) in enumerate(zip(texts, numbers, strict=True)):
-        fault = _fault(text)
+        problem = _problem(text)
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            fault = f"got {str(number)[:80]!r} where a finite number is needed"
-        if fault:
-            raise DataError(fault, path=where, line=row)
+            problem = f"got {str(number)[:80]!r} where a finite number is needed"
+        if problem:
+            raise DataError(problem, path=where, line=row)
     return texts, list(map(float, numbers))
 
 
@@ -74,13 +74,13 @@ def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) 
     """
     sentences, tags = (list(map(unpacked, items)) for items in _beside(X, y, where))
     for number, (words, slots) in enumerate(zip(sentences, tags, strict=True)):
-        fault = words_fault(words, "the sentence") or slots_fault(words, slots, "its tags")
-        if fault:
-            raise DataError(fault, path=where, line=number)
+        problem = words_problem(words, "the sentence") or slots_problem(words, slots, "its tags")
+        if problem:
+            raise DataError(problem, path=where, line=number)
     return sentences, [tuple(slots) for slots in tags]
 
 
-def unlabelled_texts(texts: Iterable[Text], *, pairs: bool) -> list[Text]:
+def unlabeled_texts(texts: Iterable[Text], *, pairs: bool) -> list[Text]:
     """Texts without targets.
 
     Raises:
@@ -88,13 +88,13 @@ def unlabelled_texts(texts: Iterable[Text], *, pairs: bool) -> list[Text]:
     """
     out = list(map(unpacked_words, listed(texts, "texts")))
     for number, text in enumerate(out):
-        fault = _fault(text)
-        if not fault and isinstance(text, tuple) != pairs:
-            fault = (
+        problem = _problem(text)
+        if not problem and isinstance(text, tuple) != pairs:
+            problem = (
                 f"got {'one text' if pairs else 'a pair of texts'}; the rows are {'pairs' if pairs else 'single texts'}"
             )
-        if fault:
-            raise DataError(fault, path="<unlabelled>", line=number)
+        if problem:
+            raise DataError(problem, path="<unlabelled>", line=number)
     return out
 
 
@@ -128,7 +128,7 @@ def store_rows(rows: Rows, where: str, *, pairs: bool | None = None) -> Dataset:
     return Dataset.from_examples(examples, pairs=pairs)
 
 
-def _fault(text: Any) -> str:
+def _problem(text: Any) -> str:
     """What is wrong with a text, or nothing."""
     if isinstance(text, tuple) and len(text) != 2:
         return f"a tuple is a pair of texts; got {len(text)} items"

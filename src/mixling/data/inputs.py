@@ -87,7 +87,7 @@ def _rows(source: str, reader: type[RowReader], columns: ColumnsConfig, skip: bo
     from mixling.data.examples import read_examples
 
     bad = OnBadRow("skip" if skip else "error", keep=2**63)
-    examples = read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labelled=False)
+    examples = read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False)
     for example in examples:
         yield from _errors(bad)
         yield Item(example.text, id=example.id)

@@ -14,11 +14,11 @@ def choose_masked(
     targets: npt.NDArray[np.int64],
     starts: npt.NDArray[np.bool_],
     *,
-    share: float,
+    fraction: float,
     whole_words: bool,
     rng: np.random.Generator,
 ) -> npt.NDArray[np.bool_]:
-    """(B, N), True at the tokens to hide: of each text `share` of those with a target, at least one.
+    """(B, N), True at the tokens to hide: of each text `fraction` of those with a target, at least one.
 
     Whole words are taken in a random order: the first, and the others as long as no more than half of a word is too
     much.
@@ -28,21 +28,21 @@ def choose_masked(
         starts: (B, N), True at the first token of each word.
     """
     allowed = targets >= 0
-    wanted = np.maximum(np.round(share * allowed.sum(1)), 1).astype(np.int64)
+    wanted = np.maximum(np.round(fraction * allowed.sum(1)), 1).astype(np.int64)
     keys = rng.random(targets.shape)
     if whole_words:
         first = np.maximum.accumulate(np.where(starts, np.arange(targets.shape[1]), 0), axis=1)
         keys = np.take_along_axis(keys, first, axis=1)  # the tokens of a word have the number of its first one
     keys = np.where(allowed, keys, np.inf)
     order = np.argsort(keys, axis=1, kind="stable")
-    places = np.arange(targets.shape[1])
-    middles = np.broadcast_to(places, targets.shape)
+    locations = np.arange(targets.shape[1])
+    middles = np.broadcast_to(locations, targets.shape)
     if whole_words:
         ranked = np.take_along_axis(keys, order, axis=1)
         changes = ranked[:, 1:] != ranked[:, :-1]
         edge = np.ones((len(keys), 1), bool)
-        begin = np.maximum.accumulate(np.where(np.concatenate([edge, changes], 1), places, 0), axis=1)
-        last = np.where(np.concatenate([changes, edge], 1), places, len(places))
+        begin = np.maximum.accumulate(np.where(np.concatenate([edge, changes], 1), locations, 0), axis=1)
+        last = np.where(np.concatenate([changes, edge], 1), locations, len(locations))
         end = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
         middles = np.where(begin == 0, 0, (begin + end) / 2)
     taken = (middles < wanted[:, None]) & np.take_along_axis(allowed, order, axis=1)

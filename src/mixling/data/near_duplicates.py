@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixling.data.dataset import Dataset
-from mixling.text.clean import normalise
+from mixling.text.clean import normalize
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
@@ -33,7 +33,7 @@ class NearDuplicates:
     complete: bool
 
 
-def count_near_duplicates(train: Dataset, dev: Dataset, *, seed: int) -> NearDuplicates:
+def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int) -> NearDuplicates:
     """Count validation texts whose set of words has a Jaccard index of `JACCARD` or more with that of a training text.
 
     Words are lower-cased, without signs; of pairs and questions both texts are read as one. Takes at most a second or
@@ -43,7 +43,7 @@ def count_near_duplicates(train: Dataset, dev: Dataset, *, seed: int) -> NearDup
     any order that is the same for all (Chaudhuri, Ganti and Kaushik 2006, prefix filter).
     """
     chance = np.random.default_rng(seed)
-    texts = dev.subset(_sample(dev, MAX_TEXTS, MAX_BYTES, chance)).texts
+    texts = validation.subset(_sample(validation, MAX_TEXTS, MAX_BYTES, chance)).texts
     sets = [words for text in texts if len(words := _words(text)) >= MIN_WORDS]
     frequency = Counter(word for words in sets for word in words)
     rank = {word: number for number, word in enumerate(sorted(frequency, key=lambda word: (frequency[word], word)))}
@@ -84,7 +84,7 @@ def _sample(store: Dataset, most: int, most_bytes: int, chance: np.random.Genera
 
 def _words(text: Text) -> frozenset[str]:
     whole = text if isinstance(text, str) else " ".join(text)
-    return frozenset(word for word in split_words(normalise(whole, lowercase=True)) if word.isalnum())
+    return frozenset(word for word in split_words(normalize(whole, lowercase=True)) if word.isalnum())
 
 
 def _rarest(words: frozenset[str], rank: dict[str, int]) -> list[int]:

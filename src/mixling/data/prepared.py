@@ -1,6 +1,6 @@
-"""Unlabelled text as one row of tokens on the disk, read once: what pretraining draws its inputs from.
+"""Unlabeled text as one row of tokens on the disk, read once: what pretraining draws its inputs from.
 
-What a token is decides the `DocumentReader`: rows of an encoder's word table, or pieces.
+What a token is decides the `DocumentReader`: rows of an encoder's word table, or subwords.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class CorpusConfig(Config):
     """Where the text is, and which documents are held out."""
 
     files: tuple[str, ...] = ()
-    dev: tuple[str, ...] = Field((), description="files of held-out text; empty: a share of the documents")
+    validation: tuple[str, ...] = Field((), description="files of held-out text; empty: a share of the documents")
     text: str = Field("text", description="the column of the text, of tables")
-    dev_fraction: float = Field(0.01, gt=0, lt=1)
+    validation_fraction: float = Field(0.01, gt=0, lt=1)
     keep: bool = Field(False, description="leave the encoded text in the folder, for other runs")
     prepared: str | None = Field(None, description="folder of a run that kept its text, which takes the files' place")
-    dev_tokens: int = Field(1 << 17, ge=1, description="held-out tokens; documents beyond them are trained on")
+    validation_tokens: int = Field(1 << 17, ge=1, description="held-out tokens; documents beyond them are trained on")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Prepared:
     """A corpus that is ready: tokens to train on and held-out ones; `digest` identifies them."""
 
     train: Tokens
-    dev: Tokens
+    validation: Tokens
     digest: str
 
 
@@ -94,7 +94,7 @@ def encode_documents(documents: Iterable[str], reader: DocumentReader) -> Tokens
     return Tokens(**{name: values.astype(_TYPES[name]) for name, values in columns.items()})
 
 
-def prepare(config: CorpusConfig, reader: DocumentReader, folder: Path, say: Callable[[str], None]) -> Prepared:
+def prepare(config: CorpusConfig, reader: DocumentReader, folder: Path, log: Callable[[str], None]) -> Prepared:
     """Encode all documents into files of a folder.
 
     Raises:
@@ -104,28 +104,32 @@ def prepare(config: CorpusConfig, reader: DocumentReader, folder: Path, say: Cal
     shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(parents=True)
-        with _Writer(folder, "train", reader.columns) as train, _Writer(folder, "dev", reader.columns) as dev:
-            cut = _write(read_texts(config.files, text=config.text), reader, config, train, dev)
-            if config.dev:
-                cut += _write(read_texts(config.dev, text=config.text), reader, config, dev, dev)
-            for writer, what in ((train, "left to train on"), (dev, "held out")):
+        with (
+            _Writer(folder, "train", reader.columns) as train,
+            _Writer(folder, "validation", reader.columns) as validation,
+        ):
+            cut = _write(read_texts(config.files, text=config.text), reader, config, train, validation)
+            if config.validation:
+                cut += _write(read_texts(config.validation, text=config.text), reader, config, validation, validation)
+            for writer, what in ((train, "left to train on"), (validation, "held out")):
                 if not writer.count:
                     raise DataError(
-                        f"no document is {what} of {train.documents + dev.documents}; a line is one; give more text, "
-                        f"or held-out text with --dev",
+                        f"no document is {what} of {train.documents + validation.documents}; a line is one; give "
+                        f"more text, "
+                        f"or held-out text with --validation",
                         path=config.files[0],
                     )
     except OSError as error:
         raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
     if cut:
-        say(f"{cut} documents are cut at {reader.max_words:,} words")
-    digest = hashlib.sha256(train.digest.digest() + dev.digest.digest()).hexdigest()
-    files = {path.name: sha256_of(path) for writer in (train, dev) for path in writer.paths}
+        log(f"{cut} documents are cut at {reader.max_words:,} words")
+    digest = hashlib.sha256(train.digest.digest() + validation.digest.digest()).hexdigest()
+    files = {path.name: sha256_of(path) for writer in (train, validation) for path in writer.paths}
     meta = {"reading": reader.reading, "digest": digest, "files": files}
     write_sealed(folder / _META, {**meta, "words": reader.words()})
-    say(
+    log(
         f"{train.documents:,} documents, {train.count:,} tokens, of {len(reader):,} kinds; "
-        f"{dev.documents:,} documents, {dev.count:,} tokens held out"
+        f"{validation.documents:,} documents, {validation.count:,} tokens held out"
     )
     return open_prepared(folder, reader)
 
@@ -146,7 +150,7 @@ def open_prepared(folder: Path, reader: DocumentReader) -> Prepared:
         reader.learn(meta["words"])
         parts = [
             Tokens(**{c: np.memmap(folder / f"{name}.{c}", _TYPES[c], mode="r") for c in reader.columns})
-            for name in ("train", "dev")
+            for name in ("train", "validation")
         ]
         fits = all(
             len(part.rows) == len(part.rows if part.starts is None else part.starts)
@@ -194,13 +198,17 @@ class _Writer:
         self.documents += 1
 
 
-def _write(texts: Iterable[str], reader: DocumentReader, config: CorpusConfig, train: _Writer, dev: _Writer) -> int:
+def _write(
+    texts: Iterable[str], reader: DocumentReader, config: CorpusConfig, train: _Writer, validation: _Writer
+) -> int:
     """Read documents; returns how many were too long."""
     cut = 0
-    limit = int(config.dev_fraction * (1 << 64))
+    limit = int(config.validation_fraction * (1 << 64))
     for text, document in _read(texts, reader):
-        held_out = not config.dev and dev.count < config.dev_tokens and _hash(text, "dev") < limit
-        (dev if held_out else train).add(document)
+        held_out = (
+            not config.validation and validation.count < config.validation_tokens and _hash(text, "validation") < limit
+        )
+        (validation if held_out else train).add(document)
         cut += document.truncated
     return cut
 

@@ -2,11 +2,11 @@
 
 Sentences in 60 languages and 21 scripts come from the message catalogues of packages that the user has installed
 (`mixling.data.catalogues`), names and phrases from the locale data that the Babel package ships (CLDR). These, of
-territories, languages, currencies, time zones, units and days, fill up the languages with few sentences, and show the
-letters that a language's sentences lack. What is decided here:
+territories, languages, currencies, time zones, subwords and days, fill up the languages with few sentences, and show
+the letters that a language's sentences lack. What is decided here:
 
-- A hash of the English message says whether a sentence is for training, dev or test (80/10/10): a sentence and its
-  translations are in one part, and a newer package moves none. A name's own hash decides for it.
+- A hash of the English message says whether a sentence is for training, validation or test (80/10/10): a sentence and
+  its translations are in one part, and a newer package moves none. A name's own hash decides for it.
 - A sentence that occurs in two of the languages, letter case aside, has no right answer, so it is left out.
 - Names are short, and many are the same in other languages ("Panama"): rows are lists of two to eight of them, written
   the language's own way ("Monday, Welsh, or hours", "Montag, Walisisch oder Stunden") or parted by spaces.
@@ -49,7 +49,7 @@ LANGUAGES = {
 
 
 def language_identification(seed: int = 0) -> dict[str, list[tuple[str, str]]]:
-    """Make rows (text, language code of `LANGUAGES`) under the keys "train", "dev" and "test", in a fixed order.
+    """Make rows (text, language code of `LANGUAGES`) under the keys "train", "validation" and "test", in a fixed order.
 
     Args:
         seed: changes which sentences and names are held out, and which names are listed together.
@@ -60,7 +60,7 @@ def language_identification(seed: int = 0) -> dict[str, list[tuple[str, str]]]:
     """
     sentences = catalogue_sentences(LANGUAGES)
     spoken_in = Counter(key for texts in sentences.values() for key in {text.casefold() for text in texts})
-    rows: dict[str, list[tuple[str, str]]] = {"train": [], "dev": [], "test": []}
+    rows: dict[str, list[tuple[str, str]]] = {"train": [], "validation": [], "test": []}
     for code, keys in sentences.items():
         texts: dict[str, list[str]] = {part: [] for part in rows}
         for text in sorted(keys, key=lambda text: _digest(text, seed)):
@@ -95,7 +95,7 @@ def _fragments(sentences: list[str], seed: str) -> list[str]:
 
 
 def _names_by_part(code: str, seed: int) -> dict[str, list[str]]:
-    parts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    parts: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
     for text in sorted(_names(code)):
         parts[_part(text, seed)].append(text)
     return parts
@@ -136,7 +136,7 @@ def _digest(text: str, seed: int) -> int:
 
 def _part(key: str, seed: int) -> str:
     tenth = _digest(key, seed) % 10
-    return "train" if tenth < 8 else "dev" if tenth == 8 else "test"
+    return "train" if tenth < 8 else "validation" if tenth == 8 else "test"
 
 
 def _lists(names: list[str], code: str, seed: str) -> list[str]:

@@ -52,12 +52,12 @@ def _draw(rng: np.random.Generator, length: int) -> tuple[Floats, Floats]:
     heights = rng.uniform(*HEIGHTS, (_DRAWN, 4, 1))
     widths = rng.uniform(*WIDTHS, (_DRAWN, 4, 1))
     distances = np.abs(np.arange(length) - centres)
-    units = np.maximum(0.0, 1.0 - np.maximum(0.0, distances - 0.5) * 2 / widths)  # of height one
-    units[:, 2:] = (distances < widths / 2)[:, 2:]
-    occupied = units > 0
+    subwords = np.maximum(0.0, 1.0 - np.maximum(0.0, distances - 0.5) * 2 / widths)  # of height one
+    subwords[:, 2:] = (distances < widths / 2)[:, 2:]
+    occupied = subwords > 0
     apart = ((occupied[..., 1:] | occupied[..., :-1]).sum(1) <= 1).all(1)
     pairs = heights.reshape(_DRAWN, 2, 2)
     usable = apart & (np.abs(pairs[..., 0] - pairs[..., 1]) > MIN_DIFFERENCE).all(1)
     means = pairs.mean(2).repeat(2, axis=1)[..., None]
-    inputs, targets = ((height * units)[usable].sum(1).astype(np.float32) for height in (heights, means))
+    inputs, targets = ((height * subwords)[usable].sum(1).astype(np.float32) for height in (heights, means))
     return inputs, targets

@@ -1,4 +1,5 @@
-"""Training rows and dev rows: setting some aside, duplicates between the two, labels that only one side knows."""
+"""Training rows and validation rows: setting some aside, duplicates between the two, labels that only one side
+knows."""
 
 from __future__ import annotations
 
@@ -17,13 +18,15 @@ _MANY_LABELS = 20  # so few are classes, whatever they look like
 _NUMBER = re.compile(r"[-+]?(\d{1,300}\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
-def split_dev(store: Dataset, *, fraction: float, seed: int, own: str = "--dev FILE") -> tuple[Dataset, Dataset]:
-    """Set about `fraction` of the examples aside: (train, dev), both in the order of the store.
+def split_validation(
+    store: Dataset, *, fraction: float, seed: int, own: str = "--validation FILE"
+) -> tuple[Dataset, Dataset]:
+    """Set about `fraction` of the examples aside: (train, validation), both in the order of the store.
 
     Classes keep their shares, and at least one example of each stays in train; tuples of labels are split at random,
     and go back to train where they have a label that train would lack. Equal texts stay on one side, and questions on
-    one context; or the examples of one group, where they have groups. So dev can be a little smaller or larger than
-    asked.
+    one context; or the examples of one group, where they have groups. So validation can be a little smaller or larger
+    than asked.
 
     Args:
         own: how the caller may give validation rows, for the message where there are too few.
@@ -33,33 +36,33 @@ def split_dev(store: Dataset, *, fraction: float, seed: int, own: str = "--dev F
         DataError: there are too few different texts to set one aside, or their labels cannot be learnt at all.
     """
     if not 0 < fraction < 1:
-        raise ConfigError(f"dev fraction: got {fraction}; a number between 0 and 1 is allowed")
+        raise ConfigError(f"validation fraction: got {fraction}; a number between 0 and 1 is allowed")
     _check_classes(store, repeated=True)
     hashes, ids = store.group_hashes(), store.class_ids()
-    keys = _shuffled(hashes, seed)  # equal texts get equal keys: a class gives its smallest keys to dev
+    keys = _shuffled(hashes, seed)  # equal texts get equal keys: a class gives its smallest keys to validation
     classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
     counts = np.bincount(classes, minlength=1)
-    in_dev = np.zeros(len(store), dtype=bool)
+    in_validation = np.zeros(len(store), dtype=bool)
     if store.schema.grouped:
-        in_dev = _groups_set_aside(keys, classes, fraction)
+        in_validation = _groups_set_aside(keys, classes, fraction)
     else:
         rows_by_class = np.split(np.argsort(classes, kind="stable"), np.cumsum(counts)[:-1])
         for rows, quota in zip(rows_by_class, _quotas(counts, fraction), strict=True):
             if quota:
-                in_dev[rows[_smallest(keys[rows], int(quota))]] = True
-        in_dev &= ~np.isin(hashes, hashes[~in_dev])  # a text with two labels may have gone both ways
+                in_validation[rows[_smallest(keys[rows], int(quota))]] = True
+        in_validation &= ~np.isin(hashes, hashes[~in_validation])  # a text with two labels may have gone both ways
     if ids is None:
-        chosen = np.flatnonzero(in_dev)
-        lacking = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_dev)).label_counts())
-        in_dev &= ~np.isin(hashes, hashes[chosen[lacking]])
-    if not in_dev.any():
+        chosen = np.flatnonzero(in_validation)
+        lacking = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_validation)).label_counts())
+        in_validation &= ~np.isin(hashes, hashes[chosen[lacking]])
+    if not in_validation.any():
         check_labels(store, None)  # more rows of the same kind would not help
         path = store.where(0)[0] if len(store) else None
         what = "groups" if store.schema.grouped else "contexts" if store.schema.targets == "answers" else "texts"
         got = f"{len(store)} rows with {len(np.unique(hashes))} different {what}"
         remedy = f"give more rows, a larger fraction, or validation rows of your own ({own})"
         raise DataError(f"{got} are too few to set some aside for validation; {remedy}", path=path)
-    return store.subset(np.flatnonzero(~in_dev)), store.subset(np.flatnonzero(in_dev))
+    return store.subset(np.flatnonzero(~in_validation)), store.subset(np.flatnonzero(in_validation))
 
 
 def _shuffled(hashes: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
@@ -73,7 +76,7 @@ def _shuffled(hashes: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint6
 
 
 def _quotas(counts: npt.NDArray[np.int64], fraction: float) -> npt.NDArray[np.int64]:
-    """How many of each class go to dev: largest remainders, and never a whole class."""
+    """How many of each class go to validation: largest remainders, and never a whole class."""
     exact = counts * fraction
     quotas = np.floor(exact).astype(np.int64)
     most = np.maximum(counts - 1, 0)
@@ -96,10 +99,10 @@ def _smallest(keys: npt.NDArray[np.uint64], quota: int) -> npt.NDArray[np.bool_]
 def _groups_set_aside(
     keys: npt.NDArray[np.uint64], classes: npt.NDArray[np.int32], fraction: float
 ) -> npt.NDArray[np.bool_]:
-    """Which examples go to dev (len,), by whole groups.
+    """Which examples go to validation (len,), by whole groups.
 
-    Groups are taken in the order of their keys while each brings the counts of the classes in dev nearer to `fraction`
-    of all; where even one is too much, the smallest. No class goes to dev as a whole.
+    Groups are taken in the order of their keys while each brings the counts of the classes in validation nearer to
+    `fraction` of all; where even one is too much, the smallest. No class goes to validation as a whole.
     """
     order = np.argsort(keys, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)
@@ -124,9 +127,9 @@ def _groups_set_aside(
     return out
 
 
-def report_duplicates(train: Dataset, dev: Dataset) -> int:
-    """The number of dev examples whose text stands in train too."""
-    return int(np.isin(dev.text_hashes(), train.text_hashes()).sum())
+def report_duplicates(train: Dataset, validation: Dataset) -> int:
+    """The number of validation examples whose text stands in train too."""
+    return int(np.isin(validation.text_hashes(), train.text_hashes()).sum())
 
 
 def unseen(store: Dataset, known_labels: Collection[str]) -> npt.NDArray[np.int64]:
@@ -170,14 +173,14 @@ def _is_whole(number: str) -> bool:
     return float(number).is_integer()
 
 
-def check_labels(train: Dataset, dev: Dataset | None) -> None:
+def check_labels(train: Dataset, validation: Dataset | None) -> None:
     """Refuse what cannot be learnt or measured.
 
     Questions have no labels. For slots, `B-name` makes `I-name` known and the other way round.
 
     Raises:
         DataError: train has one class only, or no slots but O; its labels are numbers, or nearly as many as its rows;
-            dev has a label that train lacks.
+            validation has a label that train lacks.
     """
     if train.schema.targets in ("answers", "number"):
         return
@@ -190,10 +193,10 @@ def check_labels(train: Dataset, dev: Dataset | None) -> None:
     known = set(counts)
     if "O" in counts and train.class_ids() is None:
         known |= {prefix + slot[2:] for slot in counts if slot != "O" for prefix in ("B-", "I-")}
-    bad = unseen(dev, known) if dev is not None else np.zeros(0, dtype=np.int64)
-    if dev is not None and len(bad):
-        path, line = dev.where(bad[0])
-        label = next(label for label in names_of(dev.targets[bad[0]]) if label not in known)
+    bad = unseen(validation, known) if validation is not None else np.zeros(0, dtype=np.int64)
+    if validation is not None and len(bad):
+        path, line = validation.where(bad[0])
+        label = next(label for label in names_of(validation.targets[bad[0]]) if label not in known)
         remedy = "correct it, leave the row out, or add training rows with it"
         message = f"label {label!r} does not occur in training; {near_miss(label, sorted(known))}; {remedy}"
         raise DataError(message, path=path, line=line)

@@ -1,7 +1,7 @@
-"""The scikit-learn face: `TextClassifier`, `TextRegressor` and `TokenLabeller`."""
+"""The scikit-learn face: `TextClassifier`, `TextRegressor` and `TokenClassifier`."""
 
 from mixling.estimators.classifier import TextClassifier
-from mixling.estimators.labeller import TokenLabeller
+from mixling.estimators.labeler import TokenClassifier
 from mixling.estimators.regressor import TextRegressor
 
-__all__ = ["TextClassifier", "TextRegressor", "TokenLabeller"]
+__all__ = ["TextClassifier", "TextRegressor", "TokenClassifier"]

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 
 from mixling.config import merge
 from mixling.data.dataset import Dataset
-from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabelled_texts
-from mixling.data.splits import check_labels, split_dev
+from mixling.data.in_memory import Rows, checked_weights, label_name, store_rows, unlabeled_texts
+from mixling.data.splits import check_labels, split_validation
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
 from mixling.runs import RunConfig, fit
 from mixling.runs.artifact import run_files
@@ -26,7 +26,7 @@ from mixling.teachers.base import FunctionTeacher, Teacher
 from mixling.training.progress import TrainingProgress
 
 # What stands for the file in messages about rows that were given in memory; rows count from 0, as the items of a list.
-FIT, DEV, SCORE = "<fit>", "<dev>", "<score>"
+FIT, VALIDATION, SCORE = "<fit>", "<dev>", "<score>"
 
 
 class Estimator(BaseEstimator, ABC):
@@ -45,7 +45,7 @@ class Estimator(BaseEstimator, ABC):
         time_budget: float | None = None,
         batch_size: int | None = None,
         lr: float | None = None,
-        dev_fraction: float = 0.1,
+        validation_fraction: float = 0.1,
         seed: int = 0,
         config: dict[str, Any] | None = None,
         verbose: int = 0,
@@ -56,7 +56,7 @@ class Estimator(BaseEstimator, ABC):
         self.time_budget = time_budget
         self.batch_size = batch_size
         self.lr = lr
-        self.dev_fraction = dev_fraction
+        self.validation_fraction = validation_fraction
         self.seed = seed
         self.config = config
         self.verbose = verbose
@@ -77,31 +77,33 @@ class Estimator(BaseEstimator, ABC):
         self,
         task: str,
         rows: Rows,
-        dev_rows: Rows | None,
+        validation_rows: Rows | None,
         sample_weight: Any,
         teacher: Any = None,
-        unlabelled: Iterable[Any] = (),
+        unlabeled: Iterable[Any] = (),
     ) -> None:
         weights = checked_weights(sample_weight, len(rows[0]))
         train = store_rows(rows, FIT)
         pairs = train.schema.pairs
-        if dev_rows is None:
-            train, dev = split_dev(train, fraction=self.dev_fraction, seed=self.seed, own="dev=(X, y)")
+        if validation_rows is None:
+            train, validation = split_validation(
+                train, fraction=self.validation_fraction, seed=self.seed, own="validation=(X, y)"
+            )
             weights = None if weights is None else weights[train.indices()]
         else:
-            dev = store_rows(dev_rows, DEV, pairs=pairs)
-        check_labels(train, dev)
-        more = unlabelled_texts(unlabelled, pairs=pairs)
+            validation = store_rows(validation_rows, VALIDATION, pairs=pairs)
+        check_labels(train, validation)
+        more = unlabeled_texts(unlabeled, pairs=pairs)
         if more and teacher is None and not (self.config or {}).get("distill"):
-            raise DataError("unlabelled texts are for a teacher to label; give one with teacher=")
+            raise DataError("unlabeled texts are for a teacher to label; give one with teacher=")
         config, teacher = self._run_config(task, train, teacher)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
             progress = TrainingProgress(silent=not self.verbose)
             progress.metric = task_type(task).metric
             run = fit(
-                config, train, dev,
-                folder=Path(folder), weights=weights, teacher=teacher, unlabelled=more,
-                callback=progress, say=progress.say if self.verbose > 1 else lambda message: None,
+                config, train, validation,
+                folder=Path(folder), weights=weights, teacher=teacher, unlabeled=more,
+                callback=progress, log=progress.log if self.verbose > 1 else lambda message: None,
             )  # fmt: skip
             assert run is not None
             self.files_ = run_files(Path(folder))

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mixling.data.in_memory import COLLECTIONS, label_name, labelled_rows, listed, plain, score_weights
-from mixling.estimators.base import DEV, FIT, SCORE, Estimator
+from mixling.data.in_memory import COLLECTIONS, label_name, labeled_rows, listed, plain, score_weights
+from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.text.encoder import Text
@@ -23,14 +23,14 @@ class TextClassifier(ClassifierMixin, Estimator):
     Args:
         model: a preset's name, or a TOML file; None: chosen by the size and kind of the data.
         pretrained: the folder of a run, such as one of `mixling pretrain`, to begin with instead.
-        epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the recipe's.
-        dev_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `dev`.
+        epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: the defaults's.
+        validation_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `validation`.
         verbose: 1 shows the progress of `fit` on standard error, 2 what is read and made, too.
         config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.
 
     Attributes:
         classes_: (C,) the labels, in the order of `predict_proba`'s columns.
-        metrics_: of the exported model on dev.
+        metrics_: of the exported model on validation.
     """
 
     def fit(
@@ -39,27 +39,29 @@ class TextClassifier(ClassifierMixin, Estimator):
         y: Iterable[Any],
         sample_weight: Any = None,
         *,
-        dev: tuple[Iterable[Text], Iterable[Any]] | None = None,
+        validation: tuple[Iterable[Text], Iterable[Any]] | None = None,
         teacher: Any = None,
-        unlabelled: Iterable[Text] = (),
+        unlabeled: Iterable[Text] = (),
     ) -> Self:
         """Train.
 
         Args:
             sample_weight: (n,) numbers >= 0.
-            dev: texts and labels to choose the best epoch on; by default a stratified share of the examples.
+            validation: texts and labels to choose the best epoch on; by default a stratified share of the examples.
             teacher: learn from it, too: a saved model's folder, a `Teacher`, a fitted estimator with `predict_proba`
                 and `classes_`, or a function from texts to probabilities (see `mixling.teachers.base`).
-            unlabelled: texts for the teacher to label; those that stand in `dev` are left out.
+            unlabeled: texts for the teacher to label; those that stand in `validation` are left out.
 
         Raises:
             DataError: texts and labels that cannot be used.
         """
         targets = listed(y, "targets")
         many = bool(targets) and isinstance(targets[0], COLLECTIONS)
-        rows = labelled_rows(X, targets, FIT, many=many)
-        dev_rows = None if dev is None else labelled_rows(*dev, DEV, many=many)
-        self._fit((MultiLabel if many else Classification).name, rows, dev_rows, sample_weight, teacher, unlabelled)
+        rows = labeled_rows(X, targets, FIT, many=many)
+        validation_rows = None if validation is None else labeled_rows(*validation, VALIDATION, many=many)
+        self._fit(
+            (MultiLabel if many else Classification).name, rows, validation_rows, sample_weight, teacher, unlabeled
+        )
         flat = [item for target in targets for item in target] if many else targets
         self._set_classes({label_name(item): plain(item) for item in flat})
         return self
@@ -82,7 +84,7 @@ class TextClassifier(ClassifierMixin, Estimator):
             DataError: texts, targets and weights that cannot be used, or none.
         """
         many = not self.predictor_.task.exclusive
-        texts, targets = labelled_rows(X, y, SCORE, many=many)
+        texts, targets = labeled_rows(X, y, SCORE, many=many)
         weights = score_weights(sample_weight, len(texts))
         found = self.predictor_.predict_stream(texts)
         names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from mixling.data.in_memory import numbered_rows, score_weights
-from mixling.estimators.base import DEV, FIT, SCORE, Estimator
+from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
 from mixling.tasks.regression import Regression
 from mixling.text.encoder import Text
 
@@ -25,7 +25,7 @@ class TextRegressor(RegressorMixin, Estimator):
         y: Iterable[float],
         sample_weight: Any = None,
         *,
-        dev: tuple[Iterable[Text], Iterable[float]] | None = None,
+        validation: tuple[Iterable[Text], Iterable[float]] | None = None,
     ) -> Self:
         """Train.
 
@@ -33,13 +33,13 @@ class TextRegressor(RegressorMixin, Estimator):
             X: n texts.
             y: (n,) finite numbers.
             sample_weight: (n,) numbers >= 0.
-            dev: texts and numbers to choose the best epoch on; by default a part of the examples.
+            validation: texts and numbers to choose the best epoch on; by default a part of the examples.
 
         Raises:
             DataError: texts and numbers that cannot be used.
         """
-        dev_rows = None if dev is None else numbered_rows(*dev, DEV)
-        self._fit(Regression.name, numbered_rows(X, y, FIT), dev_rows, sample_weight)
+        validation_rows = None if validation is None else numbered_rows(*validation, VALIDATION)
+        self._fit(Regression.name, numbered_rows(X, y, FIT), validation_rows, sample_weight)
         return self
 
     def predict(self, X: Iterable[Text]) -> npt.NDArray[np.float64]:

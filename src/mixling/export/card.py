@@ -29,12 +29,12 @@ def model_card(
         folder_files: the folder's files and what each is.
         pairs: whether the model answers for pairs of texts.
     """
-    dev = report["dev"]
-    measures = {key.replace("_", " "): value for key, value in dev.items() if isinstance(value, float)}
+    validation = report["validation"]
+    metrics = {key.replace("_", " "): value for key, value in validation.items() if isinstance(value, float)}
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
     return f"""---
-{_front_matter(task, dev)}
+{_front_matter(task, validation)}
 ---
 
 # {_kind(config["model"])} that {task.purpose.format(n=len(task.labels))}
@@ -64,20 +64,20 @@ print({task.usage})
 
 ## Results
 
-Of the exported {report["precision"]} model on the {dev["n"]:,} development rows, which also chose the epoch
+Of the exported {report["precision"]} model on the {validation["n"]:,} development rows, which also chose the epoch
 ({report["best"]["epoch"]:g}); on new text it will be a little worse.
 
 | measure | value |
 |---|---|
-{_table(measures, "{:.4f}")}
-{_gate(report.get("gate"))}{_ngrams(config, report.get("ngrams"))}
+{_table(metrics, "{:.4f}")}
+{_quantization(report.get("quantization"))}{_ngrams(config, report.get("ngrams"))}
 ## Training
 
 The complete configuration stands in `run.json`, the measures of each evaluation in `metrics.jsonl`.
 
 | setting | value |
 |---|---|
-{_table(_recipe(config), "{}")}
+{_table(_defaults(config), "{}")}
 
 ## Limits
 
@@ -93,9 +93,9 @@ The complete configuration stands in `run.json`, the measures of each evaluation
 """
 
 
-def _front_matter(task: Task, dev: Mapping[str, Any]) -> str:
+def _front_matter(task: Task, validation: Mapping[str, Any]) -> str:
     """The hub's YAML. Nothing in it is the user's text: words of ours and numbers."""
-    values = {name: (key, dev[key]) for name, key in task.card_metrics.items() if dev[key] is not None}
+    values = {name: (key, validation[key]) for name, key in task.card_metrics.items() if validation[key] is not None}
     names = "\n".join(f"- {name}" for name in values)
     rows = "\n".join(
         f"    - type: {name}\n      name: {key.replace('_', ' ')}\n      value: {value:.6f}"
@@ -122,8 +122,8 @@ model-index:
 {rows}"""
 
 
-def _table(values: Mapping[str, Any], form: str) -> str:
-    return "\n".join(f"| {name} | {form.format(value)} |" for name, value in values.items())
+def _table(values: Mapping[str, Any], format_spec: str) -> str:
+    return "\n".join(f"| {name} | {format_spec.format(value)} |" for name, value in values.items())
 
 
 def _labels(labels: LabelSet) -> str:
@@ -142,13 +142,13 @@ def _code(name: str) -> str:
     return f"{fence}{pad}{line}{pad}{fence}"
 
 
-def _gate(gate: Mapping[str, Any] | None) -> str:
-    if gate is None:
+def _quantization(quantization: Mapping[str, Any] | None) -> str:
+    if quantization is None:
         return ""
-    drop = round(gate["accuracy_drop"], 2)
+    drop = round(quantization["accuracy_drop"], 2)
     change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
     return f"""
-With 8-bit weights {gate["agreement"]:.2%} of the decisions on these rows are those of the float model; accuracy is
+With 8-bit weights {quantization["agreement"]:.2%} of the decisions on these rows are those of the float model; accuracy is
 {change}.
 """
 
@@ -171,13 +171,13 @@ of the one before. It is in `model.onnx` only: `model.safetensors` holds the net
 """
 
 
-def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
     model, train = config["model"], config["train"]
     layers = len(model["layers"]) if model["num_layers"] is None else model["num_layers"]
     projection = model["text"]["projection"]
     return {
         "features": ", ".join(f"{key} {value}" for key, value in projection.items()),
-        "window, width, layers": f"{model['frontend']['window']}, {model['dim']}, {layers}",
+        "window, width, layers": f"{model['embedding']['window']}, {model['dim']}, {layers}",
         "epochs": "chosen from the number of rows" if train["epochs"] is None else train["epochs"],
         "batch size": train["batch_size"],
         "learning rate": train["optim"]["lr"],
@@ -192,7 +192,7 @@ def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _start(start: Mapping[str, Any]) -> str:
     if start["vectors"] is not None or start["texts"]:
-        return "word vectors of unlabelled text"
+        return "word vectors of unlabeled text"
     return "word vectors of the training rows" if start["training_texts"] else "random numbers"
 
 
@@ -207,7 +207,7 @@ def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def pretraining_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """The card of a pretrained model; arguments as those of `model_card`, of a pretraining."""
-    dev, best = report["dev"], report["best"]
+    validation, best = report["validation"], report["best"]
     return f"""# {_kind(config["model"])}, pretrained as a masked language model
 
 {report["parameters"]:,} parameters without the head, which fine-tuning replaces.
@@ -220,9 +220,9 @@ mixling train rows.csv --from . -o model/
 
 ## Results
 
-On held-out text, with {config["objective"]["share"]:.0%} of the tokens hidden: perplexity {dev["perplexity"]:.3f},
-{dev["accuracy"]:.2%} of the hidden tokens told (step {best["step"]:,}, epoch {best["epoch"]:g}). Perplexities compare
-between models with the same units only.
+On held-out text, with {config["objective"]["fraction"]:.0%} of the tokens hidden: perplexity {validation["perplexity"]:.3f},
+{validation["accuracy"]:.2%} of the hidden tokens told (step {best["step"]:,}, epoch {best["epoch"]:g}). Perplexities compare
+between models with the same subwords only.
 
 ## Training
 
@@ -236,14 +236,14 @@ def text_to_text_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> s
     """The card of a model that writes text; `report` is the content of its metrics.json."""
     lines = [
         f"- {name}: " + ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
-        for name, values in report["dev"].items()
+        for name, values in report["validation"].items()
         if (numbers := {key: value for key, value in values.items() if isinstance(value, float)})
     ]
-    results = "Of what it writes for the dev pairs:\n\n" + "\n".join(lines) + "\n\n" if lines else ""
+    results = "Of what it writes for the validation pairs:\n\n" + "\n".join(lines) + "\n\n" if lines else ""
     model, held_out, best = config["model"], report["held_out"], report["best"]
     return f"""# A model that writes text
 
-An encoder-decoder of {report["parameters"]:,} parameters. It reads up to {model["max_source_len"]} pieces and writes up
+An encoder-decoder of {report["parameters"]:,} parameters. It reads up to {model["max_source_len"]} subwords and writes up
 to {model["max_target_len"]}.
 
 ## How to use
@@ -255,7 +255,7 @@ mixling train pairs.jsonl --task text2text --from . -o model/
 
 ## Results
 
-{results}With the right pieces before each one its perplexity on held-out pairs is {held_out["perplexity"]:.3f}
+{results}With the right subwords before each one its perplexity on held-out pairs is {held_out["perplexity"]:.3f}
 (step {best["step"]:,}, epoch {best["epoch"]:g}).
 
 ## Training

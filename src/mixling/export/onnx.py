@@ -50,13 +50,13 @@ class ExportedModel(nn.Module):
         self.scale: Tensor | None
         self.model = model
         self.has_weights = has_weights
-        table = model.frontend.table().detach()
+        table = model.embedding.table().detach()
         self.register_buffer("scale", None)
         if precision == "int8":
             integers, scale = quantize(table.numpy(), axis=1)
             table, self.scale = torch.from_numpy(integers), torch.from_numpy(scale)
         self.register_buffer("table", table)
-        spread = model.frontend.spread
+        spread = model.embedding.spread
         self.row_dim = table.shape[1] if spread is None else spread.shape[1]
 
     def forward(
@@ -70,7 +70,7 @@ class ExportedModel(nn.Module):
         rows = (parts if weights is None else parts * weights[..., None]).sum(1)
         if self.scale is not None:
             rows = rows * self.scale
-        rows = self.model.frontend.spread_rows(rows)
+        rows = self.model.embedding.spread_rows(rows)
         known = torch.cat([torch.zeros(1, rows.shape[1]), cached, rows])
         return self.model.from_rows(known, index, index.bool()), rows
 
@@ -126,7 +126,7 @@ def export_onnx(
         opset_import=[OperatorSetIdProto(domain="", version=OPSET)],
         graph=graph,
     )
-    name, content = vocabulary.serialise()
+    name, content = vocabulary.serialize()
     entries = {
         "mixling": _json(metadata.to_dict()),
         "vocabulary_name": name,

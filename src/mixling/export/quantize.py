@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixling.metrics.gate import Gate
+from mixling.metrics.quantization import QuantizationCheck
 
 # The 8-bit model is refused where it misses one of these by more than chance explains: on 150 texts one answer is 0.67
 # points.
@@ -71,7 +71,7 @@ def quantize_graph(graph: Any) -> None:
     graph.node.extend(nodes)
 
 
-def check_gate(gate: Gate) -> str | None:
+def quantization_problem(quantization: QuantizationCheck) -> str | None:
     """Return why a model may not be exported in 8 bits; None where it may.
 
     Both reasons need more than a number beyond its limit, since small validation sets put it there by a single answer:
@@ -79,15 +79,24 @@ def check_gate(gate: Gate) -> str | None:
     for accuracy a sign test of the texts that got worse against those that got better (McNemar's exact test, where a
     text is one decision).
     """
-    faults = []
-    if gate.agreement < MIN_AGREEMENT and _at_least(gate.changed, gate.decisions, 1 - MIN_AGREEMENT) < SIGNIFICANCE:
-        faults.append(f"it agrees with the float model on {gate.agreement:.2%} of decisions, under {MIN_AGREEMENT:.0%}")
-    if gate.accuracy_drop > MAX_ACCURACY_DROP and _at_least(gate.worse, gate.worse + gate.better, 0.5) < SIGNIFICANCE:
-        faults.append(
-            f"its accuracy is {gate.accuracy_drop:.2f} points lower ({gate.worse} texts worse, {gate.better} better), "
+    problems = []
+    if (
+        quantization.agreement < MIN_AGREEMENT
+        and _at_least(quantization.changed, quantization.decisions, 1 - MIN_AGREEMENT) < SIGNIFICANCE
+    ):
+        problems.append(
+            f"it agrees with the float model on {quantization.agreement:.2%} of decisions, under {MIN_AGREEMENT:.0%}"
+        )
+    if (
+        quantization.accuracy_drop > MAX_ACCURACY_DROP
+        and _at_least(quantization.worse, quantization.worse + quantization.better, 0.5) < SIGNIFICANCE
+    ):
+        problems.append(
+            f"its accuracy is {quantization.accuracy_drop:.2f} points lower ({quantization.worse} texts worse, "
+            f"{quantization.better} better), "
             f"more than {MAX_ACCURACY_DROP} and than chance explains"
         )
-    return None if not faults else f"the 8-bit model is refused: on the validation data {' and '.join(faults)}"
+    return None if not problems else f"the 8-bit model is refused: on the validation data {' and '.join(problems)}"
 
 
 def _at_least(successes: int, trials: int, probability: float) -> float:

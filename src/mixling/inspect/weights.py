@@ -82,8 +82,8 @@ def of_model(model: Model, batches: Iterable[Batch], *, tokens: Sequence[str] = 
     """
 
     def run(batch: Batch) -> Tensor:
-        rows = model.frontend.word_rows(batch.positions, batch.weights)
-        return model.encoder(model.frontend(rows, batch.index, batch.mask), batch.mask)
+        rows = model.embedding.word_rows(batch.positions, batch.weights)
+        return model.encoder(model.embedding(rows, batch.index, batch.mask), batch.mask)
 
     passes = (
         Pass(lambda batch=batch: run(batch), {"encoder": batch.mask}, {"encoder": tokens})  # type: ignore[misc]
@@ -158,9 +158,9 @@ class _Mean:
         """Matrices (B, N, M), and which entries of each count."""
         missing = [(0, max(0, new - old)) for new, old in zip(matrices.shape[1:], self.total.shape, strict=True)]
         self.total, self.count = np.pad(self.total, missing), np.pad(self.count, missing)
-        place = tuple(slice(size) for size in matrices.shape[1:])
-        self.total[place] += matrices.double().masked_fill(~real, 0.0).sum(0).cpu().numpy()
-        self.count[place] += real.sum(0).cpu().numpy()
+        location = tuple(slice(size) for size in matrices.shape[1:])
+        self.total[location] += matrices.double().masked_fill(~real, 0.0).sum(0).cpu().numpy()
+        self.count[location] += real.sum(0).cpu().numpy()
 
     def values(self) -> npt.NDArray[np.float64]:
         """The mean; NaN where there is none, rows and columns of padding only left out."""

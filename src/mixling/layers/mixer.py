@@ -131,7 +131,7 @@ class Mixer(nn.Module, ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
-    def share_positions(self, first: Mixer) -> None:
+    def tie_positions(self, first: Mixer) -> None:
         """Use the position parameters of the first mixer of the stack in place of its own."""
         assert type(first) is type(self), "positions are shared between mixers of one type"
         assert first is not self, "the first layer keeps its positions"

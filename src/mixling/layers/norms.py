@@ -35,7 +35,7 @@ class RMSNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         y = wide(x)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            y = _Normalised.apply(y, self.eps)
+            y = _Normalized.apply(y, self.eps)
         else:
             y = y * _factor(y, self.eps)
         return (y * self.weight).to(x.dtype)
@@ -45,7 +45,7 @@ def _factor(x: Float[Tensor, "*B D"], eps: float) -> Float[Tensor, "*B 1"]:
     return (x.square().mean(-1, keepdim=True) + eps).rsqrt()
 
 
-class _Normalised(torch.autograd.Function):
+class _Normalized(torch.autograd.Function):
     """Compute x / sqrt(mean(x^2) + eps), with its gradient in one formula."""
 
     @staticmethod

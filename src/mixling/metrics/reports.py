@@ -133,7 +133,7 @@ def tagging_report(
 
 def _require(n: int) -> None:
     if not n:
-        raise DataError("there is nothing to evaluate: got no rows; give at least one labelled row")
+        raise DataError("there is nothing to evaluate: got no rows; give at least one labeled row")
 
 
 def _roc_auc(hits: np.ndarray, scores: np.ndarray) -> float | None:

@@ -29,7 +29,7 @@ class AnswerMetrics(Metrics):
     """Scores of answers to `n` questions, from 0 to 1; no answer is the right one where there is none.
 
     Attributes:
-        exact_match: the part of the questions whose answer is one of the right ones, normalised.
+        exact_match: the part of the questions whose answer is one of the right ones, normalized.
         f1: the mean over questions of the overlap of words with the nearest right answer.
         answerable_exact_match, answerable_f1: of the questions that have an answer (HasAns); None where all have, or
             none.
@@ -52,7 +52,7 @@ class AnswerMetrics(Metrics):
         return f"exact match {self.exact_match:.4f}, F1 {self.f1:.4f}, {self.n} questions{parts}"
 
 
-def normalise_answer(text: str) -> str:
+def normalize_answer(text: str) -> str:
     """Lower case, no punctuation, no articles, single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -62,8 +62,8 @@ def score_answer(text: str, right: Answers) -> tuple[float, float]:
 
     Right answers of which normalising leaves nothing do not count, unless all are so; then the right one is none.
     """
-    given = normalise_answer(text)
-    golds = [gold for gold in map(normalise_answer, right.texts) if gold] or [""]
+    given = normalize_answer(text)
+    golds = [gold for gold in map(normalize_answer, right.texts) if gold] or [""]
     return float(given in golds), max(_overlap(given, gold) for gold in golds)
 
 
@@ -99,14 +99,14 @@ def answer_report(answers: Sequence[str], right: Sequence[Answers]) -> AnswerMet
     )
 
 
-def choose_threshold(found: Sequence[Found], told: Sequence[str], right: Sequence[Answers]) -> float:
+def choose_threshold(found: Sequence[Found], reported: Sequence[str], right: Sequence[Answers]) -> float:
     """The threshold on the margin of no answer that gives the greatest mean F1.
 
     Midway between two questions' margins, so that it does not hang on the last bits of a number; of equally good ones
     the least, which says "no answer" most often.
 
     Args:
-        told: what was found, as text.
+        reported: what was found, as text.
     """
     known = [i for i, item in enumerate(found) if item.span is not None]  # the others have no answer in any case
     known.sort(key=lambda i: found[i].margin)
@@ -115,7 +115,7 @@ def choose_threshold(found: Sequence[Found], told: Sequence[str], right: Sequenc
         return 0.0
     gains = []
     for i in known:
-        gains.append(score_answer(told[i], right[i])[1] - score_answer("", right[i])[1])
+        gains.append(score_answer(reported[i], right[i])[1] - score_answer("", right[i])[1])
     cuts = [margins[0] - 1, *((a + b) / 2 for a, b in itertools.pairwise(margins)), margins[-1] + 1]
     totals = np.cumsum([0.0, *gains])
     # Between equal margins no threshold can stand.

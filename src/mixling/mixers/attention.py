@@ -183,7 +183,7 @@ def _hidden(seen: Bool[Tensor, "B 1 #N M"], bias: Float[Tensor, "*S"]) -> Float[
 
 
 class AttentionConfig(MixerConfig):
-    """Multi-head softmax attention; absolute positions are the front end's."""
+    """Multi-head softmax attention; absolute positions are the embedding layer's."""
 
     type: Literal["attention"] = "attention"
     num_heads: int = Field(4, ge=1, description="must divide the width, unless head_dim is set")

@@ -18,7 +18,7 @@ class Fourier(Mixer):
     """Y = Re(FFT_tokens(FFT_channels(X))): Y[a, c] = sum_jd X[j, d] cos(2 pi (a j / N + c d / D)). No parameters.
 
     Cost is O(N * D * log(N D)): the two FFTs take about 5 N D log2(N D) operations, none of them in a matrix product,
-    so that `flops` is 0. Not normalised: outputs are about sqrt(N D) times the inputs. Source: FNet, section 3.2.
+    so that `flops` is 0. Not normalized: outputs are about sqrt(N D) times the inputs. Source: FNet, section 3.2.
     Decided beyond the paper, whose transform takes padding in: N is each text's own number of real tokens, numbered
     without gaps, so that padding changes nothing. Texts of one length are transformed together; where a graph is
     captured, lengths stay open and cosines and sines are matrices instead: O(N^2 D), the same numbers. `per_length`
@@ -63,11 +63,11 @@ def _by_matrices(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[
 
 
 def _waves(
-    places: Int[Tensor, "*B N"], length: Int[Tensor, "*B"], dtype: torch.dtype
+    locations: Int[Tensor, "*B N"], length: Int[Tensor, "*B"], dtype: torch.dtype
 ) -> tuple[Float[Tensor, "*B N N"], Float[Tensor, "*B N N"]]:
     """Return cos and sin of 2 pi i j / length."""
     length = length.clamp(min=1)[..., None, None]
-    whole = places[..., :, None] * places[..., None, :] % length  # in integers: a large angle would be inexact
+    whole = locations[..., :, None] * locations[..., None, :] % length  # in integers: a large angle would be inexact
     angles = whole.to(dtype) / length * (2 * math.pi)
     return angles.cos(), angles.sin()
 

@@ -131,7 +131,7 @@ def _recur_by_doubling(
 class Recurrent(Mixer):
     """H_l = [cell_l(H_{l-1}) | reverse(cell'_l(reverse(H_{l-1})))] for each layer l, H_0 = X; Y = H_L W_p + b_p.
 
-    Each cell has H units; W_p (2 H, D), or (H, D) in one direction, is there only where the width is not D.
+    Each cell has H subwords; W_p (2 H, D), or (H, D) in one direction, is there only where the width is not D.
     Cost is O(N * H * (D + H)) for the LSTM, one token after the other, and O(N * w * D * H) for the QRNN, whose only
     step by step part is elementwise. `flops` counts the products that torch takes one by one in float64; its counter
     does not see into the fused LSTM of float32. Sources: LSTM as torch.nn.LSTM; QRNN: Bradbury et al. 2017, section 2,
@@ -142,7 +142,7 @@ class Recurrent(Mixer):
     Args:
         dim: D, the width of the tokens.
         cell: builds an LSTM or a QRNN for inputs of a given width.
-        hidden_dim: H, units of each direction.
+        hidden_dim: H, subwords of each direction.
         num_layers: recurrent layers, one on another.
         bidirectional: read each text backwards too.
     """
@@ -196,8 +196,8 @@ def _named(states: list[tuple[Tensor, ...]]) -> State:
 
 def _reverse(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
     """Reverse the real tokens of each text; padding stays after them."""
-    places = torch.arange(x.shape[1], device=x.device)
-    mirrored = torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)
+    locations = torch.arange(x.shape[1], device=x.device)
+    mirrored = torch.where(mask, mask.sum(1, keepdim=True) - 1 - locations, locations)
     return x.gather(1, mirrored[..., None].expand_as(x))
 
 
@@ -206,7 +206,7 @@ class RecurrentConfig(MixerConfig):
 
     type: Literal["recurrent"] = "recurrent"
     cell: Literal["lstm", "qrnn"] = Field("lstm", description="the recurrent layer")
-    hidden_dim: int | None = Field(None, ge=1, description="units of each direction; None: the width")
+    hidden_dim: int | None = Field(None, ge=1, description="subwords of each direction; None: the width")
     num_layers: int = Field(1, ge=1, description="recurrent layers, one on another")
     bidirectional: bool = Field(True, description="read each text backwards too; False in the causal form")
     window: int | None = Field(

@@ -1,4 +1,4 @@
-"""Attention whose scores come from positions alone: a learned, normalised filter over distances."""
+"""Attention whose scores come from positions alone: a learned, normalized filter over distances."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ class TokenMLP(Mixer):
     is at position p(k) = floor(k * max_len / H). W1[k, j] counts where 0 <= p(k) - j < w and W2[i, k] where
     0 <= i - p(k) < w, so an output sees the present and the past only, at any H: the 2w - 1 latest positions, or all
     with w = max_len. The other entries have no part in it and no gradient. H should be at least max_len: with fewer
-    units a token between two of them is first read at the second (if w reaches so far), and one after the last never.
-    Units after the end of the input are left out, so the cost is O(N * D * H * N / max_len).
+    subwords a token between two of them is first read at the second (if w reaches so far), and one after the last
+    never. Units after the end of the input are left out, so the cost is O(N * D * H * N / max_len).
 
     Args:
         dim: D, the width of the tokens.
@@ -67,7 +67,7 @@ class TokenMLP(Mixer):
         return {
             "position": torch.zeros(like.shape[0], dtype=torch.int64, device=like.device),
             "tokens": nothing,  # (B, D, up to w): the tokens in the window
-            "hidden": nothing,  # (B, D, up to w * H / max_len): the units in the window
+            "hidden": nothing,  # (B, D, up to w * H / max_len): the subwords in the window
         }
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
@@ -88,11 +88,11 @@ class TokenMLP(Mixer):
         return -(-position * self.hidden_dim // self.max_len)
 
     def _banded(self, by_channel: Float[Tensor, "B D N"]) -> Float[Tensor, "B D N"]:
-        """Mix causally: by the units before the end of the input, with weights that are zero outside the bands."""
+        """Mix causally: by the subwords before the end of the input, with weights that are zero outside the bands."""
         length = by_channel.shape[-1]
         units = self._units_before(length)
-        places = torch.arange(units, device=by_channel.device) * self.max_len // self.hidden_dim
-        ahead = places[:, None] - torch.arange(length, device=by_channel.device)  # p(k) - j, (K, N)
+        locations = torch.arange(units, device=by_channel.device) * self.max_len // self.hidden_dim
+        ahead = locations[:, None] - torch.arange(length, device=by_channel.device)  # p(k) - j, (K, N)
         w1 = self.expand.weight[:units, :length].masked_fill((ahead < 0) | (ahead >= self.window), 0.0)
         w2 = self.contract.weight[:length, :units].masked_fill(((ahead > 0) | (ahead <= -self.window)).mT, 0.0)
         hidden = F.gelu(F.linear(by_channel, w1, self.expand.bias[:units]))

@@ -84,7 +84,7 @@ class Encoder(nn.Module):
             except ConfigError as error:
                 raise ConfigError(f"layers.{number}.{error}") from None
         self.norm = build_norm(layers[-1].norm_type if layers else "layer", dim) if final_norm else None
-        self._share_positions(layers)
+        self._tie_positions(layers)
 
     def forward(
         self,
@@ -118,7 +118,7 @@ class Encoder(nn.Module):
             after.append(states)
         return x if self.norm is None else self.norm(x), tuple(after)
 
-    def _share_positions(self, layers: Sequence[BlockConfig]) -> None:
+    def _tie_positions(self, layers: Sequence[BlockConfig]) -> None:
         first: dict[str, tuple[Mixer, dict]] = {}
         for number, (block, config) in enumerate(zip(self.layers, layers, strict=True)):
             for index, (mixer, given) in enumerate(zip(cast(Block, block).mixers, config.mixers, strict=True)):
@@ -132,7 +132,7 @@ class Encoder(nn.Module):
                         f"which has {values}; got {shared}"
                     )
                 if owner is not mixer:
-                    cast(Mixer, mixer).share_positions(owner)
+                    cast(Mixer, mixer).tie_positions(owner)
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """Count operations as `Mixer.flops` does."""

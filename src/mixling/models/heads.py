@@ -61,17 +61,17 @@ class PoolingHead(nn.Module):
         return self.output(dropout(torch.cat(pools, 1), self.dropout, self.training))
 
 
-class UnitHead(nn.Module):
-    """logits_i = E LN(x_i) + b over the units, or words, that a masked token may be.
+class LMHead(nn.Module):
+    """logits_i = E LN(x_i) + b over the subwords, or words, that a masked token may be.
 
-    E is the table of the front end where it has a row for each of them (BERT, gMLP), else the head's own. The norm
-    takes the place of BERT's transform and of the norm after the last block, neither of which gMLP's counts include.
-    Fine-tuning drops the head of a pretrained model.
+    E is the table of the embedding layer where it has a row for each of them (BERT, gMLP), else the head's own. The
+    norm takes the place of BERT's transform and of the norm after the last block, neither of which gMLP's counts
+    include. Fine-tuning drops the head of a pretrained model.
 
     Args:
         dim: D, the width of the tokens.
-        num_outputs: C, units or words to choose from.
-        tied: E is the table of the front end.
+        num_outputs: C, subwords or words to choose from.
+        tied: E is the table of the embedding layer.
     """
 
     def __init__(self, *, dim: int, num_outputs: int, tied: bool) -> None:

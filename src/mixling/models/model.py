@@ -1,4 +1,4 @@
-"""A model from features to logits: front end, encoder, head."""
+"""A model from features to logits: embedding layer, encoder, head."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from mixling.layers.masks import as_mask
+from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
 from mixling.models.encoder import Encoder, EncoderConfig
-from mixling.models.frontend import FrontendConfig, ProjectionFrontend
-from mixling.models.heads import HeadConfig, PoolingHead, TokenHead, UnitHead
+from mixling.models.heads import HeadConfig, LMHead, PoolingHead, TokenHead
 from mixling.text.config import TextConfig
 
-Output = Literal["text", "tokens", "units"]
+Output = Literal["text", "tokens", "subwords"]
 
 
-_BERT_UNITS = 30_522
+_BERT_SUBWORDS = 30_522
 
 
 class ModelConfig(EncoderConfig):
     """A whole model, from text to logits; everything that models differ in is a value here."""
 
     text: TextConfig = TextConfig()
-    frontend: FrontendConfig = FrontendConfig()
+    embedding: EmbeddingConfig = EmbeddingConfig()
     head: HeadConfig = HeadConfig()
 
 
@@ -34,20 +34,20 @@ class Model(nn.Module):
     Args:
         config: the whole model.
         num_outputs: C, number of labels.
-        output: "text" for one row of logits a text, "tokens" for one a word, "units" for one a masked token.
+        output: "text" for one row of logits a text, "tokens" for one a word, "subwords" for one a masked token.
 
     Raises:
         ConfigError: parts of the configuration do not fit together.
     """
 
-    embedding_tables = ("frontend.weight",)  # parameters with a learning rate of their own
+    embedding_tables = ("embedding.weight",)  # parameters with a learning rate of their own
 
     def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
         super().__init__()
         projection = config.text.projection
         self.of_tokens = output == "tokens"
-        self.frontend = ProjectionFrontend(
-            config.frontend,
+        self.embedding = ProjectionEmbedding(
+            config.embedding,
             num_features=config.text.num_rows,
             dim=config.dim,
             max_len=config.text.max_len,
@@ -55,9 +55,9 @@ class Model(nn.Module):
             embedding_dim=projection.fixed_dim,
         )
         self.encoder = Encoder(config.blocks, dim=config.dim, max_len=config.text.max_len, final_norm=config.final_norm)
-        self.head: PoolingHead | TokenHead | UnitHead
-        if output == "units":
-            self.head = UnitHead(dim=config.dim, num_outputs=num_outputs, tied=projection.trained_rows)
+        self.head: PoolingHead | TokenHead | LMHead
+        if output == "subwords":
+            self.head = LMHead(dim=config.dim, num_outputs=num_outputs, tied=projection.trained_rows)
         else:
             head = PoolingHead if output == "text" else TokenHead
             self.head = head(config.head, dim=config.dim, num_outputs=num_outputs)
@@ -79,7 +79,7 @@ class Model(nn.Module):
             mask: as in `Mixer.forward`; None: tokens with a word are real, as in an exported model.
             starts: compute logits for these tokens only: the first one of each word, or those that were masked.
         """
-        return self.from_rows(self.frontend.word_rows(positions, weights), index, mask, starts)
+        return self.from_rows(self.embedding.word_rows(positions, weights), index, mask, starts)
 
     def from_rows(
         self,
@@ -90,16 +90,16 @@ class Model(nn.Module):
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
         """Return the logits from the summed rows of words, which may come from a cache; see `forward`."""
         mask = index != 0 if mask is None else as_mask(mask, index)
-        x = self.encoder(self.frontend(rows, index, mask), mask)
+        x = self.encoder(self.embedding(rows, index, mask), mask)
         if starts is not None:
             x, mask = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2])), mask.gather(1, starts)
-        if isinstance(self.head, UnitHead):
-            return self.head(x, self.frontend.weight)
+        if isinstance(self.head, LMHead):
+            return self.head(x, self.embedding.weight)
         return self.head(x, mask)
 
 
 def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | None = None) -> ModelConfig:
-    """Return the configuration with the number of units that it leaves to a vocabulary, and for texts of `max_len`.
+    """Return the configuration with the number of subwords that it leaves to a vocabulary, and for texts of `max_len`.
 
     Args:
         vocabulary: rows of the embedding table of a configuration without a number of them; None: BERT's 30,522.
@@ -107,7 +107,7 @@ def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | 
     """
     text = config.text
     if text.projection.num_features is None:
-        text = text.with_rows(vocabulary or _BERT_UNITS)
+        text = text.with_rows(vocabulary or _BERT_SUBWORDS)
     if max_len is not None:
         text = text.model_copy(update={"max_len": max_len})
     return config.model_copy(update={"text": text})
@@ -117,9 +117,9 @@ def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text
     """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
 
     Args:
-        config: if it leaves the number of units to a vocabulary, there are 30,522, as in BERT's.
+        config: if it leaves the number of subwords to a vocabulary, there are 30,522, as in BERT's.
         num_outputs: C, number of labels.
-        output: "text" for one row of logits a text, "tokens" for one a word, "units" for one a masked token.
+        output: "text" for one row of logits a text, "tokens" for one a word, "subwords" for one a masked token.
 
     Raises:
         ConfigError: parts of the configuration do not fit together.

@@ -28,11 +28,11 @@ from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.mixers.synthesizer import SynthesizerConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.frontend import FrontendConfig
+from mixling.models.embedding import EmbeddingConfig
 from mixling.models.heads import HeadConfig
 from mixling.models.model import ModelConfig
 from mixling.text.config import TextConfig
-from mixling.text.fingerprint import MinHash, Tsp, Units
+from mixling.text.fingerprint import MinHash, SubwordEmbedding, Tsp
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Preset:
     Args:
         config: the model.
         source: the paper and where in it.
-        vocabulary: units of the embedding table in the paper's parameter counts; None where there is no table.
-        recipe: the parts of a `RunConfig` that go with the model; empty for the papers' models.
+        vocabulary: subwords of the embedding table in the paper's parameter counts; None where there is no table.
+        defaults: the parts of a `RunConfig` that go with the model; empty for the papers' models.
     """
 
     config: ModelConfig
     source: str
     vocabulary: int | None = None
-    recipe: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
 
 
 def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> ModelConfig:
@@ -57,7 +57,7 @@ def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> 
     layer = _layer(TokenMLPConfig(hidden_dim=256), 256)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=num_features, num_hashes=64), max_len=64),
-        frontend=FrontendConfig(window=window),
+        embedding=EmbeddingConfig(window=window),
         dim=dim,
         layers=(layer,) if num_layers else (),
         num_layers=num_layers,
@@ -73,7 +73,7 @@ def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None 
     mixers = () if mixer is None else (mixer,)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=num_features), max_len=128, contractions=True),
-        frontend=FrontendConfig(window=1, window_form="factorised"),
+        embedding=EmbeddingConfig(window=1, window_form="factorised"),
         dim=dim,
         layers=(BlockConfig(mixers=mixers, feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)),),
         head=HeadConfig(pooling="all"),
@@ -86,7 +86,7 @@ def _layer(mixer: MixerConfig, ffn_dim: int | None, **options: Any) -> BlockConf
     return BlockConfig(mixers=(mixer,), feed_forward=feed_forward, **options)
 
 
-def _on_units(
+def _on_subwords(
     layer: BlockConfig,
     *,
     dim: int,
@@ -96,10 +96,10 @@ def _on_units(
     final_norm: bool = False,
     bert: bool = False,
 ) -> ModelConfig:
-    """Return an encoder over an embedding table of units; BERT adds segments, and a norm before the first layer."""
+    """Return an encoder over an embedding table of subwords; BERT adds segments, and a norm before the first layer."""
     return ModelConfig(
-        text=TextConfig(projection=Units(), tokens="units", max_len=max_len, segments=bert),
-        frontend=FrontendConfig(bias=False, positions=positions, norm=bert),
+        text=TextConfig(projection=SubwordEmbedding(), tokens="subwords", max_len=max_len, segments=bert),
+        embedding=EmbeddingConfig(bias=False, positions=positions, norm=bert),
         dim=dim,
         layers=(layer,),
         num_layers=num_layers,
@@ -111,7 +111,7 @@ def _on_units(
 def gmlp(*, num_layers: int, dim: int = 512, ffn_dim: int = 3072, max_len: int = 128, **options: Any) -> ModelConfig:
     """Return a gMLP, or with `tiny_attention_dim` an aMLP (sections 2 and 4), without positions or a final norm."""
     layer = _layer(SpatialGatingConfig(ffn_dim=ffn_dim, **options), None)
-    return _on_units(layer, dim=dim, num_layers=num_layers, max_len=max_len)
+    return _on_subwords(layer, dim=dim, num_layers=num_layers, max_len=max_len)
 
 
 def bert(
@@ -119,7 +119,7 @@ def bert(
 ) -> ModelConfig:
     """Return a BERT (gMLP, section 4.1): post-norm, segments; with learned positions, or biases in the mixer."""
     layer = _layer(mixer, 4 * dim, norm="post")
-    return _on_units(layer, dim=dim, num_layers=num_layers, max_len=max_len, positions=positions, bert=True)
+    return _on_subwords(layer, dim=dim, num_layers=num_layers, max_len=max_len, positions=positions, bert=True)
 
 
 def hypermixer_family(
@@ -130,15 +130,16 @@ def hypermixer_family(
 ) -> ModelConfig:
     """Return one of the models that HyperMixer compares, of 11 million parameters (section 4.1).
 
-    It has 6 layers of width 256 and 30,522 units. The paper's own layout is in an appendix that was not available; this
-    one has its parameter count. Mixers with fewer parameters than attention's 4 (D^2 + D) get a wider feed-forward.
+    It has 6 layers of width 256 and 30,522 subwords. The paper's own layout is in an appendix that was not available;
+    this one has its parameter count. Mixers with fewer parameters than attention's 4 (D^2 + D) get a wider
+    feed-forward.
     """
     layer = _layer(mixer, ffn_dim, norm=norm)
-    return _on_units(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=norm == "pre")
+    return _on_subwords(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=norm == "pre")
 
 
 _OWN = "ours"
-_OWN_RECIPE = {"start": {"training_texts": True}, "ngrams": {"use": "auto"}}
+_OWN_DEFAULTS = {"start": {"training_texts": True}, "ngrams": {"use": "auto"}}
 _TABLE_5 = "pNLP-Mixer, Table 5"
 _BASELINE = "pNLP-Mixer, section 4.3"
 _BASE = pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=0)
@@ -146,19 +147,19 @@ _HYPERMIXER = "HyperMixer, section 4.1"
 
 
 def _pnlp_baseline(layer: BlockConfig) -> ModelConfig:
-    """Return a model with pNLP-Mixer BASE's front end and one layer of another mixer."""
+    """Return a model with pNLP-Mixer BASE's embedding layer and one layer of another mixer."""
     return _BASE.model_copy(update={"layers": (layer,), "num_layers": 1})
 
 
 PRESETS: dict[str, Preset] = {
-    "mixling-tiny": Preset(own(num_features=2048, dim=32, ffn_dim=128), _OWN, recipe=_OWN_RECIPE),
-    "mixling-small": Preset(own(num_features=4096, dim=64, ffn_dim=256), _OWN, recipe=_OWN_RECIPE),
+    "mixling-tiny": Preset(own(num_features=2048, dim=32, ffn_dim=128), _OWN, defaults=_OWN_DEFAULTS),
+    "mixling-small": Preset(own(num_features=4096, dim=64, ffn_dim=256), _OWN, defaults=_OWN_DEFAULTS),
     "mixling-mixer": Preset(
         own(num_features=4096, dim=64, ffn_dim=256, mixer=TokenMLPConfig(hidden_dim=256), num_layers=2),
         _OWN,
-        recipe=_OWN_RECIPE,
+        defaults=_OWN_DEFAULTS,
     ),
-    "mixling-base": Preset(own(num_features=5120, dim=128, ffn_dim=256), _OWN, recipe=_OWN_RECIPE),
+    "mixling-base": Preset(own(num_features=5120, dim=128, ffn_dim=256), _OWN, defaults=_OWN_DEFAULTS),
     "pnlp-mixer-x-large": Preset(pnlp_mixer(num_features=2048, window=1, dim=512, num_layers=4), _TABLE_5),
     "pnlp-mixer-large": Preset(pnlp_mixer(num_features=2048, window=1, dim=256, num_layers=4), _TABLE_5),
     "pnlp-mixer-base": Preset(pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=2), _TABLE_5),
@@ -188,7 +189,7 @@ PRESETS: dict[str, Preset] = {
         for form in ("linear", "additive", "multiplicative")
     },
     "mlp-mixer-text": Preset(
-        _on_units(_layer(TokenMLPConfig(hidden_dim=384), 2304), dim=768, num_layers=24, max_len=128),
+        _on_subwords(_layer(TokenMLPConfig(hidden_dim=384), 2304), dim=768, num_layers=24, max_len=128),
         "gMLP, Table 3",
         32_000,
     ),
@@ -237,14 +238,14 @@ DEFAULT_PRESET = "pnlp-mixer-x-small"
 
 
 def preset_values(name: str) -> dict[str, Any]:
-    """What a named model says of a run: its recipe; of a TOML file that of the preset it starts from.
+    """What a named model says of a run: its defaults; of a TOML file that of the preset it starts from.
 
     Raises:
         ConfigError: the file cannot be read.
     """
     if name.endswith(".toml"):
         name = str(read_toml(Path(name)).get("preset", ""))
-    return PRESETS[name].recipe if name in PRESETS else {}
+    return PRESETS[name].defaults if name in PRESETS else {}
 
 
 def model_config(name: str, changes: dict | None = None) -> ModelConfig:

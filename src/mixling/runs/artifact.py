@@ -33,7 +33,7 @@ METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
 CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
 MAX_WEIGHTS = 2 << 30  # bytes of model.onnx, as its format allows, and of the same weights in model.safetensors
 TEACHER_FOLDER = "teacher"  # of a distilled run: the fine-tuned teacher, and its answers
-CORPUS_FOLDER = "corpus"  # of unlabelled text, encoded
+CORPUS_FOLDER = "corpus"  # of unlabeled text, encoded
 NEXT = ".next"  # of the run that will replace the one in the folder; see `mixling.runs.replacement`
 COMPLETE = "complete"  # in NEXT: its files are the folder's from now on
 SETUP_FILE = "checkpoint.json"  # of an unfinished run: the model, labels and vocabulary that its checkpoint is of
@@ -85,7 +85,7 @@ DESCRIPTIONS = {
     WEIGHTS_FILE: "the float weights of the network, for torch",
     CONFIG_FILE: "the configuration of the model, and its labels",
     RUN_FILE: "the complete configuration of the run",
-    METRICS_FILE: "measures on the dev split",
+    METRICS_FILE: "measures on the validation split",
     HISTORY: "measures of every evaluation",
 }
 _REQUIRED: dict[str, dict[str, type]] = {
@@ -169,29 +169,29 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
         ModelFileError: its record or its checkpoint is damaged.
     """
     folder = Path(path)
-    place = folder_to_resume(folder)
+    location = folder_to_resume(folder)
     try:
-        record = read_run(place)
+        record = read_run(location)
     except FileNotFoundError:
         return None
     if record["finished"]:
         return None
     state: dict[str, Any] = {}
     try:
-        with safe_open(place / CHECKPOINT, framework="np") as file:
+        with safe_open(location / CHECKPOINT, framework="np") as file:
             state = json.loads(file.metadata()["state"])
         best = [item for item in state["history"] if item["best"]]
         step, total_steps = int(state["step"]), int(state["total_steps"])
     except FileNotFoundError:
         best, step, total_steps = [], 0, None
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{place / CHECKPOINT}: is damaged: {error}") from None
+        raise ModelFileError(f"{location / CHECKPOINT}: is damaged: {error}") from None
     return Unfinished(
-        folder=place,
+        folder=location,
         step=step,
         total_steps=total_steps,
         best=best[-1] if best else None,
-        command=command_line("mixling", kind_of(record, where=place / RUN_FILE).command, "--resume", "-o", folder),
+        command=command_line("mixling", kind_of(record, where=location / RUN_FILE).command, "--resume", "-o", folder),
     )
 
 

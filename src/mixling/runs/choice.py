@@ -19,8 +19,8 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     """Our small model for few rows of few labels; the base one for more, or where text or a teacher stands behind them.
 
     The length is that of the rows: what 95 of 100 texts have, as a multiple of 32 from 64 to 1,024 (with token mixing
-    to 256). In pairs the words that both texts have are told apart from the others. All was chosen by dev accuracy
-    on several sets (experiments/README.md).
+    to 256). In pairs the words that both texts have are told apart from the others. All was chosen by validation
+    accuracy on several sets (experiments/README.md).
     """
     step = max(1, len(train) // _SAMPLE)
     task = task_type(config.task)

@@ -18,19 +18,21 @@ from mixling.runs.artifact import KINDS, RUN_FILE, TRAINING, folder_to_resume, k
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig
-from mixling.training.recipe import NgramConfig, Start, TrainConfig
+from mixling.training.config import NgramConfig, Start, TrainConfig
 from mixling.version import __version__
 
 C = TypeVar("C", bound=Config)
 
 
-class StartConfig(Config):
+class InitConfig(Config):
     """What the bottleneck of a projection begins with, instead of random numbers (`mixling.training.start`)."""
 
     vectors: str | None = Field(None, description="folder of word vectors, as `mixling vectors` writes it")
-    texts: tuple[str, ...] = Field((), description="files of unlabelled text, from which vectors are made first")
+    texts: tuple[str, ...] = Field((), description="files of unlabeled text, from which vectors are made first")
     training_texts: bool = Field(False, description="vectors are made from the training texts, too")
-    pretrained: str | None = Field(None, description="folder of a run, whose front end and body the model begins with")
+    pretrained: str | None = Field(
+        None, description="folder of a run, whose embedding layer and body the model begins with"
+    )
     resize: bool = Field(False, description="allow longer texts than those that the pretrained model read")
 
     @property
@@ -43,7 +45,7 @@ class StartConfig(Config):
         return "rows" if self.training_texts else "random"
 
     @model_validator(mode="after")
-    def _one_source(self) -> StartConfig:
+    def _one_source(self) -> InitConfig:
         if self.vectors is not None and (self.texts or self.training_texts):
             raise ValueError("vectors that were made before exclude texts to make them from: leave one out")
         if self.pretrained is not None and (self.vectors is not None or self.texts or self.training_texts):
@@ -66,7 +68,7 @@ class RunConfig(Config):
     task: Annotated[str, AfterValidator(_known_task)] = DEFAULT_TASK
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
-    start: StartConfig = StartConfig()
+    start: InitConfig = InitConfig()
     reading: ReadingConfig = Field(ReadingConfig(), description="of question answering")
     train: TrainConfig = TrainConfig()
     ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
@@ -74,12 +76,12 @@ class RunConfig(Config):
     precision: Literal["int8", "float32"] = Field("int8", description="of the weights in model.onnx")
 
     @property
-    def initialisation(self) -> StartConfig:
+    def initialisation(self) -> InitConfig:
         """What the model begins with: as given, or the text that a teacher labels where no other text is named."""
         given = self.start
-        if self.distill is None or not self.distill.unlabelled or given.kind in ("text", "model"):
+        if self.distill is None or not self.distill.unlabeled or given.kind in ("text", "model"):
             return given
-        return StartConfig(texts=self.distill.unlabelled) if self.model.text.projection.hashed else given
+        return InitConfig(texts=self.distill.unlabeled) if self.model.text.projection.hashed else given
 
     @model_validator(mode="after")
     def _teacher_has_a_task(self) -> RunConfig:

@@ -1,4 +1,4 @@
-"""The labelled examples of a run: read, split and checked, and what their labels are."""
+"""The labeled examples of a run: read, split and checked, and what their labels are."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
-from mixling.data.splits import check_labels, report_duplicates, split_dev
+from mixling.data.splits import check_labels, report_duplicates, split_validation
 from mixling.runs.config import RunConfig
 from mixling.tasks import task_type
 
 
-def read_data(config: RunConfig, *, spool_dir: Path | None, say: Callable[[str], None]) -> tuple[Dataset, Dataset]:
-    """Read, split and check the training and dev examples; what a user should know is said.
+def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
+    """Read, split and check the training and validation examples; what a user should know is said.
 
     Raises:
         DataError: rows, labels or files that cannot be used.
@@ -35,39 +35,42 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, say: Callable[[str],
         )
         return Dataset.from_examples(examples, spool_dir=spool_dir)
 
-    train = load(data.train, grouped=not data.dev)
-    if data.dev:
-        dev = load(data.dev)
-        repeated = report_duplicates(train, dev)
+    train = load(data.train, grouped=not data.validation)
+    if data.validation:
+        validation = load(data.validation)
+        repeated = report_duplicates(train, validation)
         if repeated:
-            say(f"{repeated} of {len(dev)} dev texts stand in the training rows too: dev will look too good")
+            log(
+                f"{repeated} of {len(validation)} validation texts stand in the training rows too: validation will "
+                f"look too good"
+            )
     else:
-        train, dev = split_dev(train, fraction=data.dev_fraction, seed=config.train.seed)
+        train, validation = split_validation(train, fraction=data.validation_fraction, seed=config.train.seed)
     if on_bad_row.skipped:
-        say(f"{on_bad_row.skipped} bad rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
-    check_labels(train, dev)
-    say(f"{len(train):,} training and {len(dev):,} validation examples")
-    _report_near_duplicates(train, dev, config, say)
-    return train, dev
+        log(f"{on_bad_row.skipped} bad rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
+    check_labels(train, validation)
+    log(f"{len(train):,} training and {len(validation):,} validation examples")
+    _report_near_duplicates(train, validation, config, log)
+    return train, validation
 
 
-def _report_near_duplicates(train: Dataset, dev: Dataset, config: RunConfig, say: Callable[[str], None]) -> None:
-    found = count_near_duplicates(train, dev, seed=config.train.seed)
+def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConfig, log: Callable[[str], None]) -> None:
+    found = count_near_duplicates(train, validation, seed=config.train.seed)
     if not found.count:
         return
     remedy = ""
-    if not config.data.dev and not train.schema.grouped and train.schema.targets != "answers":
+    if not config.data.validation and not train.schema.grouped and train.schema.targets != "answers":
         remedy = "; --group COLUMN keeps rows that belong together on one side"
-    say(
+    log(
         f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} validation texts of "
         f"{MIN_WORDS} words or more have a near-duplicate in the training rows: on new text the model will be worse "
         f"than on these{remedy}"
     )
 
 
-def say_truncated(texts: TextSet, max_len: int, say: Callable[[str], None]) -> None:
+def log_truncated(texts: TextSet, max_len: int, log: Callable[[str], None]) -> None:
     """Tell how many texts are longer than the model reads."""
     sample = texts.encode(range(0, len(texts), max(1, len(texts) // 2000)))
-    share = sum(item.truncated for item in sample) / len(sample)
-    if share > 0.02:
-        say(f"{share:.0%} of the texts are cut at {max_len} words; --set model.text.max_len=N reads more")
+    fraction = sum(item.truncated for item in sample) / len(sample)
+    if fraction > 0.02:
+        log(f"{fraction:.0%} of the texts are cut at {max_len} words; --set model.text.max_len=N reads more")

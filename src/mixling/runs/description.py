@@ -62,14 +62,16 @@ def _describe(model: str) -> dict[str, Any]:
     }
     if Path(model).is_dir():
         facts["model"] = _read(Path(model) / "config.json", lambda saved: _body(saved["model"])).get("model")
-        measures = _read(Path(model) / "metrics.json", lambda saved: (_dev(saved["dev"]), _best(saved["best"])))
-        facts |= {key: value for key, value in measures.items() if key in ("best", "dev")}
+        metrics = _read(
+            Path(model) / "metrics.json", lambda saved: (_validation(saved["validation"]), _best(saved["best"]))
+        )
+        facts |= {key: value for key, value in metrics.items() if key in ("best", "validation")}
     return {key: value for key, value in facts.items() if value is not None}
 
 
 def _describe_pretraining(folder: Path) -> dict[str, Any]:
     saved = _read(folder / "config.json", lambda saved: (_body(saved["model"]), saved["parameters"]))
-    measures = _read(folder / "metrics.json", lambda saved: (_dev(saved["dev"]), _best(saved["best"])))
+    metrics = _read(folder / "metrics.json", lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
     weights = folder / "model.safetensors"
     return {
         "file": str(weights),
@@ -78,13 +80,15 @@ def _describe_pretraining(folder: Path) -> dict[str, Any]:
         "parameters": saved["parameters"],
         "text": saved["model"]["text"],
         "model": saved["model"],
-        **{key: value for key, value in measures.items() if key in ("best", "dev")},
+        **{key: value for key, value in metrics.items() if key in ("best", "validation")},
     }
 
 
 def _describe_writer(folder: Path) -> dict[str, Any]:
     saved = _read(folder / "config.json", lambda saved: (_stacks(saved["model"]), saved["parameters"], saved["tasks"]))
-    measures = _read(folder / "metrics.json", lambda saved: (saved["held_out"], saved["dev"], _best(saved["best"])))
+    metrics = _read(
+        folder / "metrics.json", lambda saved: (saved["held_out"], saved["validation"], _best(saved["best"]))
+    )
     weights = folder / "model.safetensors"
     return {
         "file": str(weights),
@@ -94,7 +98,7 @@ def _describe_writer(folder: Path) -> dict[str, Any]:
         "tasks": saved["tasks"],
         "generation": saved["generation"],
         "encoder_decoder": saved["model"],
-        **{name: measures[name] for name in ("held_out", "dev", "best") if name in measures},
+        **{name: metrics[name] for name in ("held_out", "validation", "best") if name in metrics},
     }
 
 
@@ -135,10 +139,10 @@ def summary(facts: dict[str, Any]) -> str:
         names = ", ".join(labels[:_SHOWN_LABELS])
         more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
         lines.append(("labels", f"{len(labels)}: {names}{more}"))
-    units = f", {facts['vocabulary_units']:,} units" if "vocabulary_units" in facts else ""
+    subwords = f", {facts['vocabulary_units']:,} subwords" if "vocabulary_units" in facts else ""
     lines += [
         ("parameters", f"{facts['parameters']:,}, {facts.get('precision', 'float32')}"),
-        ("text", f"up to {text['max_len']} {text['tokens']}{units}"),
+        ("text", f"up to {text['max_len']} {text['tokens']}{subwords}"),
         ("projection", f"{text['projection']['type']}: {projection}"),
     ]
     if "model" in facts:
@@ -148,8 +152,8 @@ def summary(facts: dict[str, Any]) -> str:
         kinds = f"of words 1-2, of characters {ngrams['min_n']}-{ngrams['max_n']}"
         linear = f" + a linear model of {ngrams['terms']:,} n-grams ({kinds})" if ngrams["terms"] else ""
         lines.append(("logits", f"{ngrams['network']:.2f} of the network{linear}"))
-    if "dev" in facts:
-        lines.append(("dev", _dev(facts["dev"])))
+    if "validation" in facts:
+        lines.append(("validation", _validation(facts["validation"])))
     if "best" in facts:
         lines.append(("best epoch", _best(facts["best"])))
     return _rows(lines + unfinished)
@@ -160,8 +164,8 @@ def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
     at = "before its first checkpoint" if total is None else f"at step {run['step']:,} of {total:,}"
     lines = [("unfinished", f"a run {at}")]
     if best is not None:
-        measures = {key.removeprefix("dev_"): value for key, value in best.items() if key.startswith("dev_")}
-        lines.append(("best so far", f"epoch {best['epoch']:g}: {_dev(measures)}"))
+        metrics = {key.removeprefix("val_"): value for key, value in best.items() if key.startswith("val_")}
+        lines.append(("best so far", f"epoch {best['epoch']:g}: {_validation(metrics)}"))
     return [*lines, ("resume with", run["resume"])]
 
 
@@ -176,15 +180,17 @@ def _writer_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("task", facts["task"]),
         ("tasks", ", ".join(item["name"] for item in facts["tasks"]) or "none yet: pretrained by span corruption"),
         ("parameters", f"{facts['parameters']:,}, float32"),
-        ("reads", f"up to {model['max_source_len']} pieces"),
+        ("reads", f"up to {model['max_source_len']} subwords"),
         ("writes", f"up to {search['max_len']}, {search['num_beams']} beam{'s' * (search['num_beams'] != 1)}"),
         *_stacks(model),
     ]
-    dev: dict[str, Any] = facts.get("dev", {})
-    for name, values in dev.items():
-        lines.append(("dev" if len(dev) == 1 else f"dev {name}", _dev(values | values["measures"])))
+    validation: dict[str, Any] = facts.get("validation", {})
+    for name, values in validation.items():
+        lines.append(
+            ("validation" if len(validation) == 1 else f"validation {name}", _validation(values | values["metrics"]))
+        )
     if "held_out" in facts:
-        lines.append(("held out", _dev(facts["held_out"])))
+        lines.append(("held out", _validation(facts["held_out"])))
     if "best" in facts:
         lines.append(("best epoch", _best(facts["best"])))
     return lines
@@ -200,8 +206,8 @@ def _reading(reading: dict[str, Any]) -> str:
     return f"up to {reading['max_answer']} tokens, {always}"
 
 
-def _dev(measures: dict[str, Any]) -> str:
-    values = {key: value for key, value in measures.items() if isinstance(value, float)}
+def _validation(metrics: dict[str, Any]) -> str:
+    values = {key: value for key, value in metrics.items() if isinstance(value, float)}
     return ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in values.items())
 
 
@@ -210,7 +216,7 @@ def _best(record: dict[str, Any]) -> str:
 
 
 def _body(model: dict[str, Any]) -> str:
-    return f"width {model['dim']}, window {model['frontend']['window']}, {_layers(model)}"
+    return f"width {model['dim']}, window {model['embedding']['window']}, {_layers(model)}"
 
 
 def _layers(model: dict[str, Any]) -> str:

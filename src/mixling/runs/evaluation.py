@@ -1,4 +1,4 @@
-"""How good a saved model is on labelled rows, and which of their columns it reads; without torch."""
+"""How good a saved model is on labeled rows, and which of their columns it reads; without torch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def columns_of(model: str | Path, given: Mapping[str, str | None]) -> ColumnsCon
     return parse(ColumnsConfig, {**known, **given}, where=str(path))
 
 
-def measure(predictor: Predictor, examples: Iterable[Example], *, on_bad_row: OnBadRow) -> Metrics:
+def evaluate(predictor: Predictor, examples: Iterable[Example], *, on_bad_row: OnBadRow) -> Metrics:
     """Return the metrics of a model on examples, which are read in windows.
 
     Raises:

@@ -32,7 +32,7 @@ def infer_kind(
         pairs: something is given that only runs on pairs of texts have, such as their columns or a model that writes.
         pretrained: the folder of the run whose model is trained further.
         files: of training rows.
-        columns_named: columns that only labelled rows have are named.
+        columns_named: columns that only labeled rows have are named.
 
     Raises:
         ConfigError: the configuration cannot be read, or there is no such task.

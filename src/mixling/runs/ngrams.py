@@ -22,8 +22,8 @@ from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Rows, Words
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.config import NgramConfig
 from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, fit_scale, make_features
-from mixling.training.recipe import NgramConfig
 
 FILE_BYTES = 1_000_000  # of a model file that is to stay small
 MOST_BYTES, LEAST_BYTES = 300_000, 10_000  # of a branch whose size the configuration leaves open
@@ -71,7 +71,7 @@ def budget(config: NgramConfig, file_bytes: int) -> int:
 
 
 def fit_ngrams(
-    config: NgramConfig, data: LinearData, *, max_bytes: int, say: Callable[[str], None] = lambda message: None
+    config: NgramConfig, data: LinearData, *, max_bytes: int, log: Callable[[str], None] = lambda message: None
 ) -> Fitted | None:
     """Return the branch; None where it does not pay, or the training rows have no term.
 
@@ -103,15 +103,15 @@ def fit_ngrams(
     alone = scaled.loss
     change = f"validation loss {scaled.alone:.4f} alone, {alone:.4f} scaled, {best.mixture.loss:.4f} with it"
     if config.use == "auto" and (alone - best.mixture.loss) * len(gold) < _GAIN:
-        say(f"n-gram branch: left out, it does not pay ({change})")
+        log(f"n-gram branch: left out, it does not pay ({change})")
         return _scale_alone(config, data, scaled) if (scaled.alone - alone) * len(gold) >= _GAIN else None
     everything = make_features([*texts, *validation], encoder, **shape)
-    shares = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
+    fractions = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
     branch = fit_branch(
-        task, everything, np.concatenate([targets, gold]), shares, strength=best.strength, max_bytes=max_bytes
+        task, everything, np.concatenate([targets, gold]), fractions, strength=best.strength, max_bytes=max_bytes
     ).scaled(best.mixture.branch)
     report = _report(best.strength, branch, best.mixture, alone)
-    say(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
+    log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),

@@ -14,12 +14,12 @@ from mixling.training.callbacks import Callback
 from mixling.training.files import HISTORY
 
 
-def if_possible(draw: Callable[[], None], say: Callable[[str], None]) -> bool:
+def if_possible(draw: Callable[[], None], log: Callable[[str], None]) -> bool:
     """Draw a picture; whether it was drawn. What is missing for it is said."""
     try:
         draw()
     except MissingPackage as error:
-        say(f"no picture was drawn: {error}")
+        log(f"no picture was drawn: {error}")
         return False
     return True
 
@@ -32,8 +32,8 @@ class Curves(Callback):
         every: least number of seconds between two pictures, and before the first; one takes about half a second.
     """
 
-    def __init__(self, folder: Path, say: Callable[[str], None], *, every: float = 30.0) -> None:
-        self._folder, self._say, self._every = folder, say, every
+    def __init__(self, folder: Path, log: Callable[[str], None], *, every: float = 30.0) -> None:
+        self._folder, self._log, self._every = folder, log, every
         self._next = 0.0
 
     def started(self, step: int, total_steps: int) -> None:
@@ -44,5 +44,5 @@ class Curves(Callback):
             return
         lines = (self._folder / HISTORY).read_text("utf-8").splitlines()
         history = [json.loads(line) for line in lines]
-        drawn = if_possible(lambda: training_curves(history, self._folder / CURVES_FILE), self._say)
+        drawn = if_possible(lambda: training_curves(history, self._folder / CURVES_FILE), self._log)
         self._next = time.monotonic() + self._every if drawn else float("inf")

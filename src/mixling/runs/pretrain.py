@@ -35,15 +35,15 @@ from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.callbacks import Callback
-from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, unit_targets, word_targets
+from mixling.training.config import TokenTraining, TrainConfig
+from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, subword_targets, word_targets
 from mixling.training.distributed import DistributedContext
 from mixling.training.optim import OptimConfig
-from mixling.training.recipe import TrainConfig, UnitTraining
 
 SPECIALS = ("[SEP]", MASK_WORD)
 DEFAULT_MODEL = "gmlp-tiny"
-# AdamW's eps and weight decay and the linear decay follow BERT's kind of recipe; the rate is for the small models.
-RECIPE = TrainConfig(
+# AdamW's eps and weight decay and the linear decay follow BERT's kind of defaults; the rate is for the small models.
+DEFAULTS = TrainConfig(
     optim=OptimConfig(lr=1e-3, embedding_lr=1.0, eps=1e-6, weight_decay=0.01, schedule="linear"),
     token_dropout=0.0,
     loss=UNSMOOTHED,
@@ -57,7 +57,7 @@ class PretrainConfig(Config):
     corpus: CorpusConfig = CorpusConfig()
     model: ModelConfig = PRESETS[DEFAULT_MODEL].config
     objective: MaskedLMConfig = MaskedLMConfig()
-    train: UnitTraining = RECIPE
+    train: TokenTraining = DEFAULTS
 
 
 def pretrain(
@@ -67,7 +67,7 @@ def pretrain(
     resume: bool = False,
     distributed: DistributedContext | None = None,
     callback: Callback | None = None,
-    say: Callable[[str], None] = lambda message: None,
+    log: Callable[[str], None] = lambda message: None,
 ) -> Run[dict[str, float]] | None:
     """Train a masked language model and write its folder.
 
@@ -87,7 +87,7 @@ def pretrain(
     return execute(
         PRETRAINING, config, lambda stage: _MaskedLM(config, stage),
         elsewhere=frozenset({"corpus"}), folder=folder, resume=resume,
-        distributed=distributed, callback=callback, say=say,
+        distributed=distributed, callback=callback, log=log,
     )  # fmt: skip
 
 
@@ -102,43 +102,43 @@ class _MaskedLM(Parts[dict[str, float]]):
 
         def read() -> tuple[TextEncoder, Prepared]:
             encoder = _encoder(config, stage.first)
-            return encoder, run_corpus(config.corpus, WordReader(encoder), stage.first, stage.say)
+            return encoder, run_corpus(config.corpus, WordReader(encoder), stage.first, stage.log)
 
         self.encoder, self.prepared = stage.in_turn(read)
         text = config.model.text.for_vocabulary(self.encoder.vocabulary)
         check_length(config.corpus, self.prepared, text.max_len)
-        on_units = text.projection.trained_rows
+        on_subwords = text.projection.trained_rows
         self.data = MaskedText(
             objective=MaskedLM(config.train.loss),
             config=config.objective,
             encoder=self.encoder,
             train=self.prepared.train,
-            dev=self.prepared.dev,
+            validation=self.prepared.validation,
             length=text.max_len,
-            targets=unit_targets(self.encoder)
-            if on_units
+            targets=subword_targets(self.encoder)
+            if on_subwords
             else word_targets(self.encoder, self.prepared.train, config.objective.num_words),
         )
-        num_outputs = text.projection.num_features if on_units else int(self.data.targets.max()) + 1
+        num_outputs = text.projection.num_features if on_subwords else int(self.data.targets.max()) + 1
         assert num_outputs is not None
         self.model_config = config.model.model_copy(update={"text": text})
-        self.model = build_model(self.model_config, num_outputs=num_outputs, output="units", seed=config.train.seed)
-        if self.model.frontend.embeddings is not None:
-            self.model.frontend.load_embeddings(config.model.frontend.embeddings)
-        units, head = len(self.encoder.vocabulary), count_parameters(self.model.head)
-        stage.say(f"{units:,} units, {self.parameters:,} parameters, {head:,} for the time being")
+        self.model = build_model(self.model_config, num_outputs=num_outputs, output="subwords", seed=config.train.seed)
+        if self.model.embedding.embeddings is not None:
+            self.model.embedding.load_embeddings(config.model.embedding.embeddings)
+        subwords, head = len(self.encoder.vocabulary), count_parameters(self.model.head)
+        stage.log(f"{subwords:,} subwords, {self.parameters:,} parameters, {head:,} for the time being")
 
     @property
     def parameters(self) -> int:
-        return count_parameters(self.model.frontend) + count_parameters(self.model.encoder)
+        return count_parameters(self.model.embedding) + count_parameters(self.model.encoder)
 
     def content(self) -> Iterator[bytes]:
-        yield json.dumps([*self.encoder.vocabulary.serialise(), self.prepared.digest]).encode()
+        yield json.dumps([*self.encoder.vocabulary.serialize(), self.prepared.digest]).encode()
 
     def save(self, folder: Path) -> dict[str, Any]:
         saved: dict[str, Any] = {
             "model": self.model_config.to_dict(),
-            "vocabulary": self.encoder.vocabulary.serialise()[0],
+            "vocabulary": self.encoder.vocabulary.serialize()[0],
             "num_outputs": len(self.model.head.bias),  # type: ignore[arg-type]
             "objective": self.config.objective.to_dict(),
         }
@@ -149,10 +149,10 @@ class _MaskedLM(Parts[dict[str, float]]):
         return saved
 
     def evaluate(
-        self, folder: Path, best: dict[str, Any], say: Callable[[str], None]
+        self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
     ) -> tuple[dict[str, float], dict[str, Any]]:
         metrics = {key: best[f"dev_{key}"] for key in ("perplexity", "accuracy", "loss")}
-        return metrics, {"dev": metrics}
+        return metrics, {"validation": metrics}
 
     def card(self, report: dict[str, Any]) -> str:
         return pretraining_card({**self.config.to_dict(), "model": self.model_config.to_dict()}, report)
@@ -174,13 +174,14 @@ def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
             vocabulary = Vocabulary.load(text.vocabulary)
         else:
             vocabulary = train_vocabulary(sample_documents(config.corpus), text, specials=SPECIALS)
-    name, content = vocabulary.serialise()
+    name, content = vocabulary.serialize()
     write_atomic(folder / name, content)
     if text.projection.trained_rows:
-        for unit in SPECIALS:
-            if unit not in vocabulary:
+        for subword in SPECIALS:
+            if subword not in vocabulary:
                 raise ConfigError(
-                    f"the vocabulary has no unit {unit}, which masked language modelling needs; add it to the file, or "
+                    f"the vocabulary has no unit {subword}, which masked language modelling needs; add it to the "
+                    f"file, or "
                     "leave out --vocabulary to train one on the text"
                 )
     return document_encoder(text.for_vocabulary(vocabulary), vocabulary)

@@ -19,7 +19,14 @@ from mixling.runs.weights import check_shapes, load_weights, read_weights, weigh
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, measure_masked, named_targets, unit_targets
+from mixling.training.corpus import (
+    MASK_WORD,
+    MaskedText,
+    document_encoder,
+    evaluate_masked,
+    named_targets,
+    subword_targets,
+)
 
 # Of a run that begins with a pretrained model. The rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for
 # gMLP of width 128 (experiments/pretraining.py); wide models want a lower one.
@@ -27,12 +34,12 @@ FINE_TUNING: dict[str, Any] = {
     "optim": {"lr": 2e-3, "embedding_lr": 1.0, "weight_decay": 0.01, "warmup": 0.1, "schedule": "linear"},
     "token_dropout": 0.1,
 }
-_PARTS = ("frontend.", "encoder.")
+_PARTS = ("embedding.", "encoder.")
 _HINT = "--from takes what `mixling pretrain` or `mixling train` wrote"
 
 
 def pretrained_config(folder: str) -> dict[str, Any]:
-    """The configuration of the model in a run folder, with the units that it was trained with.
+    """The configuration of the model in a run folder, with the subwords that it was trained with.
 
     Raises:
         ConfigError: there is no run folder.
@@ -51,7 +58,7 @@ def pretrained_config(folder: str) -> dict[str, Any]:
 
 
 def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: bool) -> None:
-    """Give a model the front end and body of the one in a run folder.
+    """Give a model the embedding layer and body of the one in a run folder.
 
     Args:
         resize: the model may read longer texts; weights for the places beyond are those that `resize` of the mixers
@@ -122,16 +129,16 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
         config=objective,
         encoder=encoder,
         train=tokens,
-        dev=tokens,
+        validation=tokens,
         length=own.config.max_len,
-        targets=unit_targets(encoder) if words is None else named_targets(encoder, words),
+        targets=subword_targets(encoder) if words is None else named_targets(encoder, words),
     )
 
     def forward(batch: Inputs) -> Tensor:
         return model(*batch.arguments)
 
-    measures, loss = measure_masked(data.masked_dev(), forward)
-    return {**measures, "loss": loss, "tokens": float(len(tokens.rows))}
+    metrics, loss = evaluate_masked(data.masked_validation(), forward)
+    return {**metrics, "loss": loss, "tokens": float(len(tokens.rows))}
 
 
 def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tensor], wanted: int) -> dict[str, Tensor]:
@@ -142,9 +149,9 @@ def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tenso
         if hasattr(module, "resize"):
             cast(Any, module).resize(wanted)
     out = {name: value for name, value in source.state_dict().items() if name.startswith(_PARTS)}
-    positions = model.frontend.positions
+    positions = model.embedding.positions
     if positions is not None and positions.weight is not None:
-        table, name = positions.weight.detach().clone(), "frontend.positions.weight"
+        table, name = positions.weight.detach().clone(), "embedding.positions.weight"
         table[: saved.text.max_len] = out[name]
         out[name] = table
     return out
@@ -153,5 +160,5 @@ def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tenso
 def _load(artifact: Artifact) -> PretrainedModel:
     config = artifact.parse(ModelConfig, artifact.saved["model"])
     num_outputs = int(artifact.saved["num_outputs"])
-    model = artifact.model(lambda: build_model(config, num_outputs=num_outputs, output="units"))
+    model = artifact.model(lambda: build_model(config, num_outputs=num_outputs, output="subwords"))
     return PretrainedModel(model.eval(), TextEncoder(config.text, Vocabulary.load(str(artifact.vocabulary()))))

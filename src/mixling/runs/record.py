@@ -42,9 +42,9 @@ def conclude(folder: Path, config: Config, *, is_main: bool) -> None:
     """Do the last acts of a finished run that was cut off between them."""
     if not is_main:
         return
-    place = folder_to_resume(folder)
-    tidy(place, config)
-    if place != folder:
+    location = folder_to_resume(folder)
+    tidy(location, config)
+    if location != folder:
         commit(folder)
 
 
@@ -70,12 +70,12 @@ def open_run(folder: Path, *, resume: bool, distributed: DistributedContext, com
                 raise TrainingError(f"{folder / CHECKPOINT}: there is no checkpoint to resume from")
             if not replaces:
                 shutil.rmtree(folder / NEXT, ignore_errors=True)  # of a model that was deleted meanwhile
-        place = folder / NEXT if distributed.broadcast([replaces])[0] else folder
+        location = folder / NEXT if distributed.broadcast([replaces])[0] else folder
         if distributed.is_main:
             remove_leftovers(folder)
-            remove_leftovers(place)
+            remove_leftovers(location)
         try:
-            yield place
+            yield location
             if distributed.is_main and replaces:
                 commit(folder)
         except (UserError, Interrupted) as error:
@@ -104,16 +104,16 @@ def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
 
     Of a new run nothing is left where that fails, and of an older one in the folder all; else `begin_run` takes them.
     """
-    place, new = folder / _BEGINNING, not folder.exists()
+    location, new = folder / _BEGINNING, not folder.exists()
     if is_main:
-        shutil.rmtree(place, ignore_errors=True)  # of one that was killed
+        shutil.rmtree(location, ignore_errors=True)  # of one that was killed
     if resume or not is_main:
-        yield folder if resume else place
+        yield folder if resume else location
         return
     try:
-        yield place
+        yield location
     except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(location, ignore_errors=True)
         if new:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -157,16 +157,16 @@ def tidy(folder: Path, config: Config) -> None:
     remove(folder / CHECKPOINT)  # last: a run cut off before must not begin anew
 
 
-def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, say: Callable[[str], None]) -> Prepared:
+def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, log: Callable[[str], None]) -> Prepared:
     """The encoded text of a run, of its own folder or of the run that kept it; it is made where there is none.
 
     Raises:
         UserError: of the kind that fits; see `prepare` and `open_prepared`.
     """
-    place = Path(config.prepared or folder) / CORPUS_FOLDER
-    if config.prepared is not None or is_prepared(place):
-        return open_prepared(place, reader)
-    return prepare(config, reader, place, say)
+    location = Path(config.prepared or folder) / CORPUS_FOLDER
+    if config.prepared is not None or is_prepared(location):
+        return open_prepared(location, reader)
+    return prepare(config, reader, location, log)
 
 
 def _record(folder: Path, config: Config, kind: str, *, finished: bool) -> None:

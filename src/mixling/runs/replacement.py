@@ -74,8 +74,8 @@ def complete(folder: Path) -> None:
                 path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # where the new run has no corpus
             (folder / CORPUS_FOLDER).rmdir()
-        for place in {folder, *((folder / path).parent for path in wanted)}:
-            sync_folder(place)
+        for location in {folder, *((folder / path).parent for path in wanted)}:
+            sync_folder(location)
         os.rename(new, done)
         sync_folder(folder)
         shutil.rmtree(done, ignore_errors=True)
@@ -86,7 +86,7 @@ def complete(folder: Path) -> None:
         ) from error
 
 
-def share_folder(source: Path, target: Path) -> None:
+def link_folder(source: Path, target: Path) -> None:
     """Give a run the files of a folder of the run that it replaces, by hard links where the file system has them.
 
     What is written later replaces files and so leaves the source as it is.

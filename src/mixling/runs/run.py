@@ -22,15 +22,15 @@ from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.weights import write_model
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList
+from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.recipe import TrainConfig
 
 M = TypeVar("M")
 T = TypeVar("T")
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class Stage:
     begun: bool
     distributed: DistributedContext
     begin: Callable[[], None]
-    say: Say
+    log: Log
 
     def in_turn(self, make: Callable[[], T]) -> T:
         """Return what `make` returns; the main process calls it first, the others when its files are there."""
@@ -127,7 +127,7 @@ class Parts(ABC, Generic[M]):
         """Write the files beside the weights, and return the description of the model for config.json."""
 
     @abstractmethod
-    def evaluate(self, folder: Path, best: dict[str, Any], say: Say) -> tuple[M, dict[str, Any]]:
+    def evaluate(self, folder: Path, best: dict[str, Any], log: Log) -> tuple[M, dict[str, Any]]:
         """Return the metrics of the model that was saved, and all that metrics.json has of this kind of run.
 
         Args:
@@ -153,7 +153,7 @@ def execute(
     command: str | None = None,
     distributed: DistributedContext | None,
     callback: Callback | None,
-    say: Say,
+    log: Log,
 ) -> Run[M] | None:
     """Begin a run in a folder or resume it there, train, save, evaluate and finish it.
 
@@ -169,30 +169,30 @@ def execute(
     """
     distributed = distributed or DistributedContext()
     resuming = command_line("mixling", command or KINDS[kind].command, "--resume", "-o", folder)
-    with open_run(folder, resume=resume, distributed=distributed, command=resuming) as place:
+    with open_run(folder, resume=resume, distributed=distributed, command=resuming) as location:
         recorded = resume or not distributed.is_main
 
         def begin() -> None:
             nonlocal recorded
             if not recorded:
-                begin_run(place, config, kind=kind, first=first)
+                begin_run(location, config, kind=kind, first=first)
                 recorded = True
 
-        begun = resume and (place / CHECKPOINT).exists()
-        with beginning(place, resume=resume, is_main=distributed.is_main) as first:
+        begun = resume and (location / CHECKPOINT).exists()
+        with beginning(location, resume=resume, is_main=distributed.is_main) as first:
             stage = Stage(
-                home=folder, folder=place, first=first, resume=resume, begun=begun,
-                distributed=distributed, begin=begin, say=say,
+                home=folder, folder=location, first=first, resume=resume, begun=begun,
+                distributed=distributed, begin=begin, log=log,
             )  # fmt: skip
             parts = prepare(stage)
             distributed.barrier()  # the others have read what is moved now
         begin()
         if distributed.is_main:
-            parts.begin(place)
-            callback = CallbackList(callback or Callback(), Curves(place, say))
+            parts.begin(location)
+            callback = CallbackList(callback or Callback(), Curves(location, log))
         trainer = Trainer(
             parts.model, parts.data, parts.training,
-            folder=place,
+            folder=location,
             command=resuming,
             fingerprint=_fingerprint(config, elsewhere, parts.content()),
             distributed=distributed,
@@ -202,22 +202,22 @@ def execute(
         if not distributed.is_main:
             return None
         parts.model.cpu()
-        metrics, report = _save(kind, parts, place, history, say)
-        finish_run(place, config, kind=kind)
+        metrics, report = _save(kind, parts, location, history, log)
+        finish_run(location, config, kind=kind)
     return Run(folder=folder, metrics=metrics, history=history, report=report)
 
 
 def _save(
-    kind: str, parts: Parts[M], folder: Path, history: list[dict[str, Any]], say: Say
+    kind: str, parts: Parts[M], folder: Path, history: list[dict[str, Any]], log: Log
 ) -> tuple[M, dict[str, Any]]:
     """Write all files of a trained model but the record of its run; what is evaluated is what was saved."""
     best, parameters = best_evaluation(history), parts.parameters
     write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})
-    metrics, own = parts.evaluate(folder, best, say)
-    at = {key: best[key] for key in ("epoch", "step", "train_loss", "dev_loss")}
+    metrics, own = parts.evaluate(folder, best, log)
+    at = {key: best[key] for key in ("epoch", "step", "train_loss", "val_loss")}
     report = {"best": at, "parameters": parameters, **own}
     write_sealed(folder / METRICS_FILE, report)
-    if if_possible(lambda: training_curves(history, folder / CURVES_FILE), say):
+    if if_possible(lambda: training_curves(history, folder / CURVES_FILE), log):
         parts.draw(folder, metrics)
     write_atomic(folder / CARD_FILE, parts.card(report))
     return metrics, report

@@ -19,7 +19,7 @@ from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
 from mixling.runs.choice import choose_model
 from mixling.runs.config import RunConfig
 from mixling.runs.hub_names import with_commits
-from mixling.runs.pretrain import DEFAULT_MODEL, RECIPE, PretrainConfig
+from mixling.runs.pretrain import DEFAULT_MODEL, DEFAULTS, PretrainConfig
 from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 from mixling.tasks import infer_task
 
@@ -194,7 +194,7 @@ class _Labels(Spec[RunConfig]):
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         if "vocabulary" in merge(given, changes).get("text", {}):
-            raise ConfigError(f"--from {folder} has the units that it was trained with; leave out --vocabulary")
+            raise ConfigError(f"--from {folder} has the subwords that it was trained with; leave out --vocabulary")
         return with_changes(merge(pretrained_config(folder), given), changes).to_dict()
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
@@ -205,10 +205,10 @@ class _Labels(Spec[RunConfig]):
     ) -> Mapping[str, Any]:
         if folder is not None:
             return {"train": FINE_TUNING}
-        recipe = preset_values(model if isinstance(model, str) else model.get("preset", ""))
+        defaults = preset_values(model if isinstance(model, str) else model.get("preset", ""))
         if "start" in values:  # the user's own takes its place
-            return _without(recipe, "start")
-        return recipe
+            return _without(defaults, "start")
+        return defaults
 
     def complete(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         if "task" in values:
@@ -233,7 +233,7 @@ class _Pretraining(Spec[PretrainConfig]):
     def defaults(
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
-        return {"train": RECIPE.to_dict()}
+        return {"train": DEFAULTS.to_dict()}
 
 
 LABELS, MASKED_LM = _Labels(), _Pretraining()

@@ -7,7 +7,7 @@ from itertools import chain
 
 from mixling.data.corpora import is_plain, read_texts
 from mixling.data.dataset import Dataset
-from mixling.data.unlabelled import read_unlabelled
+from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import DataError
 from mixling.runs.config import RunConfig
 from mixling.tasks import task_type
@@ -27,16 +27,16 @@ def start_texts(config: RunConfig) -> Iterator[Text]:
             yield from read_texts([source])
         else:
             data = config.data
-            yield from read_unlabelled(
+            yield from read_unlabeled(
                 [source], reader=task_type(config.task).reader, columns=data.columns, on_bad_row=data.on_bad_row
             )
 
 
-def make_vectors(config: RunConfig, train: Dataset, say: Callable[[str], None]) -> WordVectors | None:
+def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) -> WordVectors | None:
     """The vectors to begin with; None: random numbers.
 
     Raises:
-        ConfigError: the front end has no hashed features.
+        ConfigError: the embedding layer has no hashed features.
         DataError: files that cannot be used, or have too few words.
         ModelFileError: no vectors are in the folder.
     """
@@ -51,10 +51,10 @@ def make_vectors(config: RunConfig, train: Dataset, say: Callable[[str], None]) 
     try:
         vectors = train_vectors(texts, counting)
     except DataError as error:
-        implied = config.distill is not None and start.texts == config.distill.unlabelled
+        implied = config.distill is not None and start.texts == config.distill.unlabeled
         if start.kind == "text" and not implied:
             raise
-        say(f"initialisation: random, without word vectors: {error}")  # nobody asked for more than a try
+        log(f"initialisation: random, without word vectors: {error}")  # nobody asked for more than a try
         return None
-    say(f"word vectors: of {len(vectors.words):,} different words, counted in {vectors.num_tokens:,} words of text")
+    log(f"word vectors: of {len(vectors.words):,} different words, counted in {vectors.num_tokens:,} words of text")
     return vectors

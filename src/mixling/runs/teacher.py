@@ -14,7 +14,7 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, DataConfig
-from mixling.data.unlabelled import Pieces, read_unlabelled
+from mixling.data.unlabeled import SubwordIds, read_unlabeled
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import read_json, sha256_of, write_sealed
@@ -24,7 +24,7 @@ from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
 from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.teachers.transformer import TransformerTeacher, is_transformer
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 SELF = "self"
 
@@ -42,21 +42,23 @@ class DistillConfig(Config):
 
     teacher: str = Field(
         description="run folder, model.onnx, transformers folder, hf:NAME[@REVISION], file of answers, or self: the "
-        "mean of models like the student, trained on the labelled rows"
+        "mean of models like the student, trained on the labeled rows"
     )
     members: int = Field(4, ge=1, le=100, description="of teacher 'self': models, with seeds of their own")
-    fine_tune: bool = Field(False, description="train the teacher, a transformers model, on the labelled rows first")
+    fine_tune: bool = Field(False, description="train the teacher, a transformers model, on the labeled rows first")
     tuning: FineTuneConfig = FineTuneConfig()
     max_len: int = Field(256, ge=8, description="subwords of a text that a transformers teacher reads")
-    unlabelled: tuple[str, ...] = ()
-    test: tuple[str, ...] = Field((), description="rows whose texts are left out of the unlabelled ones, as dev's are")
-    pieces: Pieces = Field(
-        "auto", description="auto: sentences, where unlabelled texts are more than twice as long as labelled ones"
+    unlabeled: tuple[str, ...] = ()
+    test: tuple[str, ...] = Field(
+        (), description="rows whose texts are left out of the unlabeled ones, as validation's are"
     )
-    limit: int = Field(40_000, ge=1, description="unlabelled texts, drawn at random")
+    subwords: SubwordIds = Field(
+        "auto", description="auto: sentences, where unlabeled texts are more than twice as long as labeled ones"
+    )
+    limit: int = Field(40_000, ge=1, description="unlabeled texts, drawn at random")
     temperature: float = Field(1.5, gt=0, le=20, description="the teacher's probabilities to the power of 1 / this")
-    copies: int = Field(2, ge=1, description="how often an epoch has each labelled row")
-    gold: float = Field(0.5, ge=0, le=1, description="share of the true label in the targets of labelled rows")
+    copies: int = Field(2, ge=1, description="how often an epoch has each labeled row")
+    gold: float = Field(0.5, ge=0, le=1, description="share of the true label in the targets of labeled rows")
 
 
 def check_distill(config: DistillConfig, *, task: type[Task], data: DataConfig, world: int) -> None:
@@ -81,8 +83,8 @@ def check_distill(config: DistillConfig, *, task: type[Task], data: DataConfig, 
             "--fine-tune: the teacher is trained by one process; give the command without torchrun, or name a teacher "
             "that was fine-tuned before, which a run leaves in DIR/teacher/model"
         )
-    for source in (*config.unlabelled, *config.test):
-        next(read_unlabelled([source], reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row), None)
+    for source in (*config.unlabeled, *config.test):
+        next(read_unlabeled([source], reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row), None)
 
 
 def _kind(path: Path) -> Literal["saved", "file", "none"]:
@@ -94,14 +96,14 @@ def _kind(path: Path) -> Literal["saved", "file", "none"]:
 def open_teacher(
     config: DistillConfig,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     task: Task,
     *,
     columns: ColumnsConfig,
     seed: int,
     folder: Path | None,
     train_member: TrainMember | None,
-    say: Say,
+    log: Log,
 ) -> Teacher:
     """The teacher that the configuration names, fine-tuned if it should be.
 
@@ -113,13 +115,13 @@ def open_teacher(
     if name == SELF:
         assert train_member is not None, "the caller trains members"
         assert folder is not None, "members need a folder"
-        return _ensemble(config, train, dev, seed=seed, folder=folder, train_member=train_member, say=say)
+        return _ensemble(config, train, validation, seed=seed, folder=folder, train_member=train_member, log=log)
     if is_transformer(name):
         name = name.removeprefix("hf:")
         if config.fine_tune:
             if folder is None:
                 raise ConfigError("a teacher that is fine-tuned needs a folder: use `mixling distill`")
-            name = _tuned(name, config, train, dev, task, seed=seed, folder=folder, say=say)
+            name = _tuned(name, config, train, validation, task, seed=seed, folder=folder, log=log)
         return TransformerTeacher(name, task=type(task), max_len=config.max_len)
     if _kind(path) == "saved":
         return SavedTeacher(path)
@@ -130,45 +132,47 @@ def _tuned(
     base: str,
     config: DistillConfig,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     task: Task,
     *,
     seed: int,
     folder: Path,
-    say: Say,
+    log: Log,
 ) -> str:
     """The folder of the fine-tuned teacher, which is made if it is not there yet."""
     model = folder / "model"
     content = [_content(base), config.tuning.to_dict(), task.labels.to_dict(), seed]
-    with _once(folder / "fine-tuned.json", content, train, dev, result=model) as made:
+    with _once(folder / "fine-tuned.json", content, train, validation, result=model) as made:
         if made:
-            say(f"teacher: {model} was fine-tuned before")
+            log(f"teacher: {model} was fine-tuned before")
         else:
-            say(f"teacher: {base} is fine-tuned on {len(train):,} rows")
-            fine_tune(base, train, dev, task, folder=model, config=config.tuning, seed=seed, say=say)
+            log(f"teacher: {base} is fine-tuned on {len(train):,} rows")
+            fine_tune(base, train, validation, task, folder=model, config=config.tuning, seed=seed, log=log)
     return str(model)
 
 
 def _ensemble(
     config: DistillConfig,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     *,
     seed: int,
     folder: Path,
     train_member: TrainMember,
-    say: Say,
+    log: Log,
 ) -> Teacher:
     """Models like the student; those that are not there yet are trained."""
     members = []
     for number in range(1, config.members + 1):
-        place = folder / f"self-{number}"
+        location = folder / f"self-{number}"
         own_seed = (seed + 1_000 * number) % 2**32
-        with _once(folder / f"self-{number}.json", [train_member.record, own_seed], train, dev, result=place) as made:
+        with _once(
+            folder / f"self-{number}.json", [train_member.record, own_seed], train, validation, result=location
+        ) as made:
             if not made:
-                say(f"teacher: model {number} of {config.members} is trained")
-                train_member(own_seed, place)
-        members.append(SavedTeacher(place))
+                log(f"teacher: model {number} of {config.members} is trained")
+                train_member(own_seed, location)
+        members.append(SavedTeacher(location))
     return EnsembleTeacher(members)
 
 
@@ -181,14 +185,14 @@ def _content(base: str) -> list[str]:
 
 
 @contextmanager
-def _once(path: Path, content: Any, train: Dataset, dev: Dataset, *, result: Path) -> Iterator[bool]:
+def _once(path: Path, content: Any, train: Dataset, validation: Dataset, *, result: Path) -> Iterator[bool]:
     """A block whose work is done if its record, of this content and these rows, is there; afterwards it is.
 
     Args:
         result: the folder that the work fills; a file of it that has changed since undoes the work.
     """
     found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    for store in (train, dev):
+    for store in (train, validation):
         found.update(store.text_hashes().tobytes())
         found.update(json.dumps(list(store.targets)).encode())
     try:

@@ -1,4 +1,4 @@
-"""Training on labelled examples, and the folder that comes of it."""
+"""Training on labeled examples, and the folder that comes of it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mixling.data.dataset import Dataset
 from mixling.export.card import model_card
 from mixling.export.onnx import add_branch, export_onnx
 from mixling.export.plots import confusion_matrix
-from mixling.export.quantize import check_gate
+from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
 from mixling.runs.config import RunConfig
-from mixling.runs.data import say_truncated
-from mixling.runs.dev import Dev, LabelledDev, QuestionDev, Said
-from mixling.runs.distill import Lessons, Member, make_lessons
+from mixling.runs.data import log_truncated
+from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.ngrams import LinearData, budget, fit_ngrams
 from mixling.runs.pretrained import load_pretrained
-from mixling.runs.replacement import share_folder
-from mixling.runs.run import Parts, Run, Say, Stage, execute
+from mixling.runs.replacement import link_folder
+from mixling.runs.run import Log, Parts, Run, Stage, execute
 from mixling.runs.start import make_vectors
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
+from mixling.runs.validation import LabeledValidation, Outputs, QuestionValidation, Validation
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
 from mixling.tasks import task_type
@@ -42,10 +42,10 @@ from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.callbacks import Callback
-from mixling.training.dataset_adapter import LabelledData
+from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import LabeledData
 from mixling.training.distributed import DistributedContext
 from mixling.training.questions import QuestionData, question_data
-from mixling.training.recipe import TrainConfig
 from mixling.training.start import start_bottleneck
 
 _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
@@ -54,17 +54,17 @@ _VOCABULARY_BYTES = 32 << 20  # text that a vocabulary is trained on
 def fit(
     config: RunConfig,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     *,
     folder: Path,
     weights: npt.NDArray[np.float32] | None = None,
     teacher: Teacher | None = None,
-    unlabelled: Iterable[Text] = (),
+    unlabeled: Iterable[Text] = (),
     vectors: WordVectors | None = None,
     resume: bool = False,
     distributed: DistributedContext | None = None,
     callback: Callback | None = None,
-    say: Say = lambda message: None,
+    log: Log = lambda message: None,
 ) -> Run[Metrics] | None:
     """Train, choose the best epoch on validation data, export, evaluate what was exported, and write the run folder.
 
@@ -73,7 +73,8 @@ def fit(
     Args:
         config: resolved (`mixling.runs.spec`); of a resumed run that of its record.
         weights: one for each training example.
-        teacher, unlabelled: of a run with `config.distill`, see `make_lessons`; by default those that it names.
+        teacher, unlabeled: of a run with `config.distill`, see `make_distillation_data`; by default those that it
+            names.
         vectors: to begin with, instead of those that `config.start` names.
         resume: continue from the folder's checkpoint.
 
@@ -84,13 +85,13 @@ def fit(
         UserError: of the kind that fits; see `open_run` and `Trainer.fit`.
     """
 
-    def prepare(stage: Stage) -> _Labelled:
-        return _Labelled(_examples(config, train, dev, weights, teacher, unlabelled, vectors, stage), stage)
+    def prepare(stage: Stage) -> _Labeled:
+        return _Labeled(_examples(config, train, validation, weights, teacher, unlabeled, vectors, stage), stage)
 
     return execute(
         TRAINING, config, prepare,
         elsewhere=frozenset({"data"}), folder=folder, resume=resume,
-        distributed=distributed, callback=callback, say=say,
+        distributed=distributed, callback=callback, log=log,
     )  # fmt: skip
 
 
@@ -101,7 +102,7 @@ class _Examples:
     config: RunConfig
     task: Task
     train: Dataset
-    dev: Dataset
+    validation: Dataset
     texts: Dataset
     targets: Targets
     weights: npt.NDArray[np.float32] | None
@@ -111,10 +112,10 @@ class _Examples:
 def _examples(
     config: RunConfig,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     weights: npt.NDArray[np.float32] | None,
     teacher: Teacher | None,
-    unlabelled: Iterable[Text],
+    unlabeled: Iterable[Text],
     vectors: WordVectors | None,
     stage: Stage,
 ) -> _Examples:
@@ -126,22 +127,29 @@ def _examples(
         if teacher is None:
             check_distill(config.distill, task=type(task), data=config.data, world=stage.distributed.world)
         if stage.distributed.is_main and stage.folder != stage.home:
-            share_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
+            link_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
         stage.begin()  # what takes long begins
     if vectors is None and (not stage.begun or (config.distill is not None and config.distill.teacher == SELF)):
-        vectors = make_vectors(config, train, stage.say)
+        vectors = make_vectors(config, train, stage.log)
     if config.distill is not None:
-        lessons = _lessons(config, train, dev, task, teacher, unlabelled, vectors, stage)
-        texts, targets = lessons.texts, lessons.targets
+        distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, stage)
+        texts, targets = distillation.texts, distillation.targets
         if weights is not None:
-            weights = np.where(lessons.rows < 0, 1, weights[lessons.rows]).astype(np.float32)
+            weights = np.where(distillation.rows < 0, 1, weights[distillation.rows]).astype(np.float32)
     return _Examples(
-        config=config, task=task, train=train, dev=dev, texts=texts, targets=targets, weights=weights, vectors=vectors
+        config=config,
+        task=task,
+        train=train,
+        validation=validation,
+        texts=texts,
+        targets=targets,
+        weights=weights,
+        vectors=vectors,
     )
 
 
-class _Labelled(Parts[Metrics]):
-    """A model of labelled texts, or of questions."""
+class _Labeled(Parts[Metrics]):
+    """A model of labeled texts, or of questions."""
 
     model: Model
 
@@ -156,18 +164,18 @@ class _Labelled(Parts[Metrics]):
         )
         text = text.for_vocabulary(self.vocabulary)
         self.model_config: ModelConfig = config.model.model_copy(update={"text": text})
-        self.training: TrainConfig = config.train.settled(
+        self.training: TrainConfig = config.train.resolved(
             len(texts),
             rows_per_label=len(examples.train) / len(self.labels) if task.has_classes else None,
             start=config.initialisation.kind,
-            taught=config.distill is not None,
+            distilled=config.distill is not None,
         )
         encoder = TextEncoder(text, self.vocabulary)
-        self.data, self.dev = _training_data(examples, encoder, stage.say)
-        self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.say)
+        self.data, self.validation = _training_data(examples, encoder, stage.log)
+        self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
         if smoothing and config.distill is None:
-            stage.say(
+            stage.log(
                 f"losses while training include label smoothing of {smoothing:g}; the log-loss at the end does not"
             )
 
@@ -177,8 +185,8 @@ class _Labelled(Parts[Metrics]):
         return self.examples.train.schema.pairs
 
     def content(self) -> Iterator[bytes]:
-        yield json.dumps(self.vocabulary.serialise()).encode()
-        for part in (self.examples.texts, self.examples.dev):
+        yield json.dumps(self.vocabulary.serialize()).encode()
+        for part in (self.examples.texts, self.examples.validation):
             yield part.text_hashes().tobytes()
             yield json.dumps(part.label_counts(), sort_keys=True).encode()
             ids = part.class_ids()
@@ -194,34 +202,34 @@ class _Labelled(Parts[Metrics]):
         write_setup(folder, self.config, self.model_config, self.labels, self.vocabulary, pairs=self.pairs)
 
     def save(self, folder: Path) -> dict[str, Any]:
-        name, content = self.vocabulary.serialise()
+        name, content = self.vocabulary.serialize()
         write_atomic(folder / name, content)
         saved = {"task": self.config.task, "model": self.model_config.to_dict(), "labels": self.labels.to_dict()}
         return {**saved, "vocabulary": name}
 
     def evaluate(
-        self, folder: Path, best: dict[str, Any], say: Callable[[str], None]
+        self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
     ) -> tuple[Metrics, dict[str, Any]]:
-        float_answers = self.dev.of_model(self.model)
-        gate, precision, answers = None, self.config.precision, self._export(folder, self.config.precision)
+        float_answers = self.validation.of_model(self.model)
+        quantization, precision, answers = None, self.config.precision, self._export(folder, self.config.precision)
         if precision == "int8":
-            gate = self.dev.gate(float_answers, answers)
-            if (refusal := check_gate(gate)) is not None:
-                say(f"{refusal}; model.onnx holds float32 weights")
+            quantization = self.validation.quantization(float_answers, answers)
+            if (refusal := quantization_problem(quantization)) is not None:
+                log(f"{refusal}; model.onnx holds float32 weights")
                 precision, answers = "float32", self._export(folder, "float32")
-        answers, ngrams = self._add_ngrams(folder, answers, say)
-        metrics = self.dev.metrics(answers)
+        answers, ngrams = self._add_ngrams(folder, answers, log)
+        metrics = self.validation.metrics(answers)
         return metrics, {
-            "dev": metrics.to_dict(),
+            "validation": metrics.to_dict(),
             "epochs": self.training.epochs,
             "precision": precision,
-            "gate": None if gate is None else asdict(gate),
+            "quantization": None if quantization is None else asdict(quantization),
             "ngrams": ngrams,
-            "reading": None if self.dev.reading is None else self.dev.reading.to_dict(),
+            "reading": None if self.validation.reading is None else self.validation.reading.to_dict(),
             "file_bytes": (folder / ONNX_FILE).stat().st_size,
         }
 
-    def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Said:
+    def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Outputs:
         """Write model.onnx and ask it about the validation data."""
         content = export_onnx(
             self.model,
@@ -231,12 +239,12 @@ class _Labelled(Parts[Metrics]):
             vocabulary=self.vocabulary,
             precision=precision,
             pairs=self.pairs,
-            reading=self.dev.reading,
+            reading=self.validation.reading,
         )
         write_atomic(folder / ONNX_FILE, content)
-        return self.dev.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+        return self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
 
-    def _add_ngrams(self, folder: Path, answers: Said, say: Say) -> tuple[Said, dict[str, Any] | None]:
+    def _add_ngrams(self, folder: Path, answers: Outputs, log: Log) -> tuple[Outputs, dict[str, Any] | None]:
         """Add an n-gram branch to model.onnx where one is asked for, and pays; what it then answers on validation.
 
         The branch in the file has seen the validation rows, so what is returned is of one that has not.
@@ -251,14 +259,14 @@ class _Labelled(Parts[Metrics]):
             LinearData(
                 task=task,
                 train=examples.train,
-                validation=examples.dev,
+                validation=examples.validation,
                 network=np.stack(answers),
                 weights=examples.weights if self.config.distill is None else None,
                 text=self.model_config.text,
                 vocabulary=self.vocabulary,
             ),
             max_bytes=budget(config, len(content)),
-            say=say,
+            log=log,
         )
         if fitted is None:
             return answers, None
@@ -277,25 +285,29 @@ class _Labelled(Parts[Metrics]):
         return model_card(values, report, self.examples.task, folder_files=DESCRIPTIONS, pairs=self.pairs)
 
 
-def _training_data(examples: _Examples, encoder: TextEncoder, say: Say) -> tuple[LabelledData | QuestionData, Dev]:
+def _training_data(
+    examples: _Examples, encoder: TextEncoder, log: Log
+) -> tuple[LabeledData | QuestionData, Validation]:
     """Return the encoded examples, and what evaluates models on those of validation."""
-    config, task, dev = examples.config, examples.task, examples.dev
+    config, task, validation = examples.config, examples.task, examples.validation
     dropout = config.train.token_dropout
     if task.windows:
         assert examples.weights is None, "questions have no weights"
-        questions = question_data(task, examples.train, dev, encoder, config.reading, token_dropout=dropout, say=say)
-        return questions, QuestionDev(questions)
-    data = LabelledData(
+        questions = question_data(
+            task, examples.train, validation, encoder, config.reading, token_dropout=dropout, log=log
+        )
+        return questions, QuestionValidation(questions)
+    data = LabeledData(
         objective=task,
         train=TextSet(examples.texts, encoder, keep=not examples.texts.spooled),
         train_targets=examples.targets,
-        dev=TextSet(dev, encoder, keep=not dev.spooled),
-        dev_targets=task.targets(dev.targets),
+        validation=TextSet(validation, encoder, keep=not validation.spooled),
+        validation_targets=task.targets(validation.targets),
         token_dropout=dropout,
         weights=examples.weights,
     )
-    say_truncated(data.train, encoder.config.max_len, say)
-    return data, LabelledDev(data, dev)
+    log_truncated(data.train, encoder.config.max_len, log)
+    return data, LabeledValidation(data, validation)
 
 
 def _build(
@@ -304,51 +316,51 @@ def _build(
     task: Task,
     encoder: TextEncoder,
     vectors: WordVectors | None,
-    say: Say,
+    log: Log,
 ) -> Model:
     """Return the model with its initial weights."""
     model = build_model(model_config, num_outputs=len(task.labels), output=task.output, seed=config.train.seed)
-    if model.frontend.embeddings is not None:
-        model.frontend.load_embeddings(config.model.frontend.embeddings)
+    if model.embedding.embeddings is not None:
+        model.embedding.load_embeddings(config.model.embedding.embeddings)
     if config.start.pretrained is not None:
         load_pretrained(model, model_config, config.start.pretrained, resize=config.start.resize)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
-    say(f"{counted}{len(encoder.vocabulary):,} subword units, {count_parameters(model):,} parameters")
+    log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")
     if vectors is not None:
-        started = start_bottleneck(model.frontend, encoder, vectors)
-        say(
+        started = start_bottleneck(model.embedding, encoder, vectors)
+        log(
             f"initialisation: the embeddings of {started.words:,} words reproduce {started.explained:.0%} of the "
             "variance of their vectors"
         )
     return model
 
 
-def _lessons(
+def _distillation_data(
     config: RunConfig,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     task: Task,
     teacher: Teacher | None,
-    unlabelled: Iterable[Text],
+    unlabeled: Iterable[Text],
     vectors: WordVectors | None,
     stage: Stage,
-) -> Lessons:
+) -> DistillationData:
     """Return what the student learns from; of several processes the first asks the teacher, the others read answers."""
     distill = config.distill
     assert distill is not None
     return stage.in_turn(
-        lambda: make_lessons(
+        lambda: make_distillation_data(
             distill,
             train,
-            dev,
+            validation,
             task,
             data=config.data,
             smoothing=config.train.loss.label_smoothing,
             seed=config.train.seed,
             folder=stage.folder / TEACHER_FOLDER,
             teacher=teacher,
-            unlabelled=unlabelled,
-            train_member=Member(config, train, dev, vectors, fit, stage.say),
-            say=stage.say if stage.distributed.is_main else lambda message: None,
+            unlabeled=unlabeled,
+            train_member=Member(config, train, validation, vectors, fit, stage.log),
+            log=stage.log if stage.distributed.is_main else lambda message: None,
         )
     )

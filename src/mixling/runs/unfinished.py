@@ -35,7 +35,7 @@ def write_setup(
     """
     own = {"task": config.task, "model": model.to_dict(), "precision": config.precision, "pairs": pairs}
     own["reading"] = config.reading.to_dict()
-    write_sealed(folder / SETUP_FILE, {**own, "labels": labels.to_dict(), "vocabulary": vocabulary.serialise()})
+    write_sealed(folder / SETUP_FILE, {**own, "labels": labels.to_dict(), "vocabulary": vocabulary.serialize()})
 
 
 def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple[bytes, Precision]:
@@ -45,7 +45,7 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
         precision: by default that of the run.
 
     Raises:
-        TrainingError: nothing was evaluated yet, or the run is not of labelled rows.
+        TrainingError: nothing was evaluated yet, or the run is not of labeled rows.
         ModelFileError: a file is missing or damaged.
     """
     if run.best is None:
@@ -55,7 +55,7 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
         saved = read_file(path)
     except FileNotFoundError:
         raise TrainingError(
-            f"{path}: is missing: the run is not of labelled rows, or of another version; resume it with: {run.command}"
+            f"{path}: is missing: the run is not of labeled rows, or of another version; resume it with: {run.command}"
         ) from None
     tensors, _ = load_checkpoint(run.folder / CHECKPOINT)
     try:

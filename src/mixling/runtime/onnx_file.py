@@ -36,7 +36,7 @@ Span = tuple[int, int]
 
 
 def seal(content: bytes) -> bytes:
-    """`content`, a serialised ModelProto, with its checksum as the last metadata entry."""
+    """`content`, a serialized ModelProto, with its checksum as the last metadata entry."""
     return content + _SEAL + hashlib.sha256(content).hexdigest().encode()
 
 

@@ -256,16 +256,16 @@ class Predictor:
         """The answers to questions; a long context is read in several windows."""
         assert self._windows_of is not None
         with _ENCODING:
-            passages = self._windows_of.encode([(pair[0], pair[1]) for pair in pairs])
+            encodings = self._windows_of.encode([(pair[0], pair[1]) for pair in pairs])
             table = self._known_rows()
-        windows = (table[item.window(i)] for item in passages for i in range(len(item.begins)))
+        windows = (table[item.window(i)] for item in encodings for i in range(len(item.begins)))
         parts = iter(lambda: list(itertools.islice(windows, _WINDOWS)), [])
         logits = itertools.chain.from_iterable(self._run(part, batch_size) for part in parts)
         reading = self._windows_of.reading
         out = []
-        for pair, passage in zip(pairs, passages, strict=True):
-            found = find_answer(passage, itertools.islice(logits, len(passage.begins)), reading)
-            out.append(Prediction(answer=found.answer(pair[1], reading.threshold), truncated=passage.truncated))
+        for pair, encoding in zip(pairs, encodings, strict=True):
+            found = find_answer(encoding, itertools.islice(logits, len(encoding.begins)), reading)
+            out.append(Prediction(answer=found.answer(pair[1], reading.threshold), truncated=encoding.truncated))
         return out
 
     def _branch_logits(self, encoded: Sequence[Encoded]) -> Float32 | None:

@@ -135,11 +135,11 @@ def _squeeze(_: Attributes, inputs: Inputs) -> list[Known]:
 def _unsqueeze(_: Attributes, inputs: Inputs) -> list[Known]:
     item, axes = inputs[0], values_of(inputs[1])
     rank = len(item.shape) + len(axes)
-    places = {axis_of(axis, rank) for axis in axes}
-    if len(places) != len(axes):
+    locations = {axis_of(axis, rank) for axis in axes}
+    if len(locations) != len(axes):
         raise ValueError(f"axes {axes}")
     sizes = iter(item.shape)
-    shape = tuple(1 if axis in places else next(sizes) for axis in range(rank))
+    shape = tuple(1 if axis in locations else next(sizes) for axis in range(rank))
     return [tensor(shape, item.kind, _moved(item), positive=item.positive)]
 
 
@@ -180,9 +180,9 @@ def _slice(_: Attributes, inputs: Inputs) -> list[Known]:
     parts = [slice(None)] * len(item.shape)
     sizes = list(item.shape)
     for axis, *part in zip(axes, starts, ends, steps, strict=True):
-        place = axis_of(axis, len(sizes))
-        parts[place] = slice(*part)
-        sizes[place] = len(range(*parts[place].indices(item.shape[place])))
+        location = axis_of(axis, len(sizes))
+        parts[location] = slice(*part)
+        sizes[location] = len(range(*parts[location].indices(item.shape[location])))
     value = item.value
     return [tensor(tuple(sizes), item.kind, None if value is None else lambda: value[tuple(parts)])]
 

@@ -1,4 +1,4 @@
-"""Pairs as pieces, and batches of them: what an encoder-decoder reads, and what it is to write."""
+"""Pairs as subwords, and batches of them: what an encoder-decoder reads, and what it is to write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mixling.data.batches import pad_targets
 
-Pieces = npt.NDArray[np.int32]
+SubwordIds = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class PairBatch:
         return PairBatch(self.source.to(device), self.source_mask.to(device), self.target.to(device), self.num_tokens)
 
 
-def pad_sources(sources: Sequence[Pieces], *, pad: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
+def pad_sources(sources: Sequence[SubwordIds], *, pad: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
     """Sources as one tensor, and which of it is real."""
     lengths = np.array([len(source) for source in sources])
     width = int(lengths.max())
@@ -43,7 +43,7 @@ def pad_sources(sources: Sequence[Pieces], *, pad: int) -> tuple[Int[Tensor, "B 
 
 
 def collate_pairs(
-    sources: Sequence[Pieces], targets: Sequence[Pieces], *, pad: int, ignored: int = -100
+    sources: Sequence[SubwordIds], targets: Sequence[SubwordIds], *, pad: int, ignored: int = -100
 ) -> tuple[PairBatch, Int[Tensor, "B T"]]:
     """A batch of pairs, and what is to be told at each of its targets' places, `ignored` where nothing is.
 

@@ -1,4 +1,4 @@
-"""What decides a run from text to text: its tasks, unlabelled text beside them, pieces, model and training."""
+"""What decides a run from text to text: its tasks, unlabeled text beside them, subwords, model and training."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mixling.seq2seq.pairs import PairColumns
 from mixling.seq2seq.presets import seq2seq_config, seq2seq_with_changes, with_dropout
 from mixling.seq2seq.span_corruption import SpanConfig
 from mixling.tasks.base import UNSMOOTHED
+from mixling.training.config import TokenTraining, TrainConfig
 from mixling.training.optim import OptimConfig
-from mixling.training.recipe import TrainConfig, UnitTraining
 
 DEFAULT_MODEL = "t5-2m"
 SPANS = "spans"  # the name of span corruption among tasks
 
-RECIPE = TrainConfig(
+DEFAULTS = TrainConfig(
     optim=OptimConfig(lr=2e-3, weight_decay=0.01, warmup=0.05, schedule="linear"),
     token_dropout=0.0,
     loss=UNSMOOTHED,
@@ -38,9 +38,9 @@ class PairTaskConfig(Config):
 
     name: str = Field("text", min_length=1, description="of the task among others, and of its measures")
     train: tuple[str, ...] = ()
-    dev: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
-    dev_fraction: float = Field(0.1, gt=0, lt=1)
-    form: str | None = Field(None, description="of the rows: a task of GLUE or SuperGLUE; None: source and target")
+    validation: tuple[str, ...] = Field((), description="empty: a share of the training rows is set aside")
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    template: str | None = Field(None, description="of the rows: a task of GLUE or SuperGLUE; None: source and target")
     prefix: str = Field("", description="is laid before each source; rows of a form have their own")
     columns: PairColumns = PairColumns()
     on_bad_row: Literal["error", "skip"] = "error"
@@ -54,13 +54,15 @@ class PairTaskConfig(Config):
     cut: bool = Field(False, description="sources beyond the model's length are cut; else such a row is a bad one")
 
 
-class PiecesConfig(Config):
+class TokenizerConfig(Config):
     """The vocabulary of a model that writes text."""
 
     vocabulary: str | None = Field(None, description="a .model, a tokenizer.json or a name on the hub; None: trained")
     size: int | None = Field(None, ge=100, description="of one that is trained, without sentinels; None: by the texts")
-    join_symbols: bool = Field(False, description="of one that is trained: `( x _ 1 ,` and `] ]` may be single pieces")
-    whole_words: int | None = Field(None, ge=1, description="of one that is trained: words so frequent are pieces")
+    join_symbols: bool = Field(
+        False, description="of one that is trained: `( x _ 1 ,` and `] ]` may be single subwords"
+    )
+    whole_words: int | None = Field(None, ge=1, description="of one that is trained: words so frequent are subwords")
     sentinels: int = Field(100, ge=0, description="how many spans of a text can be taken out, where any are")
 
 
@@ -69,14 +71,14 @@ class PairRunConfig(Config):
 
     task: Literal["text2text"] = "text2text"
     tasks: tuple[PairTaskConfig, ...] = ()
-    corpus: CorpusConfig | None = Field(None, description="unlabelled text, for span corruption")
+    corpus: CorpusConfig | None = Field(None, description="unlabeled text, for span corruption")
     spans: SpanConfig = SpanConfig()
     mixing: MixingConfig = Field(MixingConfig(), description="how often each task is drawn")
-    pieces: PiecesConfig = PiecesConfig()
+    subwords: TokenizerConfig = TokenizerConfig()
     model: EncoderDecoderConfig = seq2seq_config(DEFAULT_MODEL)
     generation: GenerationConfig = Field(GenerationConfig(), description="how answers are sought; as long as targets")
-    start: str | None = Field(None, description="folder of a run of this kind, whose model and pieces it begins with")
-    train: UnitTraining = RECIPE
+    start: str | None = Field(None, description="folder of a run of this kind, whose model and subwords it begins with")
+    train: TokenTraining = DEFAULTS
 
     @model_validator(mode="before")
     @classmethod
@@ -99,16 +101,16 @@ class PairRunConfig(Config):
             if names.count(name) > 1 or (name == SPANS and self.corpus is not None):
                 raise ValueError(f"tasks: the name {name!r} stands twice; give each task its own")
         given = {
-            "pieces.vocabulary": self.pieces.vocabulary,
+            "tokenizer.vocabulary": self.subwords.vocabulary,
             "start": self.start,
             "corpus.prepared": self.corpus and self.corpus.prepared,
         }
         owner = next((f"{name} = {value!r}" for name, value in given.items() if value is not None), None)
         trained = {"size": None, "join_symbols": False, "whole_words": None}
-        changed = next((name for name, default in trained.items() if getattr(self.pieces, name) != default), None)
+        changed = next((name for name, default in trained.items() if getattr(self.subwords, name) != default), None)
         if owner is not None and changed is not None:
             raise ValueError(
-                f"pieces.{changed} is of pieces that are trained, those of {owner} are given; leave out one"
+                f"subwords.{changed} is of subwords that are trained, those of {owner} are given; leave out one"
             )
         if self.generation.max_len > self.model.max_target_len:
             raise ValueError(
@@ -122,7 +124,7 @@ class _PairSpec(Spec[PairRunConfig]):
     schema = PairRunConfig
     preset = DEFAULT_MODEL
     whole = frozenset({"preset", "encoder"})
-    vocabulary = ("pieces", "vocabulary")
+    vocabulary = ("tokenizer", "vocabulary")
 
     def options(self, options: Mapping[str, Any], file: Mapping[str, Any], toml: str) -> Mapping[str, Any]:
         own = options.get("tasks")
@@ -146,7 +148,7 @@ class _PairSpec(Spec[PairRunConfig]):
     def defaults(
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
-        return {"train": RECIPE.to_dict()}
+        return {"train": DEFAULTS.to_dict()}
 
 
 PAIRS = _PairSpec()

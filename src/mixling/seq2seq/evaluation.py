@@ -11,31 +11,31 @@ from torch import Tensor
 from mixling.config import parse
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
-from mixling.data.documents import PieceReader
+from mixling.data.documents import SubwordReader
 from mixling.data.prepared import Prepared, encode_documents
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError
-from mixling.seq2seq.batches import Pieces
+from mixling.seq2seq.batches import SubwordIds
 from mixling.seq2seq.generator import TextGenerator
 from mixling.seq2seq.metrics import TextMetrics, text_report
 from mixling.seq2seq.pairs import Pair, read_pairs
 from mixling.seq2seq.span_corruption import SpanConfig
 from mixling.seq2seq.span_training import SpanPart
-from mixling.seq2seq.training import Scores, measure_pairs
+from mixling.seq2seq.training import Scores, evaluate_pairs
 
 
-def measure_task(
+def evaluate_task(
     generator: TextGenerator,
     pairs: Sequence[Pair],
     *,
-    form: str | None,
+    template: str | None,
     cut: bool,
     bleu: bool = False,
     on_bad_row: OnBadRow | None = None,
 ) -> tuple[TextMetrics, list[str]]:
     """How good a saved model's answers are, and the answers.
 
-    What is right is compared as the pieces write it, with single spaces and composed characters.
+    What is right is compared as the subwords write it, with single spaces and composed characters.
 
     Args:
         cut: sources beyond the model's length are cut.
@@ -46,9 +46,9 @@ def measure_task(
     """
     bad = on_bad_row or OnBadRow("error")
     kept: list[Pair] = []
-    sources: list[Pieces] = []
+    sources: list[SubwordIds] = []
     for pair, source in zip(pairs, generator.encode([pair.source for pair in pairs], cut=cut), strict=True):
-        if message := generator.fault(source):
+        if message := generator.problem(source):
             bad(DataError(f"the source {message}, or pass --on-bad-row skip", path=pair.path, line=pair.line))
             continue
         normal = generator.coder.normal
@@ -56,10 +56,10 @@ def measure_task(
         kept.append(replace(pair, target=target, references=tuple(map(normal, pair.references))))
         sources.append(source)
     answers = [written.text for written in generator.answers(sources)]
-    return text_report(answers, kept, form=form, bleu=bleu), answers
+    return text_report(answers, kept, template=template, bleu=bleu), answers
 
 
-def measure_files(
+def metric_files(
     folder: str | Path,
     files: Sequence[str],
     *,
@@ -85,11 +85,13 @@ def measure_files(
         files,
         columns=config.columns.model_copy(update=given),
         on_bad_row=on_bad_row,
-        form=config.form,
+        template=config.template,
         prefix=config.prefix,
         training=False,
     )
-    return measure_task(generator, list(pairs), form=config.form, cut=config.cut, bleu=bleu, on_bad_row=on_bad_row)
+    return evaluate_task(
+        generator, list(pairs), template=config.template, cut=config.cut, bleu=bleu, on_bad_row=on_bad_row
+    )
 
 
 def evaluate_spans(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:
@@ -97,12 +99,12 @@ def evaluate_spans(folder: str | Path, sources: Sequence[str], *, text: str = "t
 
     Raises:
         DataError: a file that cannot be used.
-        ConfigError: the text is too short, or the model's pieces have no sentinels.
+        ConfigError: the text is too short, or the model's subwords have no sentinels.
         ModelFileError: the folder is not complete, or damaged.
     """
     generator = TextGenerator(folder)
     spans = parse(SpanConfig, generator.saved.get("spans", {}), where=str(folder))
-    tokens = encode_documents(read_texts(sources, text=text), PieceReader(generator.coder))
+    tokens = encode_documents(read_texts(sources, text=text), SubwordReader(generator.coder))
     part = SpanPart(
         Prepared(tokens, tokens, ""),
         spans,
@@ -110,27 +112,27 @@ def evaluate_spans(folder: str | Path, sources: Sequence[str], *, text: str = "t
         max_source_len=generator.config.max_source_len,
         max_target_len=generator.config.max_target_len,
     )
-    numbers = _measured(generator, part.dev).numbers()
+    numbers = _evaluated(generator, part.validation).numbers()
     return {"perplexity": numbers["perplexity"], "accuracy": numbers["accuracy"], "tokens": float(len(tokens.rows))}
 
 
-def told_whole(generator: TextGenerator, pairs: Sequence[Pair]) -> list[bool]:
-    """Which pairs greedy search would answer with their target's pieces, without a search: see `PairData`.
+def exact_matches(generator: TextGenerator, pairs: Sequence[Pair]) -> list[bool]:
+    """Which pairs greedy search would answer with their target's subwords, without a search: see `PairData`.
 
     Much faster than to write the answers of many long targets. What the model cannot read or write whole is not told.
     """
     sources = generator.encode([pair.source for pair in pairs])
     targets = generator.encode([pair.right[0] for pair in pairs])
     most = generator.generation.max_len
-    known = [i for i in range(len(pairs)) if not generator.fault(sources[i]) and len(targets[i]) <= most]
+    known = [i for i in range(len(pairs)) if not generator.problem(sources[i]) and len(targets[i]) <= most]
 
-    scores = _measured(generator, [(sources[i], targets[i]) for i in known])
+    scores = _evaluated(generator, [(sources[i], targets[i]) for i in known])
     whole = {known[number] for number in scores.exact}
     return [i in whole for i in range(len(pairs))]
 
 
-def _measured(generator: TextGenerator, pairs: Sequence[tuple[Pieces, Pieces]]) -> Scores:
+def _evaluated(generator: TextGenerator, pairs: Sequence[tuple[SubwordIds, SubwordIds]]) -> Scores:
     def forward(batch: Inputs) -> Tensor:
         return generator.model(*batch.to(generator.device).arguments)
 
-    return measure_pairs(pairs, forward, pad=generator.coder.pad_id)
+    return evaluate_pairs(pairs, forward, pad=generator.coder.pad_id)

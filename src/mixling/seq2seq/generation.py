@@ -21,7 +21,7 @@ from mixling.seq2seq.model import EncoderDecoder, pick
 class GenerationConfig(Config):
     """How answers are sought; one beam is greedy search."""
 
-    max_len: int = Field(128, ge=1, description="most units of an answer, the stop unit counted")
+    max_len: int = Field(128, ge=1, description="most subwords of an answer, the stop unit counted")
     num_beams: int = Field(1, ge=1)
     length_penalty: float = Field(
         1.0,
@@ -37,13 +37,13 @@ class GenerationConfig(Config):
 
 
 class Answer(NamedTuple):
-    """The units of an answer, without the start and the stop unit.
+    """The subwords of an answer, without the start and the stop unit.
 
     score: log-probability / length^alpha, the stop unit counted in both.
     stopped: the model ended it; False: it was cut at `max_len`.
     """
 
-    units: tuple[int, ...]
+    subwords: tuple[int, ...]
     score: float
     stopped: bool
 
@@ -102,7 +102,7 @@ def _greedy(
     model: EncoderDecoder, state: StackState, last: Int[Tensor, " B"], config: GenerationConfig, stop: int
 ) -> list[Answer]:
     size = len(last)
-    units: list[list[int]] = [[] for _ in range(size)]
+    subwords: list[list[int]] = [[] for _ in range(size)]
     sums, stopped = [0.0] * size, [False] * size
     open_ = list(range(size))
     for _ in range(config.max_len):
@@ -110,12 +110,12 @@ def _greedy(
         best, last = wide(logits).max(1)
         steps = zip(open_, last.tolist(), (best - wide(logits).logsumexp(1)).tolist(), strict=True)
         kept = []
-        for row, (number, unit, gain) in enumerate(steps):
+        for row, (number, subword, gain) in enumerate(steps):
             sums[number] += gain
-            if unit == stop:
+            if subword == stop:
                 stopped[number] = True
             else:
-                units[number].append(unit)
+                subwords[number].append(subword)
                 kept.append(row)
         if not kept:
             break
@@ -123,7 +123,7 @@ def _greedy(
             rows = torch.tensor(kept, device=last.device)
             last, state, open_ = last[rows], pick(state, rows), [open_[row] for row in kept]
     return [
-        Answer(tuple(units[i]), sums[i] / (len(units[i]) + stopped[i]) ** config.length_penalty, stopped[i])
+        Answer(tuple(subwords[i]), sums[i] / (len(subwords[i]) + stopped[i]) ** config.length_penalty, stopped[i])
         for i in range(size)
     ]
 
@@ -137,14 +137,14 @@ def _beam_search(
     open_ = torch.arange(size)  # the sources that are sought for
     # S sources with W beams each; W is 1 at first, and as many as there are until there are `most`.
     sums = torch.zeros(size, 1, dtype=model.table.weight.dtype, device=device)
-    units = torch.zeros(size, 1, 0, dtype=torch.int64, device=device)
+    subwords = torch.zeros(size, 1, 0, dtype=torch.int64, device=device)
     for length in range(1, config.max_len + 1):
         logits, state = model.step(last, state)
         (count, width), vocabulary = sums.shape, logits.shape[1]
         totals = wide(sums)[..., None] + wide(logits).log_softmax(1).view(count, width, vocabulary)
         # Each beam has one continuation that stops: of twice as many, `most` at least go on.
-        likeliest, places = totals.flatten(1).topk(min(2 * most, width * vocabulary))
-        beams, new = places // vocabulary, places % vocabulary
+        likeliest, locations = totals.flatten(1).topk(min(2 * most, width * vocabulary))
+        beams, new = locations // vocabulary, locations % vocabulary
         ended = new == stop
         complete = (ended | (length == config.max_len))[:, :most]
         for row, column in complete.nonzero().tolist():
@@ -154,7 +154,7 @@ def _beam_search(
             before = answers[number]
             if before is None or score > before.score:
                 stopped = bool(ended[row, column])
-                whole = [*units[row, beams[row, column]].tolist(), *([] if stopped else [int(new[row, column])])]
+                whole = [*subwords[row, beams[row, column]].tolist(), *([] if stopped else [int(new[row, column])])]
                 answers[number] = Answer(tuple(whole), score, stopped)
         if length == config.max_len:
             break
@@ -171,7 +171,7 @@ def _beam_search(
             break
         rows = torch.tensor(left, device=device)
         open_, sums, beams, new = open_[left], sums[rows], beams[rows], new[rows]
-        units = torch.cat([units[rows[:, None], beams], new[..., None]], dim=2)
+        subwords = torch.cat([subwords[rows[:, None], beams], new[..., None]], dim=2)
         state = pick(state, (rows[:, None] * width + beams).flatten(), same_sources=sums.shape == (count, width))
         last = new.flatten()
     return [answer for answer in answers if answer is not None]

@@ -13,20 +13,20 @@ import torch
 from mixling.data.batches import length_batches
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.runs.artifact import TEXT_TO_TEXT, Artifact, read_artifact
-from mixling.seq2seq.batches import Pieces, pad_sources
+from mixling.seq2seq.batches import SubwordIds, pad_sources
 from mixling.seq2seq.config import PairTaskConfig
 from mixling.seq2seq.generation import GenerationConfig, generate
 from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
-from mixling.seq2seq.templates import find_form
+from mixling.seq2seq.templates import find_template
 from mixling.text.labels import not_finite
-from mixling.text.pieces import PieceCoder
+from mixling.text.subwords import SubwordTokenizer
 
 HINT = "`mixling train --task text2text` makes a model that writes"  # where there is none, in messages
 _WINDOW = 1024  # texts that are sorted by length together
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Generations:
     """What a model wrote for a text.
 
     score: log-probability / length^alpha (`GenerationConfig.length_penalty`).
@@ -60,8 +60,8 @@ class TextGenerator:
         self.generation = artifact.parse(GenerationConfig, saved["generation"])
         self.tasks = {str(values["name"]): artifact.parse(PairTaskConfig, values) for values in saved["tasks"]}
         self.coder = read_coder(artifact)
-        units = len(self.coder)
-        self.model: EncoderDecoder = artifact.model(lambda: build_encoder_decoder(self.config, num_units=units))
+        subwords = len(self.coder)
+        self.model: EncoderDecoder = artifact.model(lambda: build_encoder_decoder(self.config, vocab_size=subwords))
 
     def task(self, name: str | None = None) -> PairTaskConfig:
         """The task of that name, or the only one.
@@ -83,11 +83,11 @@ class TextGenerator:
         Raises:
             DataError: it begins as the sources of another task do, or not as those of a task that has a form.
         """
-        if task.form is not None:
-            form = find_form(task.form)
-            if text.startswith(f"{form.name} {next(iter(form.fields))}: "):
+        if task.template is not None:
+            template = find_template(task.template)
+            if text.startswith(f"{template.name} {next(iter(template.fields))}: "):
                 return text
-            shown = " ".join([form.name, *(f"{name}: ..." for name in form.fields)])
+            shown = " ".join([template.name, *(f"{name}: ..." for name in template.fields)])
             raise DataError(
                 f"{text[:40]!r} is no source of the task {task.name!r}: {shown}; or give a file of its rows"
             )
@@ -103,47 +103,47 @@ class TextGenerator:
 
     def generate(
         self, texts: Sequence[str], *, config: GenerationConfig | None = None, batch_size: int = 128
-    ) -> list[Written]:
+    ) -> list[Generations]:
         """What the model writes for each text, as it was trained to read it, prefix included: see `source`.
 
         Raises:
-            DataError: a text is empty, or longer than the model reads: see `fault`.
+            DataError: a text is empty, or longer than the model reads: see `problem`.
             ConfigError: longer answers are asked for than the model writes.
             ModelFileError: a score is not finite.
         """
-        out: list[Written] = []
+        out: list[Generations] = []
         for first in range(0, len(texts), _WINDOW):
             sources = self.encode(texts[first : first + _WINDOW])
             for number, source in enumerate(sources, first + 1):
-                if message := self.fault(source):
+                if message := self.problem(source):
                     raise DataError(f"text {number}: {message}")
             out += self.answers(sources, config=config, batch_size=batch_size)
         return out
 
-    def encode(self, texts: Sequence[str], *, cut: bool = False) -> list[Pieces]:
-        """Texts as pieces with their ends.
+    def encode(self, texts: Sequence[str], *, cut: bool = False) -> list[SubwordIds]:
+        """Texts as subwords with their ends.
 
         Args:
             cut: those beyond the model's length are cut.
         """
         most = self.config.max_source_len - 1 if cut else None
-        return [np.array([*pieces[:most], self.coder.eos_id], np.int32) for pieces in self.coder.encode_many(texts)]
+        return [np.array([*subwords[:most], self.coder.eos_id], np.int32) for subwords in self.coder.encode_many(texts)]
 
-    def fault(self, source: Pieces) -> str:
+    def problem(self, source: SubwordIds) -> str:
         """Why the model cannot read it; nothing if it can."""
         if len(source) < 2:
             return "is empty; give a text"
         longest = self.model.max_source_len
         if longest is not None and len(source) > longest:
-            return f"has {len(source)} pieces, the model reads at most {longest}; shorten it"
+            return f"has {len(source)} subwords, the model reads at most {longest}; shorten it"
         return ""
 
     def answers(
-        self, sources: Sequence[Pieces], *, config: GenerationConfig | None = None, batch_size: int = 128
-    ) -> list[Written]:
+        self, sources: Sequence[SubwordIds], *, config: GenerationConfig | None = None, batch_size: int = 128
+    ) -> list[Generations]:
         """As `generate`, for what `encode` gave."""
         config = config or self.generation
-        out: dict[int, Written] = {}
+        out: dict[int, Generations] = {}
         lengths = np.array([len(source) for source in sources], np.int32)
         for indices in length_batches(lengths, batch_size):
             source, mask = pad_sources([sources[i] for i in indices], pad=self.coder.pad_id)
@@ -158,14 +158,14 @@ class TextGenerator:
             for index, answer in zip(indices, found, strict=True):
                 if not math.isfinite(answer.score):
                     raise not_finite()
-                out[int(index)] = Written(self.coder.decode(answer.units), answer.score, answer.stopped)
+                out[int(index)] = Generations(self.coder.decode(answer.subwords), answer.score, answer.stopped)
         return [out[number] for number in range(len(sources))]
 
 
-def read_coder(artifact: Artifact) -> PieceCoder:
-    """Return the pieces of a finished run.
+def read_coder(artifact: Artifact) -> SubwordTokenizer:
+    """Return the subwords of a finished run.
 
     Raises:
         ModelFileError: the file is damaged, or not the one that the model was trained with.
     """
-    return PieceCoder.load(str(artifact.vocabulary()))
+    return SubwordTokenizer.load(str(artifact.vocabulary()))

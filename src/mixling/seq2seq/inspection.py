@@ -24,14 +24,14 @@ def of_encoder_decoder(
     *,
     written: Callable[[int], str] | None = None,
 ) -> Inspected:
-    """A model from text to text, and batches of source units and mask (B, N), target units and mask (B, T).
+    """A model from text to text, and batches of source subwords and mask (B, N), target subwords and mask (B, T).
 
     Args:
         written: how a unit is written.
     """
 
-    def tokens(units: Tensor) -> list[str]:
-        return [] if written is None else [written(number) for number in units[0].tolist()]
+    def tokens(subwords: Tensor) -> list[str]:
+        return [] if written is None else [written(number) for number in subwords[0].tolist()]
 
     passes = (
         Pass(
@@ -58,8 +58,8 @@ def of_generator(folder: Path, texts: Sequence[Text]) -> Inspected:
             answers = coder.encode_many([written.text for written in generator.answers(sources)])
             source, mask = pad_sources(sources, pad=coder.pad_id)
             target, target_mask = pad_sources(
-                [np.array([coder.pad_id, *units[:most]]) for units in answers], pad=coder.pad_id
+                [np.array([coder.pad_id, *subwords[:most]]) for subwords in answers], pad=coder.pad_id
             )
             yield source, mask, target, target_mask
 
-    return of_encoder_decoder(generator.model, batches(), written=coder.piece)
+    return of_encoder_decoder(generator.model, batches(), written=coder.subword)

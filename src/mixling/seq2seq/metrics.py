@@ -28,7 +28,7 @@ from mixling.errors import DataError, MissingPackage
 from mixling.metrics.base import Metrics
 from mixling.metrics.squad import score_answer
 from mixling.seq2seq.pair import Pair
-from mixling.seq2seq.templates import HIGHEST, Form, Measure, find_form
+from mixling.seq2seq.templates import HIGHEST, Metric, Template, find_template
 from mixling.text.answers import Answers
 
 
@@ -47,7 +47,7 @@ class TextMetrics(Metrics):
 
     Attributes:
         exact_match: the part of the answers that are a right one.
-        measures: the numbers that the form's benchmark takes; none without a form.
+        metrics: the numbers that the form's benchmark takes; none without a form.
         score: their mean, which is what the task adds to the benchmark's average; None without a form.
         no_label: the part of the answers that are none of the form's labels, or no number that it allows; None where
             an answer is free.
@@ -56,7 +56,7 @@ class TextMetrics(Metrics):
     """
 
     exact_match: float
-    measures: Mapping[str, float]
+    metrics: Mapping[str, float]
     score: float | None
     no_label: float | None
     kinds: tuple[KindScore, ...]
@@ -64,15 +64,15 @@ class TextMetrics(Metrics):
     chrf: float | None = None
 
     def numbers(self) -> dict[str, float]:
-        return super().numbers() | dict(self.measures)
+        return super().numbers() | dict(self.metrics)
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"measures": dict(self.measures), "kinds": [asdict(kind) for kind in self.kinds]}
+        return super().to_dict() | {"metrics": dict(self.metrics), "kinds": [asdict(kind) for kind in self.kinds]}
 
     def summary(self) -> str:
         parts = [f"exact match {self.exact_match:.4f}"]
-        parts += [f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.measures.items()]
-        if len(self.measures) > 1:
+        parts += [f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.metrics.items()]
+        if len(self.metrics) > 1:
             parts.append(f"their mean {self.score:.4f}")
         if self.bleu is not None:
             parts.append(f"BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}")
@@ -82,7 +82,7 @@ class TextMetrics(Metrics):
 
 
 def text_report(
-    answers: Sequence[str], pairs: Sequence[Pair], *, form: str | None = None, bleu: bool = False
+    answers: Sequence[str], pairs: Sequence[Pair], *, template: str | None = None, bleu: bool = False
 ) -> TextMetrics:
     """Score answers to pairs whose targets are known; those of a form are to be read with `training=False`.
 
@@ -91,23 +91,23 @@ def text_report(
         DataError: there is no pair; a pair has no target, or one that the form does not allow.
         UserError: scikit-learn, scipy or sacrebleu is needed and not installed.
     """
-    task = None if form is None else find_form(form)
+    task = None if template is None else find_template(template)
     if not answers:
         raise DataError("there is nothing to evaluate: got no rows; give at least one pair with its target")
     given = [answer.strip() for answer in answers]
     right = [_right(pair, task) for pair in pairs]
     hits = np.array([answer in texts for answer, texts in zip(given, right, strict=True)])
-    measures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if task is not None:
         case = _Case(given, right, [pair.question for pair in pairs], task.labels)
-        measures = {name: float(_MEASURES[name](case)) for name in task.measures}
+        metrics = {name: float(_METRICS[name](case)) for name in task.metrics}
     bleu_score, chrf_score = _sacrebleu(given, right) if bleu else (None, None)
     return TextMetrics(
         n=len(given),
         per_class=(),
         exact_match=float(hits.mean()),
-        measures=measures,
-        score=float(np.mean(list(measures.values()))) if measures else None,
+        metrics=metrics,
+        score=float(np.mean(list(metrics.values()))) if metrics else None,
         no_label=None if task is None else _no_label(given, task),
         kinds=_kinds(hits, pairs),
         bleu=bleu_score,
@@ -173,14 +173,14 @@ def _correlation(case: _Case, name: str) -> float:
 
 
 def _squad(case: _Case) -> tuple[float, float]:
-    """Exact match and F1, normalised, each the greatest over the right answers."""
+    """Exact match and F1, normalized, each the greatest over the right answers."""
     pairs = zip(case.given, case.right, strict=True)
     scores = [score_answer(answer, Answers(texts, (0,) * len(texts))) for answer, texts in pairs]
     exact, f1 = np.mean(scores, 0).tolist()
     return exact, f1
 
 
-_MEASURES: Mapping[Measure, Callable[[_Case], float]] = {
+_METRICS: Mapping[Metric, Callable[[_Case], float]] = {
     "accuracy": lambda case: float(case.hits.mean()),
     "f1": _f1,
     "f1a": _f1,  # over all answers of all questions
@@ -194,20 +194,20 @@ _MEASURES: Mapping[Measure, Callable[[_Case], float]] = {
 }
 
 
-def _right(pair: Pair, form: Form | None) -> tuple[str, ...]:
+def _right(pair: Pair, template: Template | None) -> tuple[str, ...]:
     right = tuple(text.strip() for text in pair.right)
     if not right:
         raise DataError("there is no right answer; give the row a target", path=pair.path, line=pair.line)
-    if form is None:
+    if template is None:
         return right
-    what = f"the form {form.name}"
-    if form.labels and right[0] not in form.labels:
-        allowed = ", ".join(form.labels)
+    what = f"the form {template.name}"
+    if template.labels and right[0] not in template.labels:
+        allowed = ", ".join(template.labels)
         raise DataError(f"{what} has no label {right[0]!r}; allowed: {allowed}", path=pair.path, line=pair.line)
-    if {"pearson", "spearman"} & {*form.measures} and _number(right[0]) is None:
+    if {"pearson", "spearman"} & {*template.metrics} and _number(right[0]) is None:
         message = f"{what} has numbers from 0 to {HIGHEST:g}; got {right[0][:40]!r}"
         raise DataError(message, path=pair.path, line=pair.line)
-    if "question_exact_match" in form.measures and pair.question is None:
+    if "question_exact_match" in template.metrics and pair.question is None:
         message = f"{what} measures the answers of a question together; the pair has none, read it by its form"
         raise DataError(message, path=pair.path, line=pair.line)
     return right
@@ -221,10 +221,10 @@ def _number(text: str) -> float | None:
     return number if 0 <= number <= HIGHEST else None
 
 
-def _no_label(given: list[str], form: Form) -> float | None:
-    if form.labels:
-        return float(np.mean([answer not in form.labels for answer in given]))
-    if "pearson" in form.measures:
+def _no_label(given: list[str], template: Template) -> float | None:
+    if template.labels:
+        return float(np.mean([answer not in template.labels for answer in given]))
+    if "pearson" in template.metrics:
         return float(np.mean([_number(answer) is None for answer in given]))
     return None
 

@@ -53,10 +53,10 @@ def draws(config: MixingConfig, sizes: Mapping[str, int]) -> list[int]:
     assert min(sizes.values()) > 0
     rates = _rates(config, sizes)
     total = sum(sizes.values())
-    shares = rates * (total / math.fsum(rates))
-    counts = np.floor(shares).astype(np.int64)
+    fractions = rates * (total / math.fsum(rates))
+    counts = np.floor(fractions).astype(np.int64)
     missing = total - int(counts.sum())
-    counts[np.argsort(counts - shares, kind="stable")[:missing]] += 1
+    counts[np.argsort(counts - fractions, kind="stable")[:missing]] += 1
     for name, count in zip(sizes, counts, strict=True):
         if count == 0:  # by weights only: a limit and a temperature never give the smallest task less than it has
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Text to text: an encoder of the source, and a causal decoder that reads it, over one table of units."""
+"""Text to text: an encoder of the source, and a causal decoder that reads it, over one table of subwords."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from mixling.layers.positions import PositionKind, Positions
 from mixling.models.block import Block, BlockState
 from mixling.models.encoder import Encoder, StackConfig, StackState
 
-# On a CPU O x is faster than x^T O^T for few rows of a table that no cache holds: at 32,128 units of width 512, 2 rows
-# take 5 ms against 16, 4 take 6 against 13, 8 take 8 against 14; from 10 rows on, and for small tables, it is slower.
+# On a CPU O x is faster than x^T O^T for few rows of a table that no cache holds: at 32,128 subwords of width 512, 2
+# rows take 5 ms against 16, 4 take 6 against 13, 8 take 8 against 14; from 10 rows on, and for small tables, it is
+# slower.
 _FEW_ROWS = 8
 _LARGE_TABLE = 2**22
 
 
 class EncoderDecoderConfig(Config):
-    """A model from the units of one text to those of another.
+    """A model from the subwords of one text to those of another.
 
     What is longer than in training is read and written too, unless a mixer's parameters fix the longest input: the
     model's own `max_source_len` and `max_target_len` say that, and are None where nothing does.
     """
 
     dim: int = Field(64, ge=1, description="width of the token vectors")
-    max_source_len: int = Field(128, ge=1, description="units of the longest source that is trained on")
+    max_source_len: int = Field(128, ge=1, description="subwords of the longest source that is trained on")
     max_target_len: int = Field(128, ge=1, description="as max_source_len; the first token is counted, the last not")
     encoder: StackConfig = StackConfig()
     decoder: StackConfig = StackConfig()
@@ -57,10 +58,10 @@ class EncoderDecoder(nn.Module):
 
     embedding_tables = ("table.weight",)  # parameters with a learning rate of their own
 
-    def __init__(self, config: EncoderDecoderConfig, *, num_units: int) -> None:
+    def __init__(self, config: EncoderDecoderConfig, *, vocab_size: int) -> None:
         super().__init__()
         dim, self.dropout = config.dim, config.dropout
-        self.table = nn.Embedding(num_units, dim)
+        self.table = nn.Embedding(vocab_size, dim)
         self.positions = Positions(config.source_positions, dim=dim, max_len=config.max_source_len)
         try:
             self.encoder = Encoder(
@@ -79,7 +80,7 @@ class EncoderDecoder(nn.Module):
             )
         except ConfigError as error:
             raise ConfigError(f"decoder.{error}") from None
-        self.output = None if config.tied else nn.Linear(dim, num_units, bias=False)
+        self.output = None if config.tied else nn.Linear(dim, vocab_size, bias=False)
         if self.output is not None:
             nn.init.normal_(self.output.weight, std=dim**-0.5)
         readers = [layer.cross for layer in self.decoder.layers if isinstance(layer, Block) and layer.cross is not None]
@@ -92,7 +93,7 @@ class EncoderDecoder(nn.Module):
     def forward(
         self, source: Int[Tensor, "B N"], source_mask: Shaped[Tensor, "B N"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """The scores of the units after each of `target`, whose first is the start and not of the answer."""
+        """The scores of the subwords after each of `target`, whose first is the start and not of the answer."""
         return self.decode(self.encode(source, source_mask), source_mask, target)
 
     def encode(self, source: Int[Tensor, "B N"], source_mask: Shaped[Tensor, "B N"] | None) -> Float[Tensor, "B N D"]:
@@ -121,9 +122,9 @@ class EncoderDecoder(nn.Module):
         encoded = self.encode(source, source_mask)
         return self.decoder.start(encoded.new_zeros(encoded.shape[0], encoded.shape[2]), encoded, source_mask)
 
-    def step(self, units: Int[Tensor, " B"], state: StackState) -> tuple[Float[Tensor, "B V"], StackState]:
-        """The scores of the units after `units`, and the state after these."""
-        x, state = self.decoder.step(self._vectors(units), state)
+    def step(self, subwords: Int[Tensor, " B"], state: StackState) -> tuple[Float[Tensor, "B V"], StackState]:
+        """The scores of the subwords after `subwords`, and the state after these."""
+        x, state = self.decoder.step(self._vectors(subwords), state)
         return self._logits(x), state
 
     def flops(self, batch: int, length: int, target_length: int) -> int:
@@ -131,8 +132,8 @@ class EncoderDecoder(nn.Module):
         answers = 2 * batch * target_length * self.table.embedding_dim * self.table.num_embeddings
         return self.encoder.flops(batch, length) + self.decoder.flops(batch, target_length, length) + answers
 
-    def _vectors(self, units: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
-        return self._dropped(self.table(units))
+    def _vectors(self, subwords: Int[Tensor, "*B"]) -> Float[Tensor, "*B D"]:
+        return self._dropped(self.table(subwords))
 
     def _logits(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
         x, table = self._dropped(x), self.table.weight if self.output is None else self.output.weight
@@ -146,20 +147,20 @@ class EncoderDecoder(nn.Module):
         return dropout(x, self.dropout, self.training)
 
 
-def build_encoder_decoder(config: EncoderDecoderConfig, *, num_units: int, seed: int | None = None) -> EncoderDecoder:
+def build_encoder_decoder(config: EncoderDecoderConfig, *, vocab_size: int, seed: int | None = None) -> EncoderDecoder:
     """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
 
     Args:
-        num_units: V, rows of the table.
+        vocab_size: V, rows of the table.
 
     Raises:
         ConfigError: a mixer cannot be built as the encoder or the decoder needs it; it says which.
     """
     if seed is None:
-        return EncoderDecoder(config, num_units=num_units)
+        return EncoderDecoder(config, vocab_size=vocab_size)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return EncoderDecoder(config, num_units=num_units)
+        return EncoderDecoder(config, vocab_size=vocab_size)
 
 
 def pick(state: StackState, rows: Int[Tensor, " R"], *, same_sources: bool = False) -> StackState:

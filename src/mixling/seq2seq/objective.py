@@ -1,14 +1,14 @@
-"""Text to text: each piece of the target is told from the source and the pieces before it."""
+"""Text to text: each piece of the target is told from the source and the subwords before it."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from mixling.tasks.base import UNSMOOTHED, LossConfig, UnitObjective
+from mixling.tasks.base import UNSMOOTHED, LossConfig, TokenObjective
 
 
-class TextToText(UnitObjective):
-    """Cross-entropy of the target's pieces, the mean over those of the batch (T5, section 2).
+class TextToText(TokenObjective):
+    """Cross-entropy of the target's subwords, the mean over those of the batch (T5, section 2).
 
     Args:
         metric: what the best evaluation is chosen by.

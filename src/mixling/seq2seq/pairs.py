@@ -12,7 +12,7 @@ from mixling.config import Config
 from mixling.data.readers import OnBadRow, Row, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.seq2seq.pair import Pair
-from mixling.seq2seq.templates import Form, find_form
+from mixling.seq2seq.templates import Template, find_template
 
 __all__ = ["Pair", "PairColumns", "read_pairs"]
 
@@ -32,17 +32,17 @@ def read_pairs(
     *,
     columns: PairColumns,
     on_bad_row: OnBadRow,
-    labelled: bool = True,
+    labeled: bool = True,
     file_format: str | None = None,
-    form: str | None = None,
+    template: str | None = None,
     training: bool = True,
     prefix: str = "",
 ) -> Iterator[Pair]:
     """Stream the pairs of files and hub data sets, in their order; texts are kept as they stand.
 
     Args:
-        labelled: False reads rows to answer: a target is read where its column stands, and may be empty.
-        form: the task whose rows these are (`mixling.seq2seq.templates`); `columns` is not read then.
+        labeled: False reads rows to answer: a target is read where its column stands, and may be empty.
+        template: the task whose rows these are (`mixling.seq2seq.templates`); `columns` is not read then.
         training: of a form: whether a row with several right answers is a pair for each, or one to measure with all.
         prefix: laid before each source, as it stands; a form has its own.
 
@@ -53,20 +53,22 @@ def read_pairs(
     """
     if not sources:
         raise ConfigError("no input; name at least one file")
-    reader: _Plain | Form = _Plain(columns, prefix) if form is None else find_form(form)
-    if form is not None and prefix:
-        raise ConfigError(f"got the prefix {prefix!r} and the form {form!r}, which has its own; leave out one of them")
+    reader: _Plain | Template = _Plain(columns, prefix) if template is None else find_template(template)
+    if template is not None and prefix:
+        raise ConfigError(
+            f"got the prefix {prefix!r} and the form {template!r}, which has its own; leave out one of them"
+        )
     empty = True
     for source in sources:
         checked = False
         for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format):
             if not (row.own_columns or checked):
-                reader.check_columns(row, labelled=labelled)
+                reader.check_columns(row, labeled=labeled)
                 checked = True
             try:
                 if row.own_columns:
-                    reader.check_columns(row, labelled=labelled)
-                pairs = reader.pairs(row, labelled=labelled, training=training)
+                    reader.check_columns(row, labeled=labeled)
+                pairs = reader.pairs(row, labeled=labeled, training=training)
             except DataError as error:
                 on_bad_row(error)
                 continue
@@ -84,8 +86,8 @@ class _Plain:
     columns: PairColumns
     prefix: str
 
-    def check_columns(self, row: Row, *, labelled: bool) -> None:
-        for option in ("source", "target", "kind") if labelled else ("source",):
+    def check_columns(self, row: Row, *, labeled: bool) -> None:
+        for option in ("source", "target", "kind") if labeled else ("source",):
             name = getattr(self.columns, option)
             if name is not None and name not in row.values:
                 known = near_miss(name, row.values) if row.values else "there are none"
@@ -94,10 +96,10 @@ class _Plain:
                     raise DataError(f"{message}, give the row one, {_SKIP}", path=row.path, line=row.line)
                 raise DataError(message, path=row.path)
 
-    def pairs(self, row: Row, *, labelled: bool, training: bool) -> list[Pair]:
+    def pairs(self, row: Row, *, labeled: bool, training: bool) -> list[Pair]:
         source = self.prefix + _text(row, self.columns.source)
         target = row.values.get(self.columns.target)
-        if labelled:
+        if labeled:
             target = _text(row, self.columns.target)
         elif not isinstance(target, str) or not target.strip():
             target = None
@@ -118,7 +120,7 @@ def _text(row: Row, column: str) -> str:
 
 
 def split_pairs(pairs: Sequence[Pair], *, fraction: float, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """Set about `fraction` of the pairs aside: (train, dev), both in their order.
+    """Set about `fraction` of the pairs aside: (train, validation), both in their order.
 
     Equal sources, and pairs of one question, stay on one side.
 
@@ -127,7 +129,7 @@ def split_pairs(pairs: Sequence[Pair], *, fraction: float, seed: int) -> tuple[l
     """
     groups = list(dict.fromkeys(pair.question or pair.source for pair in pairs))
     if len(groups) < 2:
-        remedy = "give more rows, or a file of your own with --dev"
+        remedy = "give more rows, or a file of your own with --validation"
         raise DataError(f"{len(groups)} different sources are too few to set some aside; {remedy}", path=pairs[0].path)
     count = min(max(round(fraction * len(groups)), 1), len(groups) - 1)
     chosen = {groups[i] for i in np.random.default_rng(seed).permutation(len(groups))[:count]}

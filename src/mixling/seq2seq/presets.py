@@ -163,7 +163,7 @@ def _model(
 
 @dataclass(frozen=True)
 class Seq2SeqPreset:
-    """A model by name; `vocabulary` is the number of units that its parameters are counted with."""
+    """A model by name; `vocabulary` is the number of subwords that its parameters are counted with."""
 
     family: Family
     shape: Shape
@@ -248,7 +248,7 @@ def seq2seq_with_changes(given: str | Mapping[str, Any], changes: Mapping[str, A
     return seq2seq_config(name, table, **sizes)
 
 
-def with_dropout(model: Mapping[str, Any], share: float) -> dict[str, Any]:
+def with_dropout(model: Mapping[str, Any], fraction: float) -> dict[str, Any]:
     """A model's configuration as a dictionary, with this dropout in all the places that `Shape.dropout` reaches."""
 
     def changed(value: Any, key: str = "") -> Any:
@@ -256,7 +256,7 @@ def with_dropout(model: Mapping[str, Any], share: float) -> dict[str, Any]:
             return {name: changed(item, name) for name, item in value.items()}
         if isinstance(value, list | tuple):
             return [changed(item) for item in value]
-        return share if key == "dropout" else value
+        return fraction if key == "dropout" else value
 
     whole: dict[str, Any] = changed(model)
     return whole

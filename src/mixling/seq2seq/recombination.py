@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mixling.seq2seq.batches import Pieces
+from mixling.seq2seq.batches import SubwordIds
 
 _SAID = 0.9  # of the pairs with an entry's piece in the source, at least so many have its other one in the answer
 _MEANT = 0.1  # and of those that say this, at least so many have that in the source
@@ -24,51 +24,51 @@ _COMMON = 0.1  # what more of all answers have is grammar, which words stand bes
 
 
 class Lexicon(NamedTuple):
-    """Entries in rising order of their pieces in sources; of each, that piece and the one in answers."""
+    """Entries in rising order of their subwords in sources; of each, that piece and the one in answers."""
 
     source: npt.NDArray[np.int32]
     target: npt.NDArray[np.int32]
 
 
-def learn_lexicon(pairs: Sequence[tuple[Pieces, Pieces]]) -> Lexicon:
+def learn_lexicon(pairs: Sequence[tuple[SubwordIds, SubwordIds]]) -> Lexicon:
     """The entries that the pairs show. A piece that answers repeat is its own entry; else the most alike counts.
 
     Args:
         pairs: sources and targets, each with its end piece.
     """
     rows = [(set(source[:-1].tolist()), set(target[:-1].tolist())) for source, target in pairs]
-    sources, targets = (Counter(piece for row in rows for piece in row[side]) for side in (0, 1))
+    sources, targets = (Counter(subword for row in rows for subword in row[side]) for side in (0, 1))
     most = max(_COMMON * len(rows), 1)
     together = Counter(
-        (piece, other) for source, target in rows for piece in source for other in target if targets[other] <= most
+        (subword, other) for source, target in rows for subword in source for other in target if targets[other] <= most
     )
     found: dict[int, tuple[float, int]] = {}
-    for (piece, other), count in together.items():
-        if count < _SAID * sources[piece] or (piece != other and count < _MEANT * targets[other]):
+    for (subword, other), count in together.items():
+        if count < _SAID * sources[subword] or (subword != other and count < _MEANT * targets[other]):
             continue
-        alike = 2.0 if piece == other else 2 * count / (sources[piece] + targets[other])
-        found[piece] = max(found.get(piece, (0.0, 0)), (alike, -other))
-    entries = sorted((piece, -other) for piece, (_, other) in found.items())
+        alike = 2.0 if subword == other else 2 * count / (sources[subword] + targets[other])
+        found[subword] = max(found.get(subword, (0.0, 0)), (alike, -other))
+    entries = sorted((subword, -other) for subword, (_, other) in found.items())
     return Lexicon(*np.array(entries, np.int32).reshape(-1, 2).T)
 
 
 def recombine(
-    source: Pieces, target: Pieces, lexicon: Lexicon, share: float, rng: np.random.Generator
-) -> tuple[Pieces, Pieces]:
-    """The pair with a random `share` of its entries exchanged, in both texts, for others of the same kind.
+    source: SubwordIds, target: SubwordIds, lexicon: Lexicon, fraction: float, rng: np.random.Generator
+) -> tuple[SubwordIds, SubwordIds]:
+    """The pair with a random `fraction` of its entries exchanged, in both texts, for others of the same kind.
 
-    Entries whose pieces stand in either text are not drawn, so that different words stay different; entries that share
-    what the answer says of them stay.
+    Entries whose subwords stand in either text are not drawn, so that different words stay different; entries that
+    share what the answer says of them stay.
     """
     in_source, in_target = np.isin(lexicon.source, source), np.isin(lexicon.target, target)
     present = np.flatnonzero(in_source & in_target)
-    said, counts = np.unique(lexicon.target[present], return_counts=True)
+    outputs, counts = np.unique(lexicon.target[present], return_counts=True)
     free, repeated = ~in_source & ~in_target, lexicon.source == lexicon.target
     changes: dict[int, int] = {}
     answers: dict[int, int] = {}
-    for entry in present[rng.random(len(present)) < share]:
+    for entry in present[rng.random(len(present)) < fraction]:
         others = np.flatnonzero(free & (repeated == repeated[entry]))
-        if not len(others) or counts[said == lexicon.target[entry]] > 1:
+        if not len(others) or counts[outputs == lexicon.target[entry]] > 1:
             continue
         new = rng.choice(others)
         free &= (lexicon.source != lexicon.source[new]) & (lexicon.target != lexicon.target[new])
@@ -79,5 +79,5 @@ def recombine(
     return _replaced(source, changes), _replaced(target, answers)
 
 
-def _replaced(text: Pieces, changes: dict[int, int]) -> Pieces:
-    return np.array([changes.get(piece, piece) for piece in text.tolist()], np.int32)
+def _replaced(text: SubwordIds, changes: dict[int, int]) -> SubwordIds:
+    return np.array([changes.get(subword, subword) for subword in text.tolist()], np.int32)

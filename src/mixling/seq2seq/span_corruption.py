@@ -1,10 +1,10 @@
 """Span corruption: spans of a text are taken out, and are what a model is to write.
 
-Source: T5 (Raffel et al. 2020), section 3.1.4 and Figure 2: of each text 15% of the pieces, in spans of 3 on average.
+Source: T5 (Raffel et al. 2020), section 3.1.4 and Figure 2: of each text 15% of the subwords, in spans of 3 on average.
 Each span's place in the source has a sentinel of its own, and the target is all spans, each behind its sentinel. As in
-T5's published code, and beyond the paper: the numbers of pieces and of spans depend on the text's length alone, the
-lengths of spans, and of what stands between them, are random; a text begins with pieces that are kept and ends with a
-span; no sentinel stands behind the last span. Decided here: there are never more spans than pieces that are kept.
+T5's published code, and beyond the paper: the numbers of subwords and of spans depend on the text's length alone, the
+lengths of spans, and of what stands between them, are random; a text begins with subwords that are kept and ends with a
+span; no sentinel stands behind the last span. Decided here: there are never more spans than subwords that are kept.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.errors import ConfigError
 
-Pieces = npt.NDArray[np.int32]
+SubwordIds = npt.NDArray[np.int32]
 
 
 class SpanConfig(Config):
     """How much is taken out of a text."""
 
-    share: float = Field(0.15, gt=0, lt=1, description="part of the pieces that is taken out")
-    mean_length: float = Field(3.0, ge=1, allow_inf_nan=False, description="pieces of a span, on average")
+    fraction: float = Field(0.15, gt=0, lt=1, description="part of the subwords that is taken out")
+    mean_length: float = Field(3.0, ge=1, allow_inf_nan=False, description="subwords of a span, on average")
 
 
 def noise_counts(length: int, config: SpanConfig) -> tuple[int, int]:
-    """How many pieces are taken out of a text of `length`, at least 2, and in how many spans."""
+    """How many subwords are taken out of a text of `length`, at least 2, and in how many spans."""
     assert length > 1, "something is taken out and something is kept"
-    noise = min(max(round(length * config.share), 1), length - 1)
+    noise = min(max(round(length * config.fraction), 1), length - 1)
     return noise, min(max(round(noise / config.mean_length), 1), length - noise)
 
 
 def corrupted_lengths(length: int, config: SpanConfig) -> tuple[int, int]:
-    """How many pieces source and target of a text of `length` have, each with its sentinels and end."""
+    """How many subwords source and target of a text of `length` have, each with its sentinels and end."""
     noise, spans = noise_counts(length, config)
     return length - noise + spans + 1, noise + spans + 1
 
 
 def raw_length(config: SpanConfig, max_source: int, max_target: int) -> int:
-    """The largest number of pieces of a text whose source and target are within both limits.
+    """The largest number of subwords of a text whose source and target are within both limits.
 
     Raises:
         ConfigError: no text is short enough.
@@ -52,14 +52,14 @@ def raw_length(config: SpanConfig, max_source: int, max_target: int) -> int:
         length += 1
     if length < 2:
         raise ConfigError(
-            f"span corruption: got sources of at most {max_source} and targets of at most {max_target} pieces; "
+            f"span corruption: got sources of at most {max_source} and targets of at most {max_target} subwords; "
             "a piece, a sentinel and an end need 3 of each"
         )
     return length
 
 
 def check_sentinels(length: int, config: SpanConfig, known: int) -> None:
-    """Refuse texts of `length` pieces that need more than the `known` sentinels.
+    """Refuse texts of `length` subwords that need more than the `known` sentinels.
 
     Raises:
         ConfigError: tells how many are needed.
@@ -67,15 +67,17 @@ def check_sentinels(length: int, config: SpanConfig, known: int) -> None:
     _, needed = noise_counts(length, config)
     if needed > known:
         raise ConfigError(
-            f"span corruption: a text of {length} pieces has {needed} spans, but there are {known} sentinels; train or "
-            f"load the pieces with more (pieces.sentinels = {needed}), or take shorter texts, a smaller share or a "
+            f"span corruption: a text of {length} subwords has {needed} spans, but there are {known} sentinels; "
+            f"train or "
+            f"load the subwords with more (tokenizer.sentinels = {needed}), or take shorter texts, a smaller share "
+            f"or a "
             "larger mean_length"
         )
 
 
 def corrupt(
-    pieces: Pieces, config: SpanConfig, sentinels: Sequence[int], eos: int, rng: np.random.Generator
-) -> tuple[Pieces, Pieces]:
+    subwords: SubwordIds, config: SpanConfig, sentinels: Sequence[int], eos: int, rng: np.random.Generator
+) -> tuple[SubwordIds, SubwordIds]:
     """Source and target of a text: what is kept, and what is taken out, with sentinels and `eos` at the end.
 
     Args:
@@ -84,13 +86,13 @@ def corrupt(
     Raises:
         ConfigError: there are more spans than sentinels.
     """
-    check_sentinels(len(pieces), config, len(sentinels))
-    count, spans = noise_counts(len(pieces), config)
-    kept, taken = _segments(len(pieces) - count, spans, rng), _segments(count, spans, rng)
+    check_sentinels(len(subwords), config, len(sentinels))
+    count, spans = noise_counts(len(subwords), config)
+    kept, taken = _segments(len(subwords) - count, spans, rng), _segments(count, spans, rng)
     is_noise = np.repeat(np.arange(2 * spans) % 2 == 1, np.stack([kept, taken], axis=1).ravel())
     marks = np.asarray(sentinels[:spans])
-    source = np.insert(pieces[~is_noise], np.cumsum(kept), marks)
-    target = np.insert(pieces[is_noise], np.cumsum(taken) - taken, marks)
+    source = np.insert(subwords[~is_noise], np.cumsum(kept), marks)
+    target = np.insert(subwords[is_noise], np.cumsum(taken) - taken, marks)
     return np.append(source, eos).astype(np.int32), np.append(target, eos).astype(np.int32)
 
 

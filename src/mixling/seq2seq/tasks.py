@@ -9,11 +9,11 @@ import numpy as np
 
 from mixling.data.readers import OnBadRow
 from mixling.errors import DataError
-from mixling.seq2seq.batches import Pieces
+from mixling.seq2seq.batches import SubwordIds
 from mixling.seq2seq.config import PairTaskConfig
 from mixling.seq2seq.model import EncoderDecoderConfig
 from mixling.seq2seq.pairs import Pair, read_pairs, split_pairs
-from mixling.text.pieces import PieceCoder
+from mixling.text.subwords import SubwordTokenizer
 
 _CHUNK = 4096
 _NAMED = 3  # of many bad rows
@@ -25,10 +25,10 @@ class TaskRows:
 
     config: PairTaskConfig
     train: Sequence[Pair]
-    dev: Sequence[Pair]
+    validation: Sequence[Pair]
 
 
-def read_task(config: PairTaskConfig, *, seed: int, say: Callable[[str], None]) -> TaskRows:
+def read_task(config: PairTaskConfig, *, seed: int, log: Callable[[str], None]) -> TaskRows:
     """Read and split the rows of a task; what a user should know is said.
 
     Raises:
@@ -43,26 +43,26 @@ def read_task(config: PairTaskConfig, *, seed: int, say: Callable[[str], None]) 
                 columns=config.columns,
                 on_bad_row=bad,
                 file_format=config.file_format,
-                form=config.form,
+                template=config.template,
                 prefix=config.prefix,
                 training=training,
             )
         )
 
     train = load(config.train, training=True)
-    if config.dev:
-        dev = load(config.dev, training=False)
+    if config.validation:
+        validation = load(config.validation, training=False)
         known = {pair.source for pair in train}
-        repeated = sum(pair.source in known for pair in dev)
+        repeated = sum(pair.source in known for pair in validation)
         if repeated:
-            say(f"{config.name}: {repeated} of {len(dev)} dev sources stand in the training rows too")
+            log(f"{config.name}: {repeated} of {len(validation)} validation sources stand in the training rows too")
     else:
-        train, dev = split_pairs(train, fraction=config.dev_fraction, seed=seed)
-        dev = _once(dev)
+        train, validation = split_pairs(train, fraction=config.validation_fraction, seed=seed)
+        validation = _once(validation)
     if bad.skipped:
-        say(f"{config.name}: {bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:_NAMED]))
-    say(f"{config.name}: {len(train):,} training and {len(dev):,} dev pairs")
-    return TaskRows(config=config, train=train, dev=dev)
+        log(f"{config.name}: {bad.skipped} bad rows were skipped; the first: " + "; ".join(bad.messages[:_NAMED]))
+    log(f"{config.name}: {len(train):,} training and {len(validation):,} validation pairs")
+    return TaskRows(config=config, train=train, validation=validation)
 
 
 def _once(pairs: Sequence[Pair]) -> list[Pair]:
@@ -79,14 +79,14 @@ def _once(pairs: Sequence[Pair]) -> list[Pair]:
 
 def encode_pairs(
     pairs: Sequence[Pair],
-    coder: PieceCoder,
+    coder: SubwordTokenizer,
     model: EncoderDecoderConfig,
     task: PairTaskConfig,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     *,
     number: int,
-) -> tuple[list[tuple[Pieces, Pieces]], list[Pair]]:
-    """Sources and targets as pieces, each with its end piece, and the pairs that they are of.
+) -> tuple[list[tuple[SubwordIds, SubwordIds]], list[Pair]]:
+    """Sources and targets as subwords, each with its end piece, and the pairs that they are of.
 
     Args:
         number: the task's among those of the run.
@@ -94,7 +94,7 @@ def encode_pairs(
     Raises:
         DataError: a text is longer than the model allows, unless such rows are skipped; it says which is the longest.
     """
-    out: list[tuple[Pieces, Pieces]] = []
+    out: list[tuple[SubwordIds, SubwordIds]] = []
     kept: list[Pair] = []
     cut = 0
     unknown: dict[str, list[Pair]] = {"source": [], "target": []}
@@ -108,29 +108,29 @@ def encode_pairs(
             if task.cut and len(source) >= limits["source"]:
                 cut += 1
                 source = source[: limits["source"] - 1]
-            for name, pieces in (("source", source), ("target", target)):
-                if coder.unk_id in pieces:
+            for name, subwords in (("source", source), ("target", target)):
+                if coder.unk_id in subwords:
                     unknown[name].append(pair)
             sizes = {"source": len(source) + 1, "target": len(target) + 1}
-            faults = [name for name, size in sizes.items() if size > limits[name]]
-            for name in faults:
+            problems = [name for name, size in sizes.items() if size > limits[name]]
+            for name in problems:
                 long[name].append((sizes[name], pair))
-            if not faults:
+            if not problems:
                 ends = [coder.eos_id]
                 out.append((np.array(source + ends, np.int32), np.array(target + ends, np.int32)))
                 kept.append(pair)
     if cut:
-        say(f"{task.name}: {cut:,} of {len(pairs):,} sources are cut at {limits['source']} pieces")
+        log(f"{task.name}: {cut:,} of {len(pairs):,} sources are cut at {limits['source']} subwords")
     for name, hidden in unknown.items():
         if hidden:
-            say(f"{task.name}: {_without_pieces(name, hidden, coder, len(pairs))}")
+            log(f"{task.name}: {_without_subwords(name, hidden, coder, len(pairs))}")
     for name, found in long.items():
         if not found:
             continue
         size, longest = max(found, key=lambda item: item[0])
-        got = f"{len(found):,} {name}s of the task {task.name!r} are longer than the model's {limits[name]} pieces"
+        got = f"{len(found):,} {name}s of the task {task.name!r} are longer than the model's {limits[name]} subwords"
         if task.on_bad_row == "skip":
-            say(f"{got}; their rows are skipped")
+            log(f"{got}; their rows are skipped")
             continue
         remedy = f"--set model.max_{name}_len={size} makes room for all"
         if name == "source":
@@ -142,7 +142,7 @@ def encode_pairs(
     return out, kept
 
 
-def _without_pieces(name: str, found: Sequence[Pair], coder: PieceCoder, count: int) -> str:
+def _without_subwords(name: str, found: Sequence[Pair], coder: SubwordTokenizer, count: int) -> str:
     """What a user should know of sources or targets with characters that the vocabulary lacks."""
     first = found[0]
     text = first.source if name == "source" else first.right[0]
@@ -151,5 +151,5 @@ def _without_pieces(name: str, found: Sequence[Pair], coder: PieceCoder, count: 
     shown = " ".join(map(repr, lacking[:_NAMED])) or "some"
     return (
         f"{len(found):,} of {count:,} {name}s have characters that no piece has, which {effect}: {shown}, the first at "
-        f"{first.path}:{first.line}; train pieces on the rows (without --from and --vocabulary), or give others"
+        f"{first.path}:{first.line}; train subwords on the rows (without --from and --vocabulary), or give others"
     )

@@ -25,10 +25,10 @@ from typing import Any, Literal
 from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.seq2seq import flatten as unfolding
-from mixling.seq2seq.flatten import Part, fault
+from mixling.seq2seq.flatten import Part, problem
 from mixling.seq2seq.pair import Pair
 
-Measure = Literal[
+Metric = Literal[
     "accuracy",
     "f1",
     "f1a",
@@ -53,7 +53,7 @@ _NLI = ("entailment", "neutral", "contradiction")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
+class Template:
     """How a row of a task becomes pairs.
 
     Attributes:
@@ -61,8 +61,8 @@ class Form:
         fields: of the source, in its order, with their columns.
         label: the columns of the label.
         labels: in the order of the task's integers; empty where a target is no label.
-        measures: that the benchmark takes the task's score from (see `mixling.seq2seq.metrics`).
-        unfold: the flat examples of a row.
+        metrics: that the benchmark takes the task's score from (see `mixling.seq2seq.metrics`).
+        flatten: the flat examples of a row.
         columns: that a row must have where they are not those of the fields and the label.
         right: of a label, the right answers, or what is wrong with it.
     """
@@ -71,46 +71,46 @@ class Form:
     fields: Mapping[str, Columns]
     label: Columns = ("label",)
     labels: tuple[str, ...] = ()
-    measures: tuple[Measure, ...] = ("accuracy",)
-    unfold: Callable[[Row], Iterator[Part]] = unfolding.whole
+    metrics: tuple[Metric, ...] = ("accuracy",)
+    flatten: Callable[[Row], Iterator[Part]] = unfolding.whole
     columns: tuple[Columns, ...] | None = None
-    right: Callable[[Form, Any], tuple[str, ...] | str] | None = None
+    right: Callable[[Template, Any], tuple[str, ...] | str] | None = None
 
-    def check_columns(self, row: Row, *, labelled: bool) -> None:
+    def check_columns(self, row: Row, *, labeled: bool) -> None:
         """Whether the row has the columns; of what is nested in them this says nothing.
 
         Raises:
             DataError: one is missing.
         """
         for columns in self.columns or (*self.fields.values(), self.label):
-            if (labelled or columns != self.label) and not any(name in row.values for name in columns):
+            if (labeled or columns != self.label) and not any(name in row.values for name in columns):
                 names = " or ".join(map(repr, columns))
                 known = near_miss(columns[0], row.values) if row.values else "there are none"
                 line = row.line if row.own_columns else None
                 message = f"no column {names}, which the form {self.name} reads; of the row's columns, {known}"
                 raise DataError(message, path=row.path, line=line)
 
-    def pairs(self, row: Row, *, labelled: bool, training: bool = True) -> list[Pair]:
+    def pairs(self, row: Row, *, labeled: bool, training: bool = True) -> list[Pair]:
         """The row's pairs: one, but for MultiRC (one for each answer) and ReCoRD.
 
         Args:
-            labelled: False reads rows to answer: a label is read where it stands, and may be missing.
+            labeled: False reads rows to answer: a label is read where it stands, and may be missing.
             training: True gives a pair for each right answer; False one for all, with the first as its target.
 
         Raises:
             DataError: the row cannot be used.
         """
-        found = [pair for part in self.unfold(row) for pair in self._pairs(row, part, labelled, training)]
+        found = [pair for part in self.flatten(row) for pair in self._pairs(row, part, labeled, training)]
         if not found:
-            raise fault(row, f"has nothing to answer, which the form {self.name} needs")
+            raise problem(row, f"has nothing to answer, which the form {self.name} needs")
         return found
 
-    def _pairs(self, row: Row, part: Part, labelled: bool, training: bool) -> Iterator[Pair]:
+    def _pairs(self, row: Row, part: Part, labeled: bool, training: bool) -> Iterator[Pair]:
         texts = {name: _text(row, part, columns) for name, columns in self.fields.items()}
         if not any(texts.values()):
-            raise fault(row, f"{part.where}{' and '.join(map(repr, texts))}: empty, and a text is needed")
+            raise problem(row, f"{part.where}{' and '.join(map(repr, texts))}: empty, and a text is needed")
         source = " ".join([self.name, *(f"{name}: {text}" for name, text in texts.items())])
-        right = self._right(row, part, labelled)
+        right = self._right(row, part, labeled)
         targets: tuple[str | None, ...] = (right if training else right[:1]) or (None,)
         for target in targets:
             yield Pair(
@@ -122,18 +122,18 @@ class Form:
                 references=right if len(right) > 1 else (),
             )
 
-    def _right(self, row: Row, part: Part, labelled: bool) -> tuple[str, ...]:
+    def _right(self, row: Row, part: Part, labeled: bool) -> tuple[str, ...]:
         name = _present(part, self.label)
         value = part.values.get(name)
         value = value.strip() if isinstance(value, str) else value
         if value in _NO_LABEL:
-            if labelled:
+            if labeled:
                 allowed = f"; allowed: {', '.join(self.labels)}" if self.labels else ""
-                raise fault(row, f"{part.where}there is no label ({name!r} is {value!r}){allowed}")
+                raise problem(row, f"{part.where}there is no label ({name!r} is {value!r}){allowed}")
             return ()
         right = (self.right or _label)(self, value)
         if isinstance(right, str):
-            raise fault(row, f"{part.where}column {name!r} holds {str(value)[:40]!r}; {right}")
+            raise problem(row, f"{part.where}column {name!r} holds {str(value)[:40]!r}; {right}")
         return right
 
 
@@ -141,10 +141,10 @@ def _text(row: Row, part: Part, columns: Columns) -> str:
     name = _present(part, columns)
     value = part.values.get(name)
     if value is None:
-        raise fault(row, f"{part.where}{name!r} is missing, and a text is needed")
+        raise problem(row, f"{part.where}{name!r} is missing, and a text is needed")
     if not isinstance(value, str):
         got = f"{type(value).__name__} ({str(value)[:40]})"
-        raise fault(row, f"{part.where}{name!r} is not text but {got}")
+        raise problem(row, f"{part.where}{name!r} is not text but {got}")
     return value.strip()
 
 
@@ -152,18 +152,20 @@ def _present(part: Part, columns: Columns) -> str:
     return next((name for name in columns if name in part.values), columns[0])
 
 
-def _label(form: Form, value: Any) -> tuple[str, ...] | str:
+def _label(template: Template, value: Any) -> tuple[str, ...] | str:
     """A label by its name, in any case, or by its number; a boolean is one where the labels are False and True."""
     if isinstance(value, float) and value.is_integer():  # as a column of Parquet with empty cells holds integers
         value = int(value)
-    known = {label.lower(): label for label in form.labels} | {str(i): label for i, label in enumerate(form.labels)}
+    known = {label.lower(): label for label in template.labels} | {
+        str(i): label for i, label in enumerate(template.labels)
+    }
     found = known.get(str(value).lower())
     if found is None:
-        return f"{near_miss(str(value), form.labels)}, or their numbers, 0 to {len(form.labels) - 1}"
+        return f"{near_miss(str(value), template.labels)}, or their numbers, 0 to {len(template.labels) - 1}"
     return (found,)
 
 
-def _rounded(form: Form, value: Any) -> tuple[str, ...] | str:
+def _rounded(template: Template, value: Any) -> tuple[str, ...] | str:
     try:
         number = float("nan") if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -173,16 +175,16 @@ def _rounded(form: Form, value: Any) -> tuple[str, ...] | str:
     return (f"{round(number * 5) / 5:.1f}",)
 
 
-def _entities(form: Form, value: Any) -> tuple[str, ...] | str:
+def _entities(template: Template, value: Any) -> tuple[str, ...] | str:
     if not isinstance(value, list) or not all(isinstance(entity, str) and entity.strip() for entity in value):
         return "a list of right entities is allowed, none of them empty"
     return tuple(dict.fromkeys(entity.strip() for entity in value))
 
 
-def _nli(name: str) -> Form:
+def _nli(name: str) -> Template:
     premise, hypothesis = ("premise", "sentence1", "text"), ("hypothesis", "sentence2", "text_pair")
     fields = {"hypothesis": hypothesis, "premise": premise}
-    return Form(name=name, fields=fields, labels=_NLI, label=("label", "gold_label"))
+    return Template(name=name, fields=fields, labels=_NLI, label=("label", "gold_label"))
 
 
 _SENTENCE = {"sentence": ("sentence", "text")}
@@ -193,77 +195,81 @@ _CB = {"hypothesis": ("hypothesis", "text_pair"), "premise": ("premise", "text")
 
 _ALL = (
     # SuperGLUE
-    Form(name="boolq", fields={"question": ("question", "text"), "passage": ("passage", "text_pair")}, labels=_BOTH),
-    Form(name="cb", fields=_CB, labels=("entailment", "contradiction", "neutral"), measures=("accuracy", "macro_f1")),
-    Form(
+    Template(
+        name="boolq", fields={"question": ("question", "text"), "passage": ("passage", "text_pair")}, labels=_BOTH
+    ),
+    Template(
+        name="cb", fields=_CB, labels=("entailment", "contradiction", "neutral"), metrics=("accuracy", "macro_f1")
+    ),
+    Template(
         name="copa",
         fields={name: (name,) for name in ("choice1", "choice2", "premise", "question")},
         labels=("choice1", "choice2"),
     ),
-    Form(
+    Template(
         name="multirc",
         fields={name: (name,) for name in ("question", "answer", "paragraph")},
         labels=_BOTH,
-        measures=("f1a", "question_exact_match"),
-        unfold=unfolding.multirc,
+        metrics=("f1a", "question_exact_match"),
+        flatten=unfolding.multirc,
         columns=(("passage", "paragraph"),),
     ),
-    Form(
+    Template(
         name="record",
         fields={name: (name,) for name in ("query", "entities", "passage")},
-        measures=("squad_f1", "squad_exact_match"),
-        unfold=unfolding.record,
+        metrics=("squad_f1", "squad_exact_match"),
+        flatten=unfolding.record,
         columns=(("passage",),),
         right=_entities,
     ),
-    Form(name="rte", fields=_SENTENCES, labels=("entailment", "not_entailment")),
-    Form(name="wic", fields={name: (name,) for name in ("sentence1", "sentence2", "word")}, labels=_BOTH),
-    Form(
+    Template(name="rte", fields=_SENTENCES, labels=("entailment", "not_entailment")),
+    Template(name="wic", fields={name: (name,) for name in ("sentence1", "sentence2", "word")}, labels=_BOTH),
+    Template(
         name="wsc",
         fields={"noun": ("noun",), "text": ("text",)},
         labels=_BOTH,
-        unfold=unfolding.wsc,
+        flatten=unfolding.wsc,
         columns=(("text",), ("target", "text_pair", "span2_text"), ("label",)),
     ),
     # GLUE
-    Form(name="cola", fields=_SENTENCE, labels=("unacceptable", "acceptable"), measures=("matthews",)),
-    Form(name="sst2", fields=_SENTENCE, labels=("negative", "positive")),
-    Form(
+    Template(name="cola", fields=_SENTENCE, labels=("unacceptable", "acceptable"), metrics=("matthews",)),
+    Template(name="sst2", fields=_SENTENCE, labels=("negative", "positive")),
+    Template(
         name="mrpc",
         fields=_MRPC,
         label=("label", "Quality"),
         labels=("not_equivalent", "equivalent"),
-        measures=("f1", "accuracy"),
+        metrics=("f1", "accuracy"),
     ),
-    Form(
+    Template(
         name="qqp",
         fields=_QQP,
         label=("label", "is_duplicate"),
         labels=("not_duplicate", "duplicate"),
-        measures=("f1", "accuracy"),
+        metrics=("f1", "accuracy"),
     ),
-    Form(name="stsb", fields=_SENTENCES, label=("label", "score"), measures=("pearson", "spearman"), right=_rounded),
+    Template(name="stsb", fields=_SENTENCES, label=("label", "score"), metrics=("pearson", "spearman"), right=_rounded),
     _nli("mnli"),
-    Form(
+    Template(
         name="qnli",
         fields={"question": ("question", "text"), "sentence": ("sentence", "text_pair")},
         labels=("entailment", "not_entailment"),
     ),
-    Form(name="wnli", fields=_SENTENCES, labels=("not_entailment", "entailment")),
+    Template(name="wnli", fields=_SENTENCES, labels=("not_entailment", "entailment")),
     # Entailment that belongs to neither
     _nli("snli"),
     _nli("conjnli"),
 )
 
-FORMS: Mapping[str, Form] = {form.name: form for form in _ALL}
+TEMPLATES: Mapping[str, Template] = {template.name: template for template in _ALL}
 
 
-def find_form(name: str) -> Form:
+def find_template(name: str) -> Template:
     """The form of a task.
 
     Raises:
         ConfigError: there is none of this name.
     """
-    if name not in FORMS:
-        raise ConfigError(f"unknown form {name!r}; {near_miss(name, FORMS)}")
-    return FORMS[name]
+    if name not in TEMPLATES:
+        raise ConfigError(f"unknown form {name!r}; {near_miss(name, TEMPLATES)}")
+    return TEMPLATES[name]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mixling.data.batches import Indices, length_batches, training_batches
 from mixling.errors import TrainingError
-from mixling.seq2seq.batches import PairBatch, Pieces, collate_pairs
+from mixling.seq2seq.batches import PairBatch, SubwordIds, collate_pairs
 from mixling.seq2seq.mixture import MixingConfig, draw, draws
 from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.pairs import Pair
@@ -22,27 +22,27 @@ from mixling.seq2seq.recombination import Lexicon, learn_lexicon, recombine
 from mixling.tasks.base import NO_TARGET
 from mixling.training.dataset_adapter import Forward, TrainingData
 
-_DEV_BATCH = 128
-_DEV_LOGITS = 1 << 26  # numbers
+_VALIDATION_BATCH = 128
+_VALIDATION_LOGITS = 1 << 26  # numbers
 
 
 class Part(ABC):
     """One task of a mixture.
 
     Attributes:
-        lengths: (len,) pieces of source and target together, roughly; batches are of examples of like length.
-        dev: sources and targets of the examples that measures are made on.
+        lengths: (len,) subwords of source and target together, roughly; batches are of examples of like length.
+        validation: sources and targets of the examples that measures are made on.
     """
 
     name: str
     lengths: npt.NDArray[np.int32]
-    dev: Sequence[tuple[Pieces, Pieces]]
+    validation: Sequence[tuple[SubwordIds, SubwordIds]]
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @abstractmethod
-    def pair(self, index: int, rng: np.random.Generator) -> tuple[Pieces, Pieces]:
+    def pair(self, index: int, rng: np.random.Generator) -> tuple[SubwordIds, SubwordIds]:
         """Source and target of a training example, each with its end piece."""
 
     def where(self, index: int) -> tuple[str, int] | None:
@@ -62,9 +62,9 @@ class PairPart(Part):
     """
 
     name: str
-    train: Sequence[tuple[Pieces, Pieces]]
-    dev: Sequence[tuple[Pieces, Pieces]]
-    places: Sequence[Pair]
+    train: Sequence[tuple[SubwordIds, SubwordIds]]
+    validation: Sequence[tuple[SubwordIds, SubwordIds]]
+    locations: Sequence[Pair]
     recombination: float = 0.0
     lengths: npt.NDArray[np.int32] = field(init=False)
     lexicon: Lexicon | None = field(init=False)
@@ -73,22 +73,22 @@ class PairPart(Part):
         self.lengths = np.array([len(source) + len(target) for source, target in self.train], np.int32)
         self.lexicon = learn_lexicon(self.train) if self.recombination else None
 
-    def pair(self, index: int, rng: np.random.Generator) -> tuple[Pieces, Pieces]:
+    def pair(self, index: int, rng: np.random.Generator) -> tuple[SubwordIds, SubwordIds]:
         if self.lexicon is None:
             return self.train[index]
         return recombine(*self.train[index], self.lexicon, self.recombination, rng)
 
     def where(self, index: int) -> tuple[str, int]:
-        return self.places[index].path, self.places[index].line
+        return self.locations[index].path, self.locations[index].line
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairData(TrainingData):
     """A mixture of tasks; an epoch has as many examples as all of them together, drawn by their rates.
 
-    Measures are made with the right pieces before each one. What greedy search would write is right exactly where each
-    next piece is then the likeliest, so `exact_match` needs no search; only an answer that is right in other pieces,
-    which a text's own are, is missed. Of several tasks `exact_match` is the mean of those of pairs.
+    Measures are made with the right subwords before each one. What greedy search would write is right exactly where
+    each next piece is then the likeliest, so `exact_match` needs no search; only an answer that is right in other
+    subwords, which a text's own are, is missed. Of several tasks `exact_match` is the mean of those of pairs.
     """
 
     objective: TextToText
@@ -108,8 +108,8 @@ class PairData(TrainingData):
         counts = draws(self.mixing, sizes)
         chosen = np.concatenate(
             [
-                first + draw(size, count, epoch=number, seed=[seed, 4, place])
-                for place, (first, size, count) in enumerate(zip(firsts, sizes.values(), counts, strict=True))
+                first + draw(size, count, epoch=number, seed=[seed, 4, location])
+                for location, (first, size, count) in enumerate(zip(firsts, sizes.values(), counts, strict=True))
             ]
         )
         lengths = np.concatenate([part.lengths for part in self.parts])[chosen]
@@ -119,24 +119,24 @@ class PairData(TrainingData):
         self, indices: Indices, chosen: Indices, *, seed: int, step: int
     ) -> tuple[PairBatch, Tensor, Tensor | None]:
         pairs = []
-        for place in chosen:
-            part, index = self._find(int(indices[place]))
-            pairs.append(part.pair(index, np.random.default_rng([seed, 2, step, int(place)])))
+        for location in chosen:
+            part, index = self._find(int(indices[location]))
+            pairs.append(part.pair(index, np.random.default_rng([seed, 2, step, int(location)])))
         sources, targets = zip(*pairs, strict=True)
         return *collate_pairs(sources, targets, pad=self.pad), None
 
-    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        scores = {part.name: measure_pairs(part.dev, forward, pad=self.pad) for part in self.parts}
+    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+        scores = {part.name: evaluate_pairs(part.validation, forward, pad=self.pad) for part in self.parts}
         total = sum(scores.values(), Scores())
         if not math.isfinite(total.loss):
-            raise TrainingError("an answer on dev is not finite")
+            raise TrainingError("an answer on validation is not finite")
         values = total.numbers()
         known = [scores[part.name].exact_match for part in self.parts if isinstance(part, PairPart)]
         if known:
             values["exact_match"] = float(np.mean(known))
         if len(self.parts) > 1:
             values |= {f"{name}_{key}": value for name, item in scores.items() for key, value in item.numbers().items()}
-        return values, total.loss / max(total.pieces, 1)
+        return values, total.loss / max(total.subwords, 1)
 
     def where(self, index: int) -> tuple[str, int] | None:
         part, own = self._find(index)
@@ -153,10 +153,10 @@ class PairData(TrainingData):
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Sums over pairs, whose right pieces stood before each that was told; `exact` numbers those told whole."""
+    """Sums over pairs, whose right subwords stood before each that was told; `exact` numbers those told whole."""
 
     pairs: int = 0
-    pieces: int = 0
+    subwords: int = 0
     loss: float = 0.0
     hits: int = 0
     exact: tuple[int, ...] = ()
@@ -170,34 +170,34 @@ class Scores:
         return len(self.exact) / max(self.pairs, 1)
 
     def numbers(self) -> dict[str, float]:
-        """Perplexity and accuracy of pieces, and exact match."""
-        pieces = max(self.pieces, 1)
+        """Perplexity and accuracy of subwords, and exact match."""
+        subwords = max(self.subwords, 1)
         return {
             "exact_match": self.exact_match,
-            "perplexity": math.exp(min(self.loss / pieces, 700)),
-            "accuracy": self.hits / pieces,
+            "perplexity": math.exp(min(self.loss / subwords, 700)),
+            "accuracy": self.hits / subwords,
         }
 
 
 @torch.inference_mode()
-def measure_pairs(pairs: Sequence[tuple[Pieces, Pieces]], forward: Forward, *, pad: int) -> Scores:
+def evaluate_pairs(pairs: Sequence[tuple[SubwordIds, SubwordIds]], forward: Forward, *, pad: int) -> Scores:
     """How well a model tells each piece of the targets from those before it."""
     objective = TextToText()
     lengths = np.array([len(source) + len(target) for source, target in pairs], np.int32)
-    total, most, units = Scores(), _DEV_BATCH, 0
+    total, most, subwords = Scores(), _VALIDATION_BATCH, 0
     for indices in length_batches(lengths, most):
-        wanted = math.ceil(len(indices) * int(lengths[indices].max()) * units / _DEV_LOGITS)
+        wanted = math.ceil(len(indices) * int(lengths[indices].max()) * subwords / _VALIDATION_LOGITS)
         for part in np.array_split(indices, min(max(1, wanted), len(indices))):
             sources, targets = zip(*(pairs[i] for i in part), strict=True)
             batch, right = collate_pairs(sources, targets, pad=pad)
             logits = forward(batch).float()
-            units, right = logits.shape[-1], right.to(logits.device)
+            subwords, right = logits.shape[-1], right.to(logits.device)
             loss, count = objective.loss(logits, right, None)
             hit = logits.argmax(-1) == right
             whole = (hit | (right == NO_TARGET)).all(1).cpu().numpy()
             total += Scores(
                 pairs=len(part),
-                pieces=int(count),
+                subwords=int(count),
                 loss=float(loss),
                 hits=int(hit.sum()),
                 exact=tuple(part[whole].tolist()),

@@ -21,7 +21,7 @@ from mixling.data.examples import ColumnsConfig, RowReader, Target, names_of
 from mixling.data.readers import format_of_name
 from mixling.errors import ConfigError, printable
 from mixling.metrics.base import Metrics, Score
-from mixling.metrics.gate import Gate
+from mixling.metrics.quantization import QuantizationCheck
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, not_finite
 from mixling.text.predictions import Prediction
@@ -69,10 +69,10 @@ class Objective(ABC):
         """Return the sum of weighted losses and the sum of weights; `weights` (B,) are those of the examples."""
 
 
-class UnitObjective(Objective):
+class TokenObjective(Objective):
     """Cross-entropy of subwords, the mean over those of the batch that have a target."""
 
-    output: Output = "units"
+    output: Output = "subwords"
 
     def __init__(self, loss: LossConfig = UNSMOOTHED) -> None:
         self.label_smoothing = loss.label_smoothing
@@ -80,9 +80,9 @@ class UnitObjective(Objective):
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         from torch.nn import functional as F
 
-        shares = (targets != NO_TARGET).to(logits.dtype)
+        fractions = (targets != NO_TARGET).to(logits.dtype)
         if weights is not None:
-            shares = shares * weights[:, None]
+            fractions = fractions * weights[:, None]
         losses = F.cross_entropy(
             logits.flatten(0, 1),
             targets.flatten(),
@@ -90,7 +90,7 @@ class UnitObjective(Objective):
             ignore_index=NO_TARGET,
             label_smoothing=self.label_smoothing,
         )
-        return (losses.view_as(targets) * shares).sum(), shares.sum()
+        return (losses.view_as(targets) * fractions).sum(), fractions.sum()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class LinearModel:
 
 
 class Task(Objective):
-    """A task with labelled examples, bound to the labels of some: one file of this package is one task.
+    """A task with labeled examples, bound to the labels of some: one file of this package is one task.
 
     Losses take ids, or probabilities (..., C) of a teacher, which are not smoothed.
 
@@ -171,7 +171,7 @@ class Task(Objective):
         card_metrics: the hub's names of metrics, and those of `evaluate` that they are.
         purpose: what a model does, for the title of its card; {n} is the number of labels.
         usage: what to print of a `prediction`, in Python.
-        test_file: an example of labelled rows.
+        test_file: an example of labeled rows.
         may_be_cut: what the model reads only the beginning of.
         csv_columns: of answers in a CSV; empty where a CSV cannot hold them.
         baselines: names of `mixling.comparison.baselines` that fit; the first is the one that others are compared with.
@@ -337,7 +337,7 @@ class Task(Objective):
         """
 
     @abstractmethod
-    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how the decisions of an 8-bit model compare with those of the float model.
 
         Args:

@@ -13,7 +13,7 @@ from mixling.data.examples import SKIP, Target, TextReader, label_of, row_error,
 from mixling.data.readers.rows import Row
 from mixling.errors import DataError, printable
 from mixling.metrics.base import ClassificationMetrics, Metrics, Score
-from mixling.metrics.gate import Gate, measure_gate
+from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
 from mixling.tasks.base import LinearModel, Task, probable
 from mixling.text.encoder import Encoded, Text
@@ -78,11 +78,11 @@ class Classification(Task):
         smoothing = 0.0 if soft else self.loss_config.label_smoothing
         targets = targets.to(logits.dtype) if soft else targets
         losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
-        shares = torch.ones_like(losses) if weights is None else weights
+        fractions = torch.ones_like(losses) if weights is None else weights
         if self.class_weights is not None:
             of_class = self._weights_like(logits)
-            shares = shares * (targets @ of_class if soft else of_class[targets])
-        return (losses * shares).sum(), shares.sum()
+            fractions = fractions * (targets @ of_class if soft else of_class[targets])
+        return (losses * fractions).sum(), fractions.sum()
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         # In plain Python: for a handful of classes a chain of NumPy calls costs several times as much.
@@ -118,9 +118,9 @@ class Classification(Task):
             self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables
         )
 
-    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         first, second = (np.stack(part).argmax(-1) for part in (before, after))
-        return measure_gate(first, second, np.asarray(targets))
+        return compare_quantized(first, second, np.asarray(targets))
 
     @classmethod
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
@@ -172,10 +172,10 @@ class Classification(Task):
         self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label against the others, as `fit_margins`; a label that no text has scores low."""
-        shares = np.ones(len(targets), np.float32) if weights is None else weights
+        fractions = np.ones(len(targets), np.float32) if weights is None else weights
         if self.class_weights is not None:
-            shares = shares * self.class_weights[targets]
-        model = fit_margins(features, targets, shares, strength)
+            fractions = fractions * self.class_weights[targets]
+        model = fit_margins(features, targets, fractions, strength)
         if self.num_scores == 1:
             return model.coef_, model.intercept_
         slopes, biases = np.zeros((len(self.labels), features.shape[1])), np.full(len(self.labels), -1.0)

@@ -14,7 +14,7 @@ from mixling.data.examples import SKIP, Target, TextReader, label_of, names_of, 
 from mixling.data.readers.rows import Row
 from mixling.errors import printable
 from mixling.metrics.base import MultiLabelMetrics, Score
-from mixling.metrics.gate import Gate, measure_gate
+from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
 from mixling.tasks.base import LinearModel, Sample, Task, probable, sigmoid
 from mixling.tasks.classification import fit_logistic, fit_margins
@@ -90,8 +90,8 @@ class MultiLabel(Task):
             soft = soft * (1 - smoothing) + smoothing / 2
         positive = None if self.class_weights is None else self._weights_like(logits)
         losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none", pos_weight=positive).mean(1)
-        shares = torch.ones_like(losses) if weights is None else weights
-        return (losses * shares).sum(), shares.sum()
+        fractions = torch.ones_like(losses) if weights is None else weights
+        return (losses * fractions).sum(), fractions.sum()
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text, *, threshold: float = 0.5) -> Prediction:
         """Return the prediction for one text; a label is predicted from `threshold` on."""
@@ -121,9 +121,9 @@ class MultiLabel(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
         return multilabel_report(self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables)
 
-    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare; each of a text's labels is one."""
-        return measure_gate(np.stack(before) > 0, np.stack(after) > 0, np.asarray(targets, bool))
+        return compare_quantized(np.stack(before) > 0, np.stack(after) > 0, np.asarray(targets, bool))
 
     @classmethod
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
@@ -164,13 +164,13 @@ class MultiLabel(Task):
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
         slopes, biases = np.zeros((len(self.labels), features.shape[1])), np.zeros(len(self.labels))
-        shares = np.ones(len(targets), np.float32) if weights is None else weights
+        fractions = np.ones(len(targets), np.float32) if weights is None else weights
         for label, marks in enumerate(targets.T):
             if marks.min() == marks.max():
                 biases[label] = 2 * int(marks[0]) - 1
                 continue
             positive = 1 if self.class_weights is None else self.class_weights[label]
-            model = fit_margins(features, marks, np.where(marks, shares * positive, shares), strength)
+            model = fit_margins(features, marks, np.where(marks, fractions * positive, fractions), strength)
             slopes[label], biases[label] = model.coef_[0], model.intercept_[0]
         return slopes, biases
 

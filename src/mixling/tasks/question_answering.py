@@ -13,7 +13,7 @@ from mixling.data.examples import SKIP, Example, RowReader, row_error, shown_val
 from mixling.data.readers.rows import Row
 from mixling.data.readers.squad import read_answers
 from mixling.errors import DataError, printable
-from mixling.metrics.gate import Gate, gate_of
+from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
 from mixling.tasks.base import Choice, Sample, Task
 from mixling.text.encoder import Encoded, Text
@@ -55,7 +55,7 @@ class QuestionReader(RowReader):
         text = (string_of(row, columns.question), string_of(row, columns.context))
         answers = None
         value = row.values.get(columns.answers)
-        if self.labelled or value is not None:
+        if self.labeled or value is not None:
             read = read_answers(value, text[1])
             if isinstance(read, str):
                 where = "" if name is None else f"question {name!r}: "
@@ -73,7 +73,7 @@ class QuestionAnswering(Task):
     """Where an answer starts and where it ends: the mean of two cross-entropies over the tokens of a window.
 
     The softmax is over the separator and the context after it; the separator stands for "no answer here", as BERT's
-    [CLS] does on SQuAD 2.0. Targets are those of `Passage.targets`. Label smoothing is over the same tokens.
+    [CLS] does on SQuAD 2.0. Targets are those of `EncodedWindows.targets`. Label smoothing is over the same tokens.
     """
 
     name = "question_answering"
@@ -131,7 +131,7 @@ class QuestionAnswering(Task):
         within = inside > 0.05 * answers
         longest = 256 if within else int(np.quantile(lengths, 0.95))
         max_len = min(max(-(-longest // 32) * 32, 64), 256)
-        tokens = "units" if within else "words"
+        tokens = "subwords" if within else "words"
         changes = {"text": {"max_len": max_len, "overlap": True, "segments": True, "tokens": tokens}}
         why = "questions and contexts" + ("; answers begin or end within words" if within else "")
         return Choice("mixling-mixer", changes, why)
@@ -150,8 +150,8 @@ class QuestionAnswering(Task):
         if smoothing:
             others = -logs.masked_fill(~allowed, 0).sum(1) / allowed.sum(1)
             losses = (1 - smoothing) * losses + smoothing * others
-        shares = torch.ones_like(losses[:, 0]) if weights is None else weights
-        return (losses.mean(1) * shares).sum(), shares.sum()
+        fractions = torch.ones_like(losses[:, 0]) if weights is None else weights
+        return (losses.mean(1) * fractions).sum(), fractions.sum()
 
     def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
         return (texts, tokens, len(self.labels))
@@ -162,11 +162,11 @@ class QuestionAnswering(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> AnswerMetrics:
         return answer_report(outputs, targets)
 
-    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how answers compare: agreement is of whole answers, accuracy is exact match."""
         changed = [(a, b, right) for a, b, right in zip(before, after, targets, strict=True) if a != b]
         lost = [int(score_answer(a, right)[0]) - int(score_answer(b, right)[0]) for a, b, right in changed]
-        return gate_of(np.array(lost, np.int64), changed=len(changed), decisions=len(before))
+        return quantization_check(np.array(lost, np.int64), changed=len(changed), decisions=len(before))
 
     @classmethod
     def sample_inputs(cls, *, pairs: bool) -> list[str]:

@@ -16,7 +16,7 @@ from mixling.data.examples import SKIP, Target, TextReader, row_error, shown_val
 from mixling.data.readers.rows import Row
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics, Score
-from mixling.metrics.gate import Gate, gate_of
+from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.tasks.base import LinearModel, Sample, Task
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, not_finite
@@ -175,7 +175,7 @@ class Regression(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> RegressionMetrics:
         return regression_report(np.asarray(targets, np.float64), self.values(outputs))
 
-    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how predictions compare; a difference of a tenth of the training numbers' deviation is a change.
 
         A text is worse where its error grew; the accuracy's points are hundredths of the deviation.
@@ -183,8 +183,8 @@ class Regression(Task):
         first, second = self.values(before), self.values(after)
         grown = (np.abs(second - targets) - np.abs(first - targets)) / self.deviation
         changed = int((np.abs(second - first) > _EQUAL * self.deviation).sum())
-        gate = gate_of(np.sign(grown).astype(np.int64), changed=changed, decisions=len(first))
-        return replace(gate, accuracy_drop=100 * float(grown.mean()))
+        quantization = quantization_check(np.sign(grown).astype(np.int64), changed=changed, decisions=len(first))
+        return replace(quantization, accuracy_drop=100 * float(grown.mean()))
 
     def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str]:
         text = (
@@ -246,7 +246,7 @@ def regression_report(targets: npt.NDArray[np.float64], values: npt.NDArray[np.f
         DataError: there is no text.
     """
     if not len(targets):
-        raise DataError("there is nothing to evaluate: got no rows; give at least one labelled row")
+        raise DataError("there is nothing to evaluate: got no rows; give at least one labeled row")
     errors = values - targets
     mse, variance = float(np.mean(errors**2)), float(targets.var())
     return RegressionMetrics(
@@ -269,6 +269,6 @@ def _correlation(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
 
 def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return ranks from 1; equal values have the mean of their ranks."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, locations, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2)[places]
+    return (ends - (counts - 1) / 2)[locations]

@@ -1,4 +1,4 @@
-"""Words -> IOB tags: slots, entities, any labelled spans."""
+"""Words -> IOB tags: slots, entities, any labeled spans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mixling.data.examples import (
     Target,
     is_blank,
     row_error,
-    slots_fault,
+    slots_problem,
     split,
     string_of,
     words_of,
@@ -25,7 +25,7 @@ from mixling.data.examples import (
 from mixling.data.readers.rows import Row
 from mixling.errors import DataError, printable
 from mixling.metrics.base import Score, TaggingMetrics
-from mixling.metrics.gate import Gate, measure_gate
+from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import tagging_report
 from mixling.tasks.base import NO_TARGET, Sample, Task
 from mixling.text.encoder import Encoded, Text
@@ -50,20 +50,20 @@ class TagReader(RowReader):
     of_words = True
 
     def check_columns(self, row: Row) -> None:
-        if self.labelled or self.columns.text not in row.values:
+        if self.labeled or self.columns.text not in row.values:
             super().check_columns(row)
 
     def example(self, row: Row) -> Example:
         columns = self.columns
-        if not self.labelled and columns.tokens not in row.values:
+        if not self.labeled and columns.tokens not in row.values:
             return Example(string_of(row, columns.text), None, row.path, row.line)
         tokens = words_of(row, columns.tokens)
-        if not self.labelled and is_blank(row.values.get(columns.slots)):
+        if not self.labeled and is_blank(row.values.get(columns.slots)):
             return Example(tokens, None, row.path, row.line)
         slots = split(row.values.get(columns.slots))
-        fault = slots_fault(tokens, slots, f"column {columns.slots!r}")
-        if fault:
-            raise row_error(row, f"{fault}, {SKIP}")
+        problem = slots_problem(tokens, slots, f"column {columns.slots!r}")
+        if problem:
+            raise row_error(row, f"{problem}, {SKIP}")
         return Example(tokens, tuple(slots), row.path, row.line)
 
 
@@ -77,7 +77,7 @@ class Tagging(Task):
     metric = "word_accuracy"
     reader = TagReader
     own_columns = frozenset({"tokens", "slots"})
-    estimator = "TokenLabeller"
+    estimator = "TokenClassifier"
     per_word = True
     pipeline = "token-classification"
     card_metrics: ClassVar[Mapping[str, str]] = {
@@ -135,12 +135,12 @@ class Tagging(Task):
         losses = F.cross_entropy(
             logits.flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=smoothing, ignore_index=NO_TARGET
         ).view_as(targets)
-        shares = (targets != NO_TARGET).to(losses.dtype)
+        fractions = (targets != NO_TARGET).to(losses.dtype)
         if weights is not None:
-            shares = shares * weights[:, None]
+            fractions = fractions * weights[:, None]
         if self.class_weights is not None:
-            shares = shares * self._weights_like(logits)[targets.clamp_min(0)]
-        return (losses * shares).sum(), shares.sum()
+            fractions = fractions * self._weights_like(logits)[targets.clamp_min(0)]
+        return (losses * fractions).sum(), fractions.sum()
 
     def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
         import torch
@@ -157,12 +157,12 @@ class Tagging(Task):
         """Padding, and words that no teacher read, have probabilities of sum 0."""
         targets = targets.to(logits.dtype)
         losses = -(targets * logits.log_softmax(-1)).sum(-1)
-        shares = targets.sum(-1)
+        fractions = targets.sum(-1)
         if weights is not None:
-            shares = shares * weights[:, None]
+            fractions = fractions * weights[:, None]
         if self.class_weights is not None:
-            shares = shares * (targets @ self._weights_like(logits))
-        return (losses * shares).sum(), shares.sum()
+            fractions = fractions * (targets @ self._weights_like(logits))
+        return (losses * fractions).sum(), fractions.sum()
 
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         # The raw ratio would weigh a rare tag a thousand times as much as O; its root is what taggers can bear.
@@ -217,11 +217,11 @@ class Tagging(Task):
             predictions.append(tags)
         return tagging_report(self.labels, list(targets), predictions, tables=tables)
 
-    def gate(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> Gate:
+    def quantization(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare, over all words that have logits."""
         gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
         first, second = (np.concatenate(part).argmax(-1) for part in (before, after))
-        return measure_gate(first, second, gold, lengths=[len(row) for row in before])
+        return compare_quantized(first, second, gold, lengths=[len(row) for row in before])
 
     @classmethod
     def lines(cls, prediction: Prediction) -> list[str]:

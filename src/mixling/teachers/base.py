@@ -97,11 +97,11 @@ def columns_of(names: Sequence[str], labels: LabelSet, who: str) -> npt.NDArray[
     """
     if set(names) != set(labels.names):
         lacking, extra = (sorted(set(a) - set(b)) for a, b in ((labels.names, names), (names, labels.names)))
-        told = [f"it lacks {_some(lacking)}"] if lacking else []
-        told += [f"it has {_some(extra)}, which no training row has"] if extra else []
-        raise DataError(f"{who} has other labels than the training rows: {', and '.join(told)}")
-    places = {name: place for place, name in enumerate(names)}
-    return np.array([places[name] for name in labels.names])
+        reported = [f"it lacks {_some(lacking)}"] if lacking else []
+        reported += [f"it has {_some(extra)}, which no training row has"] if extra else []
+        raise DataError(f"{who} has other labels than the training rows: {', and '.join(reported)}")
+    locations = {name: location for location, name in enumerate(names)}
+    return np.array([locations[name] for name in labels.names])
 
 
 def read_answer(item: Any, task: Task, columns: npt.NDArray[np.int64] | None, where: str) -> Answer:

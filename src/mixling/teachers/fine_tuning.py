@@ -1,4 +1,4 @@
-"""Fine-tuning a model of the `transformers` library on labelled rows, to be a teacher."""
+"""Fine-tuning a model of the `transformers` library on labeled rows, to be a teacher."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IGNORED = -100  # what the library's losses leave out
 
 
 class FineTuneConfig(Config):
-    """AdamW with warm-up and linear decay: BERT's recipe (Devlin et al. 2019, appendix A.3)."""
+    """AdamW with warm-up and linear decay: BERT's defaults (Devlin et al. 2019, appendix A.3)."""
 
     epochs: int = Field(3, ge=1)
     lr: float = Field(5e-5, gt=0)
@@ -35,18 +35,18 @@ class FineTuneConfig(Config):
 def fine_tune(
     base: str,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     task: Task,
     *,
     folder: Path,
     config: FineTuneConfig,
     seed: int,
-    say: Callable[[str], None] = lambda message: None,
+    log: Callable[[str], None] = lambda message: None,
 ) -> float:
-    """Train a model with a new head; the epoch that is best on dev is saved in `folder`.
+    """Train a model with a new head; the epoch that is best on validation is saved in `folder`.
 
     Returns:
-        the accuracy on dev, of a tagger that of words, of several labels that of the whole set.
+        the accuracy on validation, of a tagger that of words, of several labels that of the whole set.
 
     Raises:
         UserError: a library that this needs is not installed.
@@ -93,10 +93,10 @@ def fine_tune(
             model=model,
             args=options,
             train_dataset=_Rows(train, tokenizer, task, config.max_len),
-            eval_dataset=_Rows(dev, tokenizer, task, config.max_len),
+            eval_dataset=_Rows(validation, tokenizer, task, config.max_len),
             data_collator=collator(tokenizer),
             compute_metrics=lambda found: {"accuracy": _accuracy(found, task)},
-            callbacks=[_telling(transformers, say)],
+            callbacks=[_logging(transformers, log)],
         )
         trainer.pop_callback(transformers.PrinterCallback)
         trainer.train()
@@ -109,7 +109,7 @@ def fine_tune(
 
 
 class _Rows(torch.utils.data.Dataset):
-    """Labelled rows as the library's collators read them."""
+    """Labeled rows as the library's collators read them."""
 
     def __init__(self, rows: Dataset, tokenizer: Any, task: Task, max_len: int) -> None:
         self.items: list[dict[str, Any]] = []
@@ -118,8 +118,8 @@ class _Rows(torch.utils.data.Dataset):
             item = {name: values[0] for name, values in encoded.items()}
             if task.per_word:
                 marked = np.full(len(item["input_ids"]), _IGNORED)
-                places = first_subwords(encoded.word_ids(0))
-                marked[list(places.values())] = target[list(places)]
+                locations = first_subwords(encoded.word_ids(0))
+                marked[list(locations.values())] = target[list(locations)]
                 item["labels"] = marked.tolist()
             else:
                 item["labels"] = int(target) if task.exclusive else target.astype(np.float32)
@@ -140,9 +140,9 @@ def _accuracy(found: Any, task: Task) -> float:
     return float((logits.argmax(-1) == targets)[counted].mean())
 
 
-def _telling(transformers: Any, say: Callable[[str], None]) -> Any:
+def _logging(transformers: Any, log: Callable[[str], None]) -> Any:
     class Telling(transformers.TrainerCallback):
         def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
-            say(f"teacher: epoch {state.epoch:g}, dev accuracy {metrics['eval_accuracy']:.4f}")
+            log(f"teacher: epoch {state.epoch:g}, validation accuracy {metrics['eval_accuracy']:.4f}")
 
     return Telling()

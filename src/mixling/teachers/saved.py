@@ -74,7 +74,7 @@ class FileTeacher(Teacher):
             self._found[_key(value)] = (row.line, values["probabilities"])
 
     def texts(self) -> Iterator[Text]:
-        """The texts of the rows, which are unlabelled text too."""
+        """The texts of the rows, which are unlabeled text too."""
         yield from self._texts
 
     def answers(self, texts: Sequence[Text], task: Task) -> list[Answer]:

@@ -63,9 +63,9 @@ class TransformerTeacher(Teacher):
             padded = self.tokenizer.pad(encoded, return_tensors="pt").to(self.model.device)
             with torch.inference_mode():
                 logits = self.model(**padded).logits.float().cpu().numpy()
-            for row, place in enumerate(batch):
+            for row, location in enumerate(batch):
                 values = task.probabilities(logits[row][..., columns]).astype(np.float32)
-                out[place] = values if not task.per_word else of_words(values, encoded.word_ids(row))
+                out[location] = values if not task.per_word else of_words(values, encoded.word_ids(row))
         return out
 
 
@@ -105,7 +105,7 @@ def load(path: str, task: type[Task], labels: LabelSet | None = None) -> tuple[A
             if labels is None and f"For{head}Classification" not in architecture:
                 raise ModelFileError(
                     f"{path}: is {architecture}, which has no head to classify {head.lower()}s; "
-                    "train one on the labelled rows with --fine-tune"
+                    "train one on the labeled rows with --fine-tune"
                 )
             # The fast tokenizers tell which word a subword belongs to; texts of words need the space before them.
             spaced = {"add_prefix_space": True} if task.per_word and config.model_type in ("roberta", "gpt2") else {}
@@ -159,18 +159,18 @@ def encode(tokenizer: Any, texts: Sequence[Text], *, of_words: bool, max_len: in
 
 def first_subwords(word_ids: Sequence[int | None]) -> dict[int, int]:
     """Of each word that has subwords the place of the first."""
-    places: dict[int, int] = {}
-    for place, word in enumerate(word_ids):
+    locations: dict[int, int] = {}
+    for location, word in enumerate(word_ids):
         if word is not None:
-            places.setdefault(word, place)
-    return places
+            locations.setdefault(word, location)
+    return locations
 
 
 def of_words(values: npt.NDArray[np.float32], word_ids: Sequence[int | None]) -> npt.NDArray[np.float32]:
     """The rows of words, up to the last that was read; zeros for those without a subword (control characters)."""
-    places = first_subwords(word_ids)
-    out = np.zeros((max(places, default=-1) + 1, values.shape[-1]), np.float32)
-    out[list(places)] = values[list(places.values())]
+    locations = first_subwords(word_ids)
+    out = np.zeros((max(locations, default=-1) + 1, values.shape[-1]), np.float32)
+    out[list(locations)] = values[list(locations.values())]
     return out
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mixling.text.labels import not_finite
 from mixling.text.predictions import Answer
-from mixling.text.windows import Passage, ReadingConfig
+from mixling.text.windows import EncodedWindows, ReadingConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Found:
         return Answer(text=context[start:end], start=start, end=end, score=self.probability)
 
 
-def find_answer(passage: Passage, logits: Iterable[npt.NDArray[np.floating]], reading: ReadingConfig) -> Found:
+def find_answer(encoding: EncodedWindows, logits: Iterable[npt.NDArray[np.floating]], reading: ReadingConfig) -> Found:
     """The best span of at most `max_answer` tokens, over all windows.
 
     A span's score is the sum of the logits of its start and its end, the greatest where several windows hold it; that
@@ -62,13 +62,13 @@ def find_answer(passage: Passage, logits: Iterable[npt.NDArray[np.floating]], re
     Raises:
         ModelFileError: a logit is not finite.
     """
-    place, total = passage.separator, len(passage.context)
+    location, total = encoding.separator, len(encoding.context)
     width = min(reading.max_answer, max(total, 1))
     nothing, best = np.inf, _Best(width)
-    for begin, values in zip(passage.begins, logits, strict=True):
+    for begin, values in zip(encoding.begins, logits, strict=True):
         if not np.isfinite(values).all():
             raise not_finite()
-        starts, ends = values[place:].astype(np.float64).T
+        starts, ends = values[location:].astype(np.float64).T
         nothing = min(nothing, float(starts[0] + ends[0]))
         if not total:
             continue
@@ -80,7 +80,7 @@ def find_answer(passage: Passage, logits: Iterable[npt.NDArray[np.floating]], re
     highest = max(best.score, nothing)
     sum_of_all = best.sum * float(np.exp(best.score - highest)) + float(np.exp(nothing - highest))
     return Found(
-        span=(int(passage.spans[best.first, 0]), int(passage.spans[best.last, 1])),
+        span=(int(encoding.spans[best.first, 0]), int(encoding.spans[best.last, 1])),
         margin=nothing - best.score,
         probability=float(np.exp(best.score - highest)) / sum_of_all,
         no_answer=float(np.exp(nothing - highest)) / sum_of_all,
@@ -110,10 +110,10 @@ class _Best:
         done, self._open = self._open[: end - self._begin], self._open[end - self._begin :]
         if not len(done):
             return
-        place = int(done.argmax())
-        top = float(done.flat[place])
+        location = int(done.argmax())
+        top = float(done.flat[location])
         if top > self.score:
             self.sum *= float(np.exp(self.score - top))
-            first, more = divmod(place, done.shape[1])
+            first, more = divmod(location, done.shape[1])
             self.score, self.first, self.last = top, self._begin + first, self._begin + first + more
         self.sum += float(np.exp(done - self.score).sum())

@@ -29,7 +29,7 @@ def clean(text: str, max_chars: int) -> tuple[str, bool]:
     return text, truncated
 
 
-def normalise(word: str, *, lowercase: bool) -> str:
+def normalize(word: str, *, lowercase: bool) -> str:
     """One word in Unicode's composed form (NFC), in lower case if asked for."""
     if lowercase:
         word = word.lower()

@@ -16,7 +16,9 @@ class TextConfig(Config):
     """How text becomes the positions of a model."""
 
     projection: Projection = MinHash()
-    tokens: Literal["words", "units"] = Field("words", description="whether a token is a word, or each of its units")
+    tokens: Literal["words", "subwords"] = Field(
+        "words", description="whether a token is a word, or each of its subwords"
+    )
     segments: bool = Field(False, description="two more rows, added to the words of a first (or only) and second text")
     overlap: bool = Field(
         False,
@@ -30,8 +32,10 @@ class TextConfig(Config):
         None,
         description="vocab.txt, tokenizer.json, a SentencePiece .model, a folder or a hub name; None: trained here",
     )
-    vocabulary_kind: VocabularyKind = Field("wordpiece", description="units to train where `vocabulary` is None")
-    vocabulary_size: int | None = Field(None, ge=100, le=1_000_000, description="units to train; None: from the data")
+    vocabulary_kind: VocabularyKind = Field("wordpiece", description="subwords to train where `vocabulary` is None")
+    vocabulary_size: int | None = Field(
+        None, ge=100, le=1_000_000, description="subwords to train; None: from the data"
+    )
     hash_version: Literal[1] = HASH_VERSION  # type: ignore[assignment]
 
     @property
@@ -47,7 +51,7 @@ class TextConfig(Config):
             ConfigError: the table has a row for each unit, and the vocabulary is not known yet.
         """
         if self.projection.num_features is None:
-            raise ConfigError("projection 'units': num_features is known with the vocabulary only; set it here")
+            raise ConfigError("projection 'subwords': num_features is known with the vocabulary only; set it here")
         return self.projection.num_features + 2 * self.segments + 2 * self.overlap
 
     def with_rows(self, number: int) -> TextConfig:
@@ -58,7 +62,7 @@ class TextConfig(Config):
         """Return this configuration with what it leaves to the vocabulary.
 
         Raises:
-            ConfigError: the projection has rows for another number of units.
+            ConfigError: the projection has rows for another number of subwords.
         """
         projection = self.projection
         if projection.num_features is None:
@@ -67,5 +71,5 @@ class TextConfig(Config):
             return self
         raise ConfigError(
             f"projection {projection.type!r}: num_features is {projection.num_features}, but the vocabulary has "
-            f"{len(vocabulary)} units; set model.text.projection.num_features and model.text.vocabulary to fit"
+            f"{len(vocabulary)} subwords; set model.text.projection.num_features and model.text.vocabulary to fit"
         )

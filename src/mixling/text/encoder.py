@@ -1,4 +1,4 @@
-"""Text -> words -> rows of a word table, whose bags the model's front end sums."""
+"""Text -> words -> rows of a word table, whose bags the model's embedding layer sums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import DataError
-from mixling.text.clean import clean, normalise
+from mixling.text.clean import clean, normalize
 from mixling.text.config import TextConfig
 from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain
 from mixling.text.vocabulary import Vocabulary
@@ -30,7 +30,7 @@ class Encoded:
         unless asked for, and for pairs. A text without words has one row all the same, and no offsets.
     truncated: whether words, or characters of a word, were left out.
     generation: of the encoder's word table; the rows mean nothing in another.
-    starts: (W,) int32, the first token of each word where tokens are units, of which a word may have several.
+    starts: (W,) int32, the first token of each word where tokens are subwords, of which a word may have several.
     """
 
     words: npt.NDArray[np.int32]
@@ -45,7 +45,7 @@ class Encoded:
         return len(self.words) == 1 and int(self.words[0]) in (EMPTY, SEPARATOR)
 
     def of_words(self, answers: npt.NDArray) -> npt.NDArray:
-        """Of answers for tokens (N, ...) those that count for words (W, ...): the ones of their first units."""
+        """Of answers for tokens (N, ...) those that count for words (W, ...): the ones of their first subwords."""
         return answers if self.starts is None else answers[self.starts]
 
 
@@ -56,8 +56,8 @@ class TextEncoder(WordTable):
         """Encode texts; words beyond `max_len` are left out and the answer says so."""
         full = self._make_room()
         split = [self._split(text, offsets) for text in texts]
-        if self.config.tokens == "units":
-            return [self._encoded_units(text, *item, full) for text, item in zip(texts, split, strict=True)]
+        if self.config.tokens == "subwords":
+            return [self._encoded_subwords(text, *item, full) for text, item in zip(texts, split, strict=True)]
         ids = self._ids
         try:
             rows = [[ids[word] for word in words] for words, _, _ in split]
@@ -71,14 +71,14 @@ class TextEncoder(WordTable):
         ]
 
     def words(self, text: str) -> list[str]:
-        """The normalised words of a text, as the vocabulary is trained on them."""
+        """The normalized words of a text, as the vocabulary is trained on them."""
         text, _ = clean(text, self.config.max_chars)
         return normal_words(text, self.config)
 
-    def _encoded_units(
+    def _encoded_subwords(
         self, text: Text, words: Sequence[Word], spans: list[tuple[int, int]] | None, cut: bool, full: bool
     ) -> Encoded:
-        """Each word as its units; a word whose first unit is beyond `max_len` is left out."""
+        """Each word as its subwords; a word whose first unit is beyond `max_len` is left out."""
         try:
             spelled = [self._spelled[word] for word in words]
         except KeyError:
@@ -139,8 +139,8 @@ class TextEncoder(WordTable):
         if self.config.overlap:
             shared = set.intersection(*({word.lower() for word in side} for side in sides))
 
-        def mark(word: str, place: int) -> Word:
-            marks = (SHARED if word.lower() in shared else 0) | place
+        def mark(word: str, location: int) -> Word:
+            marks = (SHARED if word.lower() in shared else 0) | location
             return (word, marks) if marks else word
 
         return (
@@ -161,9 +161,9 @@ def _fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tupl
 
 
 def normal_words(text: str, config: TextConfig) -> list[str]:
-    """The normalised words of a clean text."""
+    """The normalized words of a clean text."""
     limit, words = config.max_word_chars, split_words(text, contractions=config.contractions)
-    return [normalise(word[:limit], lowercase=config.lowercase) for word in words]
+    return [normalize(word[:limit], lowercase=config.lowercase) for word in words]
 
 
 def train_vocabulary(texts: Iterable[Text], config: TextConfig, *, specials: Sequence[str] = ()) -> Vocabulary:

@@ -1,4 +1,4 @@
-"""Projections: subword units -> hash positions, without an embedding table.
+"""Projections: subwords -> hash positions, without an embedding table.
 
 Every projection is a weighted bag: a word is a few positions out of `num_features`, each with a weight, so that
 features times a matrix is a weighted sum of the matrix's rows, and the `num_features` wide row is never built.
@@ -64,7 +64,7 @@ class SimHash(ProjectionConfig):
 
 
 class Binary(ProjectionConfig):
-    """A Bloom filter: the bits at the `num_hashes` hashes of each unit, united over the units of a word."""
+    """A Bloom filter: the bits at the `num_hashes` hashes of each unit, united over the subwords of a word."""
 
     type: Literal["binary"] = "binary"
     num_features: int = Field(1024, ge=2, le=2**24)
@@ -106,7 +106,7 @@ class AveragedEmbedding(ProjectionConfig):
 
     hashed = False
     type: Literal["embedding"] = "embedding"
-    num_features: int = Field(ge=1, description="number of units in the vocabulary")
+    num_features: int = Field(ge=1, description="number of subwords in the vocabulary")
     embedding_dim: int = Field(ge=1, description="width of the embeddings")
 
     @property
@@ -114,16 +114,16 @@ class AveragedEmbedding(ProjectionConfig):
         return self.embedding_dim
 
 
-class Units(ProjectionConfig):
-    """An embedding table: one trained row for each unit of the vocabulary; a word is the mean of its units."""
+class SubwordEmbedding(ProjectionConfig):
+    """An embedding table: one trained row for each unit of the vocabulary; a word is the mean of its subwords."""
 
     hashed, trained_rows = False, True
-    type: Literal["units"] = "units"
+    type: Literal["subwords"] = "subwords"
     num_features: int | None = Field(None, ge=1, description="rows of the table; None: as many as the vocabulary has")
 
 
 Projection = Annotated[
-    MinHash | SimHash | Binary | CharNgrams | Tsp | AveragedEmbedding | Units, Field(discriminator="type")
+    MinHash | SimHash | Binary | CharNgrams | Tsp | AveragedEmbedding | SubwordEmbedding, Field(discriminator="type")
 ]
 
 
@@ -140,7 +140,7 @@ class Bags:
 
 
 class Projector:
-    """Turns words, given as units, into bags; the hashes of a unit are computed once."""
+    """Turns words, given as subwords, into bags; the hashes of a unit are computed once."""
 
     def __init__(self, config: Projection, vocabulary: Vocabulary) -> None:
         self.config = config
@@ -148,12 +148,12 @@ class Projector:
         self._known: dict[str, int] = {}
         self._fingerprints: UInt32 = np.empty((0, getattr(config, "num_hashes", 0)), np.uint32)
 
-    def bags(self, words: Sequence[str], units: Sequence[Sequence[str]]) -> Bags:
-        """The bags of words; `units[i]`, never empty, spells `words[i]`."""
+    def bags(self, words: Sequence[str], subwords: Sequence[Sequence[str]]) -> Bags:
+        """The bags of words; `subwords[i]`, never empty, spells `words[i]`."""
         config = self.config
         match config:
             case MinHash():
-                rows, starts = self._rows(units)
+                rows, starts = self._rows(subwords)
                 hashes = np.minimum.reduceat(rows, starts, axis=0)
                 if config.word_hashes:  # those after the trigrams' in the same family
                     number = config.num_hashes + config.word_hashes
@@ -161,30 +161,30 @@ class Projector:
                     hashes = np.concatenate([hashes, whole], axis=1)
                 return Bags((hashes % np.uint32(config.num_features)).astype(np.int32), None)
             case Binary():
-                rows, starts = self._rows(units)
+                rows, starts = self._rows(subwords)
                 flat = (rows % np.uint32(config.num_features)).astype(np.int32)
                 return _ragged([np.unique(part) for part in np.split(flat, starts[1:])])
             case SimHash():
-                return _from_dense(_simhash(units, config))
+                return _from_dense(_simhash(subwords, config))
             case CharNgrams():
                 return _ragged(_char_ngrams(words, config), mean=True)
             case Tsp():
                 return _from_dense(tsp_features(words, config.num_features))
-            case AveragedEmbedding() | Units():
+            case AveragedEmbedding() | SubwordEmbedding():
                 return _ragged(
-                    [np.array([self._vocabulary.unit_id(u) for u in spelled]) for spelled in units], mean=True
+                    [np.array([self._vocabulary.subword_id(u) for u in spelled]) for spelled in subwords], mean=True
                 )
 
-    def _rows(self, units: Sequence[Sequence[str]]) -> tuple[UInt32, npt.NDArray[np.intp]]:
-        """The fingerprints (sum of lengths, n) of all units, and where each word starts."""
-        fresh = list(dict.fromkeys(u for spelled in units for u in spelled if u not in self._known))
+    def _rows(self, subwords: Sequence[Sequence[str]]) -> tuple[UInt32, npt.NDArray[np.intp]]:
+        """The fingerprints (sum of lengths, n) of all subwords, and where each word starts."""
+        fresh = list(dict.fromkeys(u for spelled in subwords for u in spelled if u not in self._known))
         if fresh:
-            make = _minhash if isinstance(self.config, MinHash) else _unit_hashes
+            make = _minhash if isinstance(self.config, MinHash) else _subword_hashes
             new = make(fresh, self._fingerprints.shape[1], self.config.seed)  # type: ignore[union-attr]
             self._known.update(zip(fresh, range(len(self._known), len(self._known) + len(fresh)), strict=True))
             self._fingerprints = np.concatenate([self._fingerprints, new])
-        index = np.array([self._known[u] for spelled in units for u in spelled])
-        return self._fingerprints[index], _starts(units)
+        index = np.array([self._known[u] for spelled in subwords for u in spelled])
+        return self._fingerprints[index], _starts(subwords)
 
 
 def hash_strings(strings: Sequence[str]) -> UInt32:
@@ -213,29 +213,29 @@ def mix(x: UInt32) -> UInt32:
     return x ^ (x >> np.uint32(16))
 
 
-def ngrams(unit: str) -> list[str]:
+def ngrams(subword: str) -> list[str]:
     """What of a unit is hashed: its trigrams of code points, or the unit where it is short or a continuation."""
-    if len(unit) <= NGRAM or unit.startswith(CONTINUATION):
-        return [unit]
-    return [unit[i : i + NGRAM] for i in range(len(unit) - NGRAM + 1)]
+    if len(subword) <= NGRAM or subword.startswith(CONTINUATION):
+        return [subword]
+    return [subword[i : i + NGRAM] for i in range(len(subword) - NGRAM + 1)]
 
 
-def _minhash(units: Sequence[str], num_hashes: int, seed: int) -> UInt32:
-    grams = [ngrams(unit) for unit in units]
+def _minhash(subwords: Sequence[str], num_hashes: int, seed: int) -> UInt32:
+    grams = [ngrams(subword) for subword in subwords]
     distinct = {gram: i for i, gram in enumerate(dict.fromkeys(g for spelled in grams for g in spelled))}
     hashes = hash_family(hash_strings(list(distinct)), num_hashes, seed)
     flat = np.array([distinct[g] for spelled in grams for g in spelled])
     starts = _starts(grams)
-    out = np.empty((len(units), num_hashes), np.uint32)
-    for first in range(0, len(units), 4096):  # bounds the gathered block
-        stop = min(first + 4096, len(units))
-        low, high = starts[first], starts[stop] if stop < len(units) else len(flat)
+    out = np.empty((len(subwords), num_hashes), np.uint32)
+    for first in range(0, len(subwords), 4096):  # bounds the gathered block
+        stop = min(first + 4096, len(subwords))
+        low, high = starts[first], starts[stop] if stop < len(subwords) else len(flat)
         out[first:stop] = np.minimum.reduceat(hashes[flat[low:high]], starts[first:stop] - low, axis=0)
     return out
 
 
-def _unit_hashes(units: Sequence[str], num_hashes: int, seed: int) -> UInt32:
-    return hash_family(hash_strings(units), num_hashes, seed)
+def _subword_hashes(subwords: Sequence[str], num_hashes: int, seed: int) -> UInt32:
+    return hash_family(hash_strings(subwords), num_hashes, seed)
 
 
 def _char_ngrams(words: Sequence[str], config: CharNgrams) -> list[npt.NDArray[np.int32]]:
@@ -260,11 +260,11 @@ def _char_ngrams(words: Sequence[str], config: CharNgrams) -> list[npt.NDArray[n
     ]  # fmt: skip
 
 
-def _simhash(units: Sequence[Sequence[str]], config: SimHash) -> npt.NDArray[np.int8]:
-    grams = [[gram for unit in spelled for gram in ngrams(unit)] for spelled in units]
+def _simhash(subwords: Sequence[Sequence[str]], config: SimHash) -> npt.NDArray[np.int8]:
+    grams = [[gram for subword in spelled for gram in ngrams(subword)] for spelled in subwords]
     base = hash_strings([gram for spelled in grams for gram in spelled])
     num_words = -(-config.num_features // 32)
-    out = np.empty((len(units), config.num_features), np.int8)
+    out = np.empty((len(subwords), config.num_features), np.int8)
     for i, (first, stop) in enumerate(_bounds(grams)):
         ones = np.zeros(32 * num_words, np.int64)
         for part in range(first, stop, 256):  # bounds the bits of a long word

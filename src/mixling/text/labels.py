@@ -42,7 +42,7 @@ class LabelSet:
                 raise DataError(f"label {name!r} stands twice in the label set; each label is given once")
             seen.add(name)
         if not self.names:
-            raise DataError("there are no labels; give at least one labelled row")
+            raise DataError("there are no labels; give at least one labeled row")
         for key, value in self.numbers.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
                 raise DataError(f"{key} is {str(value)[:40]!r}; a finite number is needed")

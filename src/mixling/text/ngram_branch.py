@@ -60,39 +60,39 @@ class NgramBranch:
     def row_sums(self, words: Words) -> Int32:
         """Return the summed weights (R, K) of each word and its n-grams."""
         out = self.weights_of(words.hashes).astype(np.int32)
-        places = self._places(words.grams)
-        known = places < len(self.terms)
+        locations = self._locations(words.grams)
+        known = locations < len(self.terms)
         owners = np.repeat(np.arange(len(words.hashes)), np.diff(words.starts))[known]
-        _add(out, owners, self.weights, places[known])
+        _add(out, owners, self.weights, locations[known])
         return out
 
     def weights_of(self, hashes: UInt32) -> Int8:
         """Return the weights (H, K) of terms, zeros where one is not known."""
         out = np.zeros((len(hashes), self.weights.shape[1]), np.int8)
-        places = self._places(hashes)
-        known = places < len(self.terms)
-        out[known] = self.weights[places[known]]
+        locations = self._locations(hashes)
+        known = locations < len(self.terms)
+        out[known] = self.weights[locations[known]]
         return out
 
     def logits(self, texts: Distinct, row_sums: Int32) -> Float32:
         """Return the logits (B, K) of texts; `row_sums` (R, K) are those of the table's words."""
         sums = np.zeros((len(texts.sizes), self.weights.shape[1]), np.int32)
         _add(sums, texts.word_texts, row_sums, texts.rows)
-        places = self._places(texts.pairs)
-        known = places < len(self.terms)
-        _add(sums, texts.pair_texts[known], self.weights, places[known])
+        locations = self._locations(texts.pairs)
+        known = locations < len(self.terms)
+        _add(sums, texts.pair_texts[known], self.weights, locations[known])
         # In float64 and rounded once: the result is the same however many texts there are.
         means = sums / np.sqrt(np.maximum(texts.sizes, 1))[:, None]
         return self.bias + self.scale * means.astype(np.float32)
 
-    def _places(self, hashes: UInt32) -> npt.NDArray[np.intp]:
+    def _locations(self, hashes: UInt32) -> npt.NDArray[np.intp]:
         """Where terms stand; T for those that are not known."""
         if not len(self.terms):
             return np.zeros(len(hashes), np.intp)
-        places = self.terms.searchsorted(hashes)
-        found = self.terms.take(places, mode="clip") == hashes
-        places[~found] = len(self.terms)
-        return places
+        locations = self.terms.searchsorted(hashes)
+        found = self.terms.take(locations, mode="clip") == hashes
+        locations[~found] = len(self.terms)
+        return locations
 
     def scaled(self, factor: float) -> NgramBranch:
         """Return the branch whose logits are `factor` times these."""
@@ -149,17 +149,17 @@ class NgramBranch:
             if weights.shape != (number, outputs):
                 raise _damaged(f"its weights are of shape {weights.shape}; expected {(number, outputs)}")
             return cls(terms, weights, scale, bias)
-        places = np.repeat(np.arange(number), arrays["counts"])
+        locations = np.repeat(np.arange(number), arrays["counts"])
         columns = arrays["outputs"]
         if outputs > 256 and columns.ndim == 2 and columns.shape[1] == 2:
             columns = np.ascontiguousarray(columns).view("<u2")[:, 0]
-        if not columns.shape == weights.shape == places.shape:
+        if not columns.shape == weights.shape == locations.shape:
             got = f"{weights.shape} weights for the outputs {columns.shape}"
-            raise _damaged(f"it has {got}; its terms have {len(places):,}")
+            raise _damaged(f"it has {got}; its terms have {len(locations):,}")
         if columns.max(initial=0) >= outputs:
             raise _damaged(f"a weight is of output {columns.max()}; there are {outputs}")
         full = np.zeros((number, outputs), np.int8)
-        full[places, columns] = weights
+        full[locations, columns] = weights
         return cls(terms, full, scale, bias)
 
 
@@ -195,10 +195,10 @@ def unpack_sorted(high: npt.NDArray[np.uint8], low: npt.NDArray[np.uint8], numbe
     sizes = -(-(buckets + number) // 8), -(-number * bits // 8)
     if (high.shape, low.shape) != ((sizes[0],), (sizes[1],)):
         raise _damaged(f"its {number:,} terms have {high.shape} and {low.shape} bytes; expected {sizes}")
-    places = np.flatnonzero(np.unpackbits(high, bitorder="little"))
-    if len(places) != number:
-        raise _damaged(f"its terms are {len(places):,}; expected {number:,}")
-    upper = places - np.arange(number)
+    locations = np.flatnonzero(np.unpackbits(high, bitorder="little"))
+    if len(locations) != number:
+        raise _damaged(f"its terms are {len(locations):,}; expected {number:,}")
+    upper = locations - np.arange(number)
     if number and upper[-1] >= buckets:
         raise _damaged("a term is beyond 32 bits")
     lower = np.unpackbits(low, count=number * bits, bitorder="little").reshape(number, bits)
@@ -213,23 +213,23 @@ def _low_bits(number: int) -> int:
     return 32 - max(number, 1).bit_length() + 1 if number > 1 else 31
 
 
-def _add(out: Int32, owners: npt.NDArray[np.int64], values: npt.NDArray, places: npt.NDArray[np.integer]) -> None:
-    """Add `values[places]` (P, K) to the rows `owners` (P,) of `out`; owners are in ascending order."""
+def _add(out: Int32, owners: npt.NDArray[np.int64], values: npt.NDArray, locations: npt.NDArray[np.integer]) -> None:
+    """Add `values[locations]` (P, K) to the rows `owners` (P,) of `out`; owners are in ascending order."""
     if not len(owners):
         return
     if len(out) == 1 and len(owners) <= _GATHERED:
-        out[0] += values[places].sum(0, dtype=np.int32)
+        out[0] += values[locations].sum(0, dtype=np.int32)
         return
     is_first = np.ones(len(owners), bool)
     np.not_equal(owners[1:], owners[:-1], out=is_first[1:])
     starts = np.flatnonzero(is_first)
     together = max(_GATHERED // max(values.shape[1], 1), 1)
     if len(owners) <= together:
-        out[owners[starts]] += np.add.reduceat(values[places], starts, axis=0, dtype=np.int32)
+        out[owners[starts]] += np.add.reduceat(values[locations], starts, axis=0, dtype=np.int32)
         return
     for first in range(0, len(owners), together):
         part = slice(first, first + together)
-        _add(out, owners[part], values, places[part])
+        _add(out, owners[part], values, locations[part])
 
 
 def _damaged(reason: str) -> ModelFileError:

@@ -2,7 +2,7 @@
 
 The terms of a text are its distinct words, its distinct pairs of neighbouring words, and the character n-grams of each
 distinct word with a space before and after it. They are those of the words as the model's encoder has them: split,
-cut, normalised, and in pairs of texts marked where the encoder marks them (`TextConfig.segments`, `.overlap`), in which
+cut, normalized, and in pairs of texts marked where the encoder marks them (`TextConfig.segments`, `.overlap`), in which
 case each word has its marks as a term, too. No pair of words goes over the separator of two texts.
 
 The hashes belong to the file format (`HASH_VERSION` of `mixling.text.fingerprint`). All arithmetic is modulo 2^32:
@@ -33,7 +33,7 @@ _CHARS = 1 << 20  # whose n-grams are hashed at a time
 
 
 def word_hashes(words: Sequence[str], marks: npt.NDArray[np.integer]) -> UInt32:
-    """Return the hashes (W,) of normalised words and their marks."""
+    """Return the hashes (W,) of normalized words and their marks."""
     if not words:
         return np.zeros(0, np.uint32)
     return mix(hash_strings(words) ^ mix(marks.astype(np.uint32) + np.uint32(1)))

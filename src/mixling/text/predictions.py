@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A labelled stretch of a text: characters `start` to `end`, the end excluded.
+    """A labeled stretch of a text: characters `start` to `end`, the end excluded.
 
     `score` is the mean probability of the tags that the span was made of, or 1.0 where there were no probabilities.
     """

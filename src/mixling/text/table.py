@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixling.text.clean import normalise
+from mixling.text.clean import normalize
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import Bags, Projector
 from mixling.text.vocabulary import Vocabulary
@@ -28,7 +28,7 @@ SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
 
 
 class WordTable:
-    """Words, or units of words where these are tokens, by the order in which they came; each is hashed once.
+    """Words, or subwords of words where these are tokens, by the order in which they came; each is hashed once.
 
     The row numbers are the only state: `generation` changes when the table was emptied because it held `max_table`
     words, and row numbers of an older generation mean nothing then. It happens only between calls. With `keep` the
@@ -62,17 +62,17 @@ class WordTable:
     def digest(self) -> str:
         """Equal for two encoders exactly if they give every word the same bag."""
         config = self.config.model_dump(mode="json", exclude={"max_len", *_ORIGIN})
-        content = json.dumps([config, *self.vocabulary.serialise()], sort_keys=True)
+        content = json.dumps([config, *self.vocabulary.serialize()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
     def __len__(self) -> int:
         return self._size
 
     def spell(self, texts: Sequence[Sequence[Word]]) -> list[list[list[int]]]:
-        """Of words that were split before, the rows of each: one, or where tokens are units one for each unit."""
+        """Of words that were split before, the rows of each: one, or where tokens are subwords one for each unit."""
         self._make_room()
         self._add(word for words in texts for word in words)
-        if self.config.tokens == "units":
+        if self.config.tokens == "subwords":
             return [[self._spelled[word] for word in words] for words in texts]
         return [[[self._ids[word]] for word in words] for words in texts]
 
@@ -87,19 +87,19 @@ class WordTable:
         return Bags(self._positions[rows].astype(np.int32), weights)
 
     def table_words(self) -> list[str]:
-        """The words (or units) of the table after the special ones, in the order of their rows; without marks."""
+        """The words (or subwords) of the table after the special ones, in the order of their rows; without marks."""
         return [plain(word) for word in list(self._ids)[FIRST:]]
 
     def words_from(self, first: int) -> tuple[list[str], npt.NDArray[np.int32]]:
-        """The normalised words of the rows from `first` on, and their marks (R,), 0 where there are none."""
+        """The normalized words of the rows from `first` on, and their marks (R,), 0 where there are none."""
         newest = itertools.islice(reversed(self._ids), max(len(self) - first, 0))  # not a walk over all that are known
         keys = list(newest)[::-1]
         limit, lowercase = self.config.max_word_chars, self.config.lowercase
         marks = np.array([0 if isinstance(key, str) else key[1] for key in keys], np.int32)
-        return [normalise(plain(key)[:limit], lowercase=lowercase) for key in keys], marks
+        return [normalize(plain(key)[:limit], lowercase=lowercase) for key in keys], marks
 
     def learn(self, words: Sequence[str]) -> None:
-        """Enter words, or units, in this order from the row `FIRST` on, as `table_words` gave them.
+        """Enter words, or subwords, in this order from the row `FIRST` on, as `table_words` gave them.
 
         The table must be new, or begin with them.
 
@@ -112,10 +112,10 @@ class WordTable:
         rest = words[len(known) :]
         for first in range(0, len(rest), 8192):
             part = rest[first : first + 8192]
-            normal = [normalise(word[: self.config.max_word_chars], lowercase=self.config.lowercase) for word in part]
-            by_units = self.config.tokens == "units"
-            units = [[word] for word in part] if by_units else self.vocabulary.units(normal)
-            self._append(part, part if by_units else normal, units)
+            normal = [normalize(word[: self.config.max_word_chars], lowercase=self.config.lowercase) for word in part]
+            by_subwords = self.config.tokens == "subwords"
+            subwords = [[word] for word in part] if by_subwords else self.vocabulary.subwords(normal)
+            self._append(part, part if by_subwords else normal, subwords)
 
     def _make_room(self) -> bool:
         """Empty a full table, where that is allowed; whether it is full all the same."""
@@ -126,9 +126,9 @@ class WordTable:
         return full and self._keep
 
     def _start_table(self) -> None:
-        self._projector = Projector(self.config.projection, self.vocabulary)  # its units would grow without end, too
+        self._projector = Projector(self.config.projection, self.vocabulary)  # its subwords would grow without end, too
         self._ids: dict[Word, int] = {}
-        self._spelled: dict[Word, list[int]] = {}  # where tokens are units
+        self._spelled: dict[Word, list[int]] = {}  # where tokens are subwords
         self._size = 0
         # The smallest type that holds a position: the table of a large corpus is the largest thing in memory.
         self._dtype = np.uint16 if self.config.num_rows <= 1 << 16 else np.uint32
@@ -139,18 +139,21 @@ class WordTable:
         self._spelled.update((word, [row]) for row, word in enumerate(specials))
 
     def _add(self, words: Iterable[Word]) -> None:
-        """Enter words that are new, under their form in the text: no word is normalised twice."""
+        """Enter words that are new, under their form in the text: no word is normalized twice."""
         limit, lowercase = self.config.max_word_chars, self.config.lowercase
-        by_units = self.config.tokens == "units"
-        known = self._spelled if by_units else self._ids
+        by_subwords = self.config.tokens == "subwords"
+        known = self._spelled if by_subwords else self._ids
         fresh = list(dict.fromkeys(word for word in words if word not in known))
-        normal = [normalise(plain(word)[:limit], lowercase=lowercase) for word in fresh]
+        normal = [normalize(plain(word)[:limit], lowercase=lowercase) for word in fresh]
         for part in self._parts(normal):
-            units = self.vocabulary.units(normal[part])
-            if not by_units:
-                self._append(fresh[part], normal[part], units)
+            subwords = self.vocabulary.subwords(normal[part])
+            if not by_subwords:
+                self._append(fresh[part], normal[part], subwords)
                 continue
-            keys = [[_like(word, unit) for unit in spelled] for word, spelled in zip(fresh[part], units, strict=True)]
+            keys = [
+                [_like(word, subword) for subword in spelled]
+                for word, spelled in zip(fresh[part], subwords, strict=True)
+            ]
             new = list(dict.fromkeys(key for spelled in keys for key in spelled if key not in self._ids))
             if new:
                 self._append(new, [plain(key) for key in new], [[plain(key)] for key in new])
@@ -170,8 +173,8 @@ class WordTable:
         if first < len(words):
             yield slice(first, len(words))
 
-    def _append(self, words: Sequence[Word], normal: Sequence[str], units: Sequence[Sequence[str]]) -> None:
-        bags = self._projector.bags(normal, units)
+    def _append(self, words: Sequence[Word], normal: Sequence[str], subwords: Sequence[Sequence[str]]) -> None:
+        bags = self._projector.bags(normal, subwords)
         if self.config.segments or self.config.overlap:
             bags = self._with_marks(bags, words)
         first, last = self._size, self._size + len(words)
@@ -201,9 +204,9 @@ def plain(word: Word) -> str:
     return word if isinstance(word, str) else word[0]
 
 
-def _like(word: Word, unit: str) -> Word:
+def _like(word: Word, subword: str) -> Word:
     """The unit with the marks of the word."""
-    return unit if isinstance(word, str) else (unit, word[1])
+    return subword if isinstance(word, str) else (subword, word[1])
 
 
 def _grown(table: npt.NDArray, rows: int, width: int) -> npt.NDArray:

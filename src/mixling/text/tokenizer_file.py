@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from mixling.errors import ModelFileError, UserError
 from mixling.text.unigram import MARK, WORD_PATTERN
 
-MAX_PIECE_CHARS = 4096
+MAX_SUBWORD_CHARS = 4096
 MAX_IDS = 1 << 24
 MAX_SPECIALS = 10_000
 MAX_STEPS = 16
@@ -110,7 +110,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= MAX_PIECE_CHARS
+    return isinstance(value, str) and len(value) <= MAX_SUBWORD_CHARS
 
 
 def _maybe_text(value: Any) -> bool:
@@ -274,7 +274,7 @@ def _model(model: Any) -> Values:
         if name != "type" and (name not in checks or not checks[name](value)):
             raise ModelFileError(f"its {kind} model has a {name[:80]!r} that is not read here: {str(value)[:80]}")
     if not model.get("vocab"):
-        raise ModelFileError(f"its {kind} model has no units")
+        raise ModelFileError(f"its {kind} model has no subwords")
     unknown = model.get("unk_id")
     if unknown is not None and unknown >= len(model["vocab"]):
         raise ModelFileError(f"its unknown unit is number {unknown} of {len(model['vocab'])}")

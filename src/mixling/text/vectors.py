@@ -1,4 +1,4 @@
-"""Word vectors from unlabelled text by counting, in seconds: what a small model may begin with.
+"""Word vectors from unlabeled text by counting, in seconds: what a small model may begin with.
 
 Source: positive pointwise mutual information, smoothed over contexts, and a truncated singular value decomposition
 (Levy, Goldberg and Dagan 2015, sections 2 and 3). Decided here: a window of 5 words to each side, all alike; vectors
@@ -147,10 +147,10 @@ def _read(
     found = np.bincount(raw[raw >= 0], minlength=len(numbers))
     order = np.argsort(-found, kind="stable")[: config.max_words]
     order = order[found[order] >= config.min_count]
-    places = np.full(len(numbers) + 1, -1, np.int32)  # the last is of the borders
-    places[order] = np.arange(len(order))
+    locations = np.full(len(numbers) + 1, -1, np.int32)  # the last is of the borders
+    locations[order] = np.arange(len(order))
     names = list(numbers)
-    return places[raw], tuple(names[i] for i in order), found[order], num_tokens
+    return locations[raw], tuple(names[i] for i in order), found[order], num_tokens
 
 
 def _documents(texts: Iterable[Text], config: VectorConfig) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""Subword units: WordPiece or Unigram trained on the user's own text, or a vocabulary that exists already."""
+"""Subword subwords: WordPiece or Unigram trained on the user's own text, or a vocabulary that exists already."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ CONTINUATION = "##"
 UNKNOWN = "[UNK]"
 FILES = ("vocab.txt", "tokenizer.json", "spiece.model", "tokenizer.model")
 SENTENCEPIECE = ".model"
-MIN_UNITS, MAX_UNITS = 1_000, 8_000
-MAX_CHARS = 1_000  # of a word that is split into units
+MIN_SUBWORDS, MAX_SUBWORDS = 1_000, 8_000
+MAX_CHARS = 1_000  # of a word that is split into subwords
 
 VocabularyKind = Literal["wordpiece", "unigram"]
 
 
 class Vocabulary:
-    """Splits words, each on its own, into units.
+    """Splits words, each on its own, into subwords.
 
-    WordPiece marks the units that go on with a word ("un", "##affable"); Unigram and SentencePiece mark the one that
+    WordPiece marks the subwords that go on with a word ("un", "##affable"); Unigram and SentencePiece mark the one that
     begins it ("▁un", "affable"). A word that WordPiece cannot spell is its own single unit: its trigrams still say more
     than `[UNK]` does. Of a word that Unigram cannot spell the unknown characters in a row are one unit.
     """
@@ -49,37 +49,38 @@ class Vocabulary:
         return self._tokenizer.get_vocab_size()
 
     def names(self) -> list[str]:
-        """All units, in the order of their ids."""
+        """All subwords, in the order of their ids."""
         ids = self._tokenizer.get_vocab()
         return sorted(ids, key=ids.__getitem__)
 
-    def __contains__(self, unit: str) -> bool:
-        return self._tokenizer.token_to_id(unit) is not None
+    def __contains__(self, subword: str) -> bool:
+        return self._tokenizer.token_to_id(subword) is not None
 
     @property
     def tokenizer(self) -> Tokenizer:
         """What splits the words; not to be changed."""
         return self._tokenizer
 
-    def units(self, words: Sequence[str]) -> list[list[str]]:
-        """The units of each word, in order; never empty.
+    def subwords(self, words: Sequence[str]) -> list[list[str]]:
+        """The subwords of each word, in order; never empty.
 
         Raises:
             ModelFileError: the tokenizer fails at a word.
         """
-        with rust_errors(ModelFileError, "the vocabulary cannot split a word into units"):
+        with rust_errors(ModelFileError, "the vocabulary cannot split a word into subwords"):
             if self._is_wordpiece:
                 spelled = [[token.value for token in self._tokenizer.model.tokenize(word)] for word in words]
             else:
                 encodings = self._tokenizer.encode_batch(list(words), add_special_tokens=False)
                 spelled = [encoding.tokens for encoding in encodings]
         return [
-            [word] if not units or self._unknown in units else units for word, units in zip(words, spelled, strict=True)
+            [word] if not subwords or self._unknown in subwords else subwords
+            for word, subwords in zip(words, spelled, strict=True)
         ]
 
-    def unit_id(self, unit: str) -> int:
+    def subword_id(self, subword: str) -> int:
         """The id of a unit; that of the unknown unit, or 0, for one that is not in the vocabulary."""
-        found = self._tokenizer.token_to_id(unit)
+        found = self._tokenizer.token_to_id(subword)
         return found if found is not None else self.unknown_id or 0
 
     @property
@@ -87,17 +88,17 @@ class Vocabulary:
         """The id of the unknown unit; None where there is none."""
         return self._tokenizer.token_to_id(self._unknown)
 
-    def serialise(self) -> tuple[str, str]:
+    def serialize(self) -> tuple[str, str]:
         """File name and content for `Vocabulary.parse`: `vocab.txt` for usual WordPiece, else `tokenizer.json`."""
         model, ids = self._tokenizer.model, self._tokenizer.get_vocab()
         usual = self._is_wordpiece and (model.unk_token, model.continuing_subword_prefix) == (UNKNOWN, CONTINUATION)
         if not usual or sorted(ids.values()) != list(range(len(ids))):  # lines are numbered without gaps
             return "tokenizer.json", self._tokenizer.to_str()
-        return "vocab.txt", "".join(f"{unit}\n" for unit in sorted(ids, key=ids.__getitem__))
+        return "vocab.txt", "".join(f"{subword}\n" for subword in sorted(ids, key=ids.__getitem__))
 
     @classmethod
     def parse(cls, name: str, content: str) -> Vocabulary:
-        """Read what `serialise` wrote, or a public file of these two formats (see `tokenizer_file`).
+        """Read what `serialize` wrote, or a public file of these two formats (see `tokenizer_file`).
 
         Raises:
             ModelFileError: the content is not a vocabulary, or asks for what is not read from files.
@@ -108,18 +109,18 @@ class Vocabulary:
                     return cls(read_tokenizer(content))
             except ModelFileError as error:
                 raise ModelFileError(f"{name}: {error}") from None
-        units = content.split("\n")
-        if units and not units[-1]:
-            units.pop()
-        return cls._from_units(units, name)
+        subwords = content.split("\n")
+        if subwords and not subwords[-1]:
+            subwords.pop()
+        return cls._from_subwords(subwords, name)
 
     @classmethod
-    def _from_units(cls, units: Sequence[str], name: str) -> Vocabulary:
-        ids = {unit: number for number, unit in enumerate(units)}
-        if len(ids) != len(units) or not ids:
-            repeated = next((unit for unit, count in Counter(units).items() if count > 1), None)
-            fault = "is empty" if repeated is None else f"has the unit {repeated!r} twice"
-            raise ModelFileError(f"{name}: the vocabulary {fault}; it needs one distinct unit a line")
+    def _from_subwords(cls, subwords: Sequence[str], name: str) -> Vocabulary:
+        ids = {subword: number for number, subword in enumerate(subwords)}
+        if len(ids) != len(subwords) or not ids:
+            repeated = next((subword for subword, count in Counter(subwords).items() if count > 1), None)
+            problem = "is empty" if repeated is None else f"has the unit {repeated!r} twice"
+            raise ModelFileError(f"{name}: the vocabulary {problem}; it needs one distinct unit a line")
         if UNKNOWN not in ids:
             raise ModelFileError(f"{name}: the unit {UNKNOWN} is missing; a WordPiece vocabulary has it")
         with rust_errors(ModelFileError, f"{name}: is not a vocabulary"):
@@ -153,7 +154,7 @@ class Vocabulary:
             base, revision = split_revision(source)
             _probe_hub(base, revision)
             return cls(read_tokenizer(Tokenizer.from_pretrained(base, revision=revision or "main").to_str()))
-        except Exception as error:  # network, authorisation and parsing faults have no common type
+        except Exception as error:  # network, authorisation and parsing errors have no common type
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ConfigError(
                 f"vocabulary {source!r}: no such file or folder here, and the hub has none to give: {reason}"
@@ -168,26 +169,27 @@ class Vocabulary:
         kind: VocabularyKind = "wordpiece",
         specials: Sequence[str] = (),
     ) -> Vocabulary:
-        """Train units on words; two runs on the same words, in any order, give the same units.
+        """Train subwords on words; two runs on the same words, in any order, give the same subwords.
 
         Args:
-            words: normalised words, repeated as often as they occur.
-            size: number of units; None takes half of the distinct words, within 1,000 and 8,000.
+            words: normalized words, repeated as often as they occur.
+            size: number of subwords; None takes half of the distinct words, within 1,000 and 8,000.
             kind: how words are split, see the class.
-            specials: units beside `[UNK]`, which is 0, that texts never spell, such as `[MASK]`; numbered from 1 on.
+            specials: subwords beside `[UNK]`, which is 0, that texts never spell, such as `[MASK]`; numbered from 1 on.
 
         Raises:
             ConfigError: two specials are the same, or a text could spell one.
         """
         counts = Counter(words)
         if size is None:
-            size = min(max(len(counts) // 2, MIN_UNITS), MAX_UNITS)
+            size = min(max(len(counts) // 2, MIN_SUBWORDS), MAX_SUBWORDS)
         fixed = [UNKNOWN, *specials]
         check_specials(fixed)
         if kind == "unigram":
-            pieces = train_unigram(counts, size, fixed, unknown=UNKNOWN)
-            return cls(unigram_tokenizer(pieces, unknown=UNKNOWN, specials=fixed))
-        # The trainer breaks ties by unit number and numbers the one-character units in the random order of a hash map,
+            subwords = train_unigram(counts, size, fixed, unknown=UNKNOWN)
+            return cls(unigram_tokenizer(subwords, unknown=UNKNOWN, specials=fixed))
+        # The trainer breaks ties by unit number and numbers the one-character subwords in the random order of a hash
+        # map,
         # unless they are there before it starts: without this, two runs give two vocabularies.
         first = {word[0] for word in counts if word}
         later = {CONTINUATION + char for word in counts for char in word[1:]}
@@ -201,7 +203,7 @@ class Vocabulary:
         )
         tokenizer.train_from_iterator(repeated(counts), trainer)
         ids = json.loads(tokenizer.to_str())["model"]["vocab"]
-        return cls._from_units(sorted(ids, key=ids.__getitem__), "the trained vocabulary")
+        return cls._from_subwords(sorted(ids, key=ids.__getitem__), "the trained vocabulary")
 
 
 def check_specials(names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.text.clean import clean, normalise
+from mixling.text.clean import clean, normalize
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import SEPARATOR
 from mixling.text.vocabulary import CONTINUATION
@@ -23,7 +23,7 @@ from mixling.text.words import word_spans
 
 MAX_CHARS = 1 << 20  # of a context, and of a question
 MIN_LENGTH = 8  # tokens of a window
-_WORD_STARTS = ("▁", "Ġ")  # marks of units in tokenizers other than WordPiece
+_WORD_STARTS = ("▁", "Ġ")  # marks of subwords in tokenizers other than WordPiece
 
 
 class ReadingConfig(Config):
@@ -39,7 +39,8 @@ class ReadingConfig(Config):
     threshold: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="no answer where its score is higher than the best answer's by more than this; None: chosen on dev "
+        description="no answer where its score is higher than the best answer's by more than this; None: chosen on "
+        "validation "
         "where training questions lack answers, else every question has an answer",
     )
 
@@ -59,7 +60,7 @@ class ReadingConfig(Config):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class EncodedWindows:
     """A question and its context as a model reads them, in one window or several.
 
     question: (Q,) int32, rows of the encoder's word table.
@@ -122,23 +123,26 @@ class WindowEncoder:
     def __init__(self, encoder: TextEncoder, reading: ReadingConfig) -> None:
         self.encoder, self.reading = encoder, reading
         self._generation = encoder.generation
-        self._inner: dict[str, list[tuple[int, int]]] = {}  # where a word's units stand in it
+        self._inner: dict[str, list[tuple[int, int]]] = {}  # where a word's subwords stand in it
 
-    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Passage]:
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[EncodedWindows]:
         """Encode pairs; of a context nothing is left out, of a question what is beyond its share."""
         config = self.encoder.config
-        words, places, cuts = [], [], []
+        words, locations, cuts = [], [], []
         for pair in pairs:
             (question, context), cut = zip(*(clean(text, MAX_CHARS) for text in pair), strict=True)
             of_question, of_context = self._words(question), self._words(context)
             sides = [[text[a:b] for a, b in spans] for text, spans in ((question, of_question), (context, of_context))]
             words += list(self.encoder.marked(*sides) if config.segments or config.overlap else sides)
-            places.append((context, of_context))
+            locations.append((context, of_context))
             cuts.append(any(cut))
         rows = self.encoder.spell(words)
         if self._generation != self.encoder.generation:
             self._inner, self._generation = {}, self.encoder.generation
-        return [self._passage(rows[2 * i], rows[2 * i + 1], *places[i], truncated=cuts[i]) for i in range(len(places))]
+        return [
+            self._encoding(rows[2 * i], rows[2 * i + 1], *locations[i], truncated=cuts[i])
+            for i in range(len(locations))
+        ]
 
     def _words(self, text: str) -> list[tuple[int, int]]:
         """The words of a text; one that is longer than words may be is several, so that no character is unread."""
@@ -149,7 +153,7 @@ class WindowEncoder:
             for first in range(start, end, limit)
         ]
 
-    def _passage(
+    def _encoding(
         self,
         question: list[list[int]],
         context: list[list[int]],
@@ -157,7 +161,7 @@ class WindowEncoder:
         words: list[tuple[int, int]],
         *,
         truncated: bool,
-    ) -> Passage:
+    ) -> EncodedWindows:
         max_len = self.encoder.config.max_len
         asked = list(itertools.chain(*question))
         most = min(self.reading.max_question, max_len // 2)
@@ -167,10 +171,10 @@ class WindowEncoder:
             if len(spelled) == 1:
                 spans.append((start, end))
             else:
-                spans += [(start + a, start + b) for a, b in self._units(text[start:end], len(spelled))]
+                spans += [(start + a, start + b) for a, b in self._subwords(text[start:end], len(spelled))]
         space, step = self.reading.window(min(len(asked), most), max_len)
         begins = (0, *range(step, max(len(rows) - space, 0) + step, step))
-        return Passage(
+        return EncodedWindows(
             question=np.array(asked[:most], np.int32),
             context=np.array(rows, np.int32),
             spans=np.array(spans, np.int32).reshape(-1, 2),
@@ -180,34 +184,34 @@ class WindowEncoder:
             generation=self.encoder.generation,
         )
 
-    def _units(self, word: str, count: int) -> list[tuple[int, int]]:
-        """Where each of a word's units stands in it; all of them everywhere if it cannot be told."""
+    def _subwords(self, word: str, count: int) -> list[tuple[int, int]]:
+        """Where each of a word's subwords stands in it; all of them everywhere if it cannot be told."""
         found = self._inner.get(word)
         if found is None:
-            normal = normalise(word, lowercase=self.encoder.config.lowercase)
+            normal = normalize(word, lowercase=self.encoder.config.lowercase)
             found = [(0, len(word))] * count
             if len(normal) == len(word):
-                found = unit_spans(normal, self.encoder.vocabulary.units([normal])[0]) or found
-            assert len(found) == count, f"{len(found)} units of {word!r} instead of {count}"
+                found = subword_spans(normal, self.encoder.vocabulary.subwords([normal])[0]) or found
+            assert len(found) == count, f"{len(found)} subwords of {word!r} instead of {count}"
             self._inner[word] = found
         return found
 
 
-def unit_spans(word: str, units: Sequence[str]) -> list[tuple[int, int]] | None:
+def subword_spans(word: str, subwords: Sequence[str]) -> list[tuple[int, int]] | None:
     """Start and end of each unit in its word; a unit without characters stands where the next one does.
 
-    None where the units do not spell the word.
+    None where the subwords do not spell the word.
     """
     ends = []
-    place = 0
-    for number, unit in enumerate(units):
-        shorter = [unit.removeprefix(CONTINUATION)] if number else [unit.lstrip("".join(_WORD_STARTS)), unit]
-        piece = next((piece for piece in (*shorter, unit) if word.startswith(piece, place)), None)
-        if piece is None:
+    location = 0
+    for number, subword in enumerate(subwords):
+        shorter = [subword.removeprefix(CONTINUATION)] if number else [subword.lstrip("".join(_WORD_STARTS)), subword]
+        subword = next((subword for subword in (*shorter, subword) if word.startswith(subword, location)), None)
+        if subword is None:
             return None
-        place += len(piece)
-        ends.append(place)
-    if place != len(word):
+        location += len(subword)
+        ends.append(location)
+    if location != len(word):
         return None
     starts = [0, *ends[:-1]]
     for number in range(len(ends) - 2, -1, -1):

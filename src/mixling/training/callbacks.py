@@ -42,7 +42,7 @@ class Callback:
         """Take note of a completed step."""
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        """Take note of an evaluation on the dev split; the record is the newest line of metrics.jsonl."""
+        """Take note of an evaluation on the validation split; the record is the newest line of metrics.jsonl."""
 
     def finished(self) -> None:
         """End, whether the training succeeded or not."""

@@ -24,24 +24,25 @@ from mixling.text.vocabulary import Vocabulary
 from mixling.training.dataset_adapter import Forward, TrainingData
 
 MASK_WORD = "[MASK]"  # the first word that a corpus's encoder learns: row `FIRST`
-_DEV_BATCH = 64
+_VALIDATION_BATCH = 64
 _MAX_DOCUMENT = 1_000_000  # words
 _MAX_WORDS = 1 << 22  # different ones
 
 
 def document_encoder(text: TextConfig, vocabulary: Vocabulary) -> TextEncoder:
-    """An encoder of whole documents, which never forgets a word and knows `MASK_WORD`, and where tokens are units all.
+    """An encoder of whole documents, which never forgets a word and knows `MASK_WORD`, and where tokens are subwords
+    all.
 
     What is drawn in the place of a hidden token does not depend on the text then.
     """
     whole = text.model_copy(update={"max_len": _MAX_DOCUMENT})
     encoder = TextEncoder(whole, vocabulary, max_table=_MAX_WORDS, keep=True)
-    units = vocabulary.names() if text.tokens == "units" else []
-    encoder.learn([MASK_WORD, *(unit for unit in units if unit != MASK_WORD)])
+    subwords = vocabulary.names() if text.tokens == "subwords" else []
+    encoder.learn([MASK_WORD, *(subword for subword in subwords if subword != MASK_WORD)])
     return encoder
 
 
-def unit_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
+def subword_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
     """Of each row of the encoder's table the unit that it is; negative for what is never hidden."""
     assert encoder.config.projection.trained_rows, "only an embedding table has a row for each unit"
     targets = encoder.bags(np.arange(len(encoder))).positions[:, 0].astype(np.int64)
@@ -51,8 +52,8 @@ def unit_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
 
 def named_targets(encoder: TextEncoder, words: Sequence[str]) -> npt.NDArray[np.int64]:
     """Of each row of the encoder's table its place in `words`; negative for the others."""
-    places = {word: place for place, word in enumerate(words)}
-    found = [places.get(word, -1) for word in encoder.table_words()]
+    locations = {word: location for location, word in enumerate(words)}
+    found = [locations.get(word, -1) for word in encoder.table_words()]
     return np.array([-1] * FIRST + found, np.int64)
 
 
@@ -68,7 +69,8 @@ def word_targets(encoder: TextEncoder, tokens: Tokens, count: int) -> npt.NDArra
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedText(TrainingData):
-    """Texts of `length` tokens from prepared documents; which are hidden changes from epoch to epoch, but not on dev.
+    """Texts of `length` tokens from prepared documents; which are hidden changes from epoch to epoch, but not on
+    validation.
 
     Args:
         targets: of each row of the encoder's table, what is to be told where it is hidden; negative: it never is.
@@ -78,7 +80,7 @@ class MaskedText(TrainingData):
     config: MaskedLMConfig
     encoder: TextEncoder
     train: Tokens
-    dev: Tokens
+    validation: Tokens
     length: int
     targets: npt.NDArray[np.int64]
 
@@ -92,15 +94,15 @@ class MaskedText(TrainingData):
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
         return *self._masked(self.train, indices, chosen, seed=[seed, 2, step]), None
 
-    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        return measure_masked(self.masked_dev(), forward)
+    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+        return evaluate_masked(self.masked_validation(), forward)
 
-    def masked_dev(self) -> Iterator[tuple[Batch, Tensor]]:
+    def masked_validation(self) -> Iterator[tuple[Batch, Tensor]]:
         """The held-out texts with what is hidden of them, always the same."""
-        count = self.dev.blocks(self.length)
-        for number, first in enumerate(range(0, count, _DEV_BATCH)):
-            indices = np.arange(first, min(first + _DEV_BATCH, count))
-            yield self._masked(self.dev, indices, np.arange(len(indices)), seed=[0, 3, number])
+        count = self.validation.blocks(self.length)
+        for number, first in enumerate(range(0, count, _VALIDATION_BATCH)):
+            indices = np.arange(first, min(first + _VALIDATION_BATCH, count))
+            yield self._masked(self.validation, indices, np.arange(len(indices)), seed=[0, 3, number])
 
     def _masked(self, tokens: Tokens, indices: Indices, chosen: Indices, *, seed: list[int]) -> tuple[Batch, Tensor]:
         config, rng = self.config, np.random.default_rng(seed)
@@ -108,23 +110,23 @@ class MaskedText(TrainingData):
         lengths = [len(rows) for rows, _ in blocks]
         rows = np.zeros((len(blocks), max(lengths)), np.int32)
         starts = np.ones(rows.shape, bool)
-        for place, (block, begins) in enumerate(blocks):
-            rows[place, : len(block)], starts[place, : len(block)] = block, begins
+        for location, (block, begins) in enumerate(blocks):
+            rows[location, : len(block)], starts[location, : len(block)] = block, begins
         targets = self.targets[rows]
-        hidden = choose_masked(targets, starts, share=config.share, whole_words=config.whole_words, rng=rng)
+        hidden = choose_masked(targets, starts, fraction=config.fraction, whole_words=config.whole_words, rng=rng)
         known = np.flatnonzero(self.targets >= 0).astype(np.int32)
         others = known[np.argsort(self.targets[known], kind="stable")]
         read = replace_masked(
             rows, hidden, mask_row=FIRST, others=others, masked=config.masked, random=config.random, rng=rng
         )
-        places = [np.flatnonzero(hidden[i]).astype(np.int32) for i in chosen]
-        batch = collate([read[i, : lengths[i]] for i in chosen], self.encoder, places)
-        told = [targets[i, where] for i, where in zip(chosen, places, strict=True)]
-        return batch, pad_targets(told, batch.num_answers, NO_TARGET)
+        locations = [np.flatnonzero(hidden[i]).astype(np.int32) for i in chosen]
+        batch = collate([read[i, : lengths[i]] for i in chosen], self.encoder, locations)
+        reported = [targets[i, where] for i, where in zip(chosen, locations, strict=True)]
+        return batch, pad_targets(reported, batch.num_answers, NO_TARGET)
 
 
 @torch.inference_mode()
-def measure_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) -> tuple[dict[str, float], float]:
+def evaluate_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) -> tuple[dict[str, float], float]:
     """Perplexity and accuracy on hidden tokens, and the mean loss.
 
     Raises:
@@ -139,5 +141,5 @@ def measure_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) ->
         sums += [float(loss), float(count_hits(logits, targets)), float(count)]
     loss_mean, accuracy = (sums[:2] / max(sums[2], 1)).tolist()
     if not math.isfinite(loss_mean):
-        raise TrainingError("an answer on dev is not finite")
+        raise TrainingError("an answer on validation is not finite")
     return {"perplexity": math.exp(min(loss_mean, 700)), "accuracy": accuracy}, loss_mean

@@ -49,8 +49,8 @@ class TrainingData(ABC):
         """
 
     @abstractmethod
-    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        """Measures on dev and the loss.
+    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+        """Measures on validation and the loss.
 
         Args:
             forward: the model, in the mode and precision that it is trained in, on its device.
@@ -65,14 +65,14 @@ class TrainingData(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledData(TrainingData):
+class LabeledData(TrainingData):
     """Encoded texts and their targets; `weights` are the user's weights of the training examples."""
 
     objective: Task
     train: TextSet
     train_targets: Targets
-    dev: TextSet
-    dev_targets: Targets
+    validation: TextSet
+    validation_targets: Targets
     token_dropout: float = 0.0
     weights: npt.NDArray[np.float32] | None = None
 
@@ -91,13 +91,13 @@ class LabelledData(TrainingData):
         targets = self.objective.stack([self.train_targets[i] for i in mine], batch.num_answers)
         return batch, targets, None if self.weights is None else torch.from_numpy(self.weights[mine])
 
-    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)
-        logits = predict_logits(model, self.dev)
+        logits = predict_logits(model, self.validation)
         if not all(np.isfinite(row).all() for row in logits):
-            raise TrainingError("an answer on dev is not finite")
-        metrics = self.objective.evaluate(logits, self.dev_targets, tables=False)
-        return metrics.numbers(), mean_loss(self.objective, logits, self.dev_targets)
+            raise TrainingError("an answer on validation is not finite")
+        metrics = self.objective.evaluate(logits, self.validation_targets, tables=False)
+        return metrics.numbers(), mean_loss(self.objective, logits, self.validation_targets)
 
     def where(self, index: int) -> tuple[str, int] | None:
         return self.train.dataset.where(index)

@@ -23,19 +23,19 @@ from mixling.errors import Interrupted, TrainingError, command_line
 from mixling.storage import append, write_atomic
 from mixling.training.callbacks import Callback, CallbackList, Step
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
+from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT, HISTORY, TENSORBOARD_FOLDER
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import build_optimizer, learning_rate
-from mixling.training.recipe import TrainConfig
 from mixling.training.state import State, load_weights, pack, unpack, weights_of, whole
 from mixling.training.tracking import TensorBoard
 
 
 class Trainer:
-    """Trains a model and leaves it with the weights of the best evaluation on dev, or of the last
+    """Trains a model and leaves it with the weights of the best evaluation on validation, or of the last
     (`config.load_best_at_end`).
 
     With `parallel = "fsdp"` and several processes a copy is trained, of which each process has a part; the model itself
@@ -135,7 +135,7 @@ class Trainer:
         indices = self._batch(state.step)
         rate = learning_rate(config.optim, state.step, state.total_steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["share"]
+            group["lr"] = rate * group["fraction"]
         sums = self._backward(indices, state.step, signum=interrupts.received)
         loss = float(sums[0] / sums[1]) if sums[1] > 0 else 0.0
         norm = self._norm()
@@ -147,8 +147,8 @@ class Trainer:
         state.loss_sum += float(sums[0])
         state.loss_weight += float(sums[1])
         # Every process must stop at the same step; torchrun sends one signal to all, so a sum is some multiple of it.
-        told = (interrupts.received or signal.SIGTERM) if sums[2] > 0 else 0
-        return Step(number=state.step, loss=loss, learning_rate=rate, tokens=int(sums[3])), told
+        signal_received = (interrupts.received or signal.SIGTERM) if sums[2] > 0 else 0
+        return Step(number=state.step, loss=loss, learning_rate=rate, tokens=int(sums[3])), signal_received
 
     def _backward(self, indices: Indices, step: int, *, signum: int = 0) -> Tensor:
         """Gradients of the mean loss over the global batch; returns the sums of losses, weights, signals and tokens."""
@@ -197,21 +197,21 @@ class Trainer:
 
     def _evaluate(self, state: State) -> None:
         config, objective = self.config, self.data.objective
-        values, dev_loss = self._measures(state.step)
+        values, val_loss = self._metrics(state.step)
         metric = values[objective.metric] * (-1 if objective.less_is_better else 1)
         record = {
             "epoch": round(state.step / self.steps_per_epoch, 3),
             "step": state.step,
             "train_loss": round(state.loss_sum / max(state.loss_weight, 1e-12), 6),
-            "dev_loss": round(dev_loss, 6),
+            "val_loss": round(val_loss, 6),
             **{f"dev_{key}": round(value, 6) for key, value in values.items()},
             "learning_rate": learning_rate(config.optim, state.step - 1, state.total_steps),
         }
         state.history.append(record)
         state.loss_sum = state.loss_weight = 0.0
-        better = (metric, -dev_loss) > (state.best_metric, -state.best_loss)
+        better = (metric, -val_loss) > (state.best_metric, -state.best_loss)
         if better or not self._best or not config.load_best_at_end:
-            state.best_metric, state.best_loss, state.best_step, state.stale = metric, dev_loss, state.step, 0
+            state.best_metric, state.best_loss, state.best_step, state.stale = metric, val_loss, state.step, 0
             self._best = weights_of(self._trained)
         else:
             state.stale += 1
@@ -221,11 +221,11 @@ class Trainer:
             append(self.folder / HISTORY, json.dumps(record) + "\n")
         self._callbacks.evaluated(record)
 
-    def _measures(self, step: int) -> tuple[dict[str, float], float]:
-        """The model's measures on dev and its loss."""
+    def _metrics(self, step: int) -> tuple[dict[str, float], float]:
+        """The model's measures on validation and its loss."""
         self._trained.eval()
         try:
-            values, loss = self.data.measure(self._trained, self._forward)
+            values, loss = self.data.evaluate(self._trained, self._forward)
         except TrainingError as error:
             raise TrainingError(f"step {step}: {error}; {self._advice()}") from None
         # The main process's: machines that differ in a last bit must still agree what is best, and when to stop.
@@ -266,7 +266,7 @@ class Trainer:
 
     def _evaluation_seconds(self) -> float:
         begin = time.monotonic()
-        self._measures(0)
+        self._metrics(0)
         return time.monotonic() - begin
 
     def _save(self, state: State) -> None:
@@ -299,10 +299,10 @@ class Trainer:
         epoch, number = divmod(state.step, self.steps_per_epoch)
         what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm} (loss {loss:.4g})"
         rows = ""
-        places = sorted(place for i in indices if (place := self.data.where(int(i))) is not None)
-        if places:
-            rows = f", rows {', '.join(f'{path}:{line}' for path, line in places[:5])}"
-            rows += f" and {len(places) - 5} more" if len(places) > 5 else ""
+        locations = sorted(location for i in indices if (location := self.data.where(int(i))) is not None)
+        if locations:
+            rows = f", rows {', '.join(f'{path}:{line}' for path, line in locations[:5])}"
+            rows += f" and {len(locations) - 5} more" if len(locations) > 5 else ""
         batch = f"batch {number + 1} of {self.steps_per_epoch}"
         return f"step {state.step} (epoch {epoch + 1}, {batch}{rows}): {what}; {self._advice()}"
 

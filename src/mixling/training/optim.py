@@ -27,7 +27,8 @@ _LEAST_DIVISOR, _LEAST_RMS = 1e-15, 1e-3  # Adafactor's epsilon 1 and 2, the fir
 
 
 class OptimConfig(Config):
-    """AdamW or Adafactor with warm-up and schedule; defaults chosen, for AdamW, on the dev splits of CLINC150 and MTOP.
+    """AdamW or Adafactor with warm-up and schedule; defaults chosen, for AdamW, on the validation splits of CLINC150
+    and MTOP.
 
     T5 (section 3.1.2) pretrains with Adafactor at 1 / sqrt(max(t, 10^4)): `lr` 0.01, `schedule` "constant", `warmup` 0,
     since Adafactor's rate is 1 / sqrt(t) at most. It fine-tunes likewise with `lr` 0.001. Neither has decay.
@@ -41,7 +42,7 @@ class OptimConfig(Config):
         None,
         ge=0,
         le=10,
-        description="rate of the units' table as a share of lr, 0: it stays; None: by what it begins with",
+        description="rate of the subwords' table as a share of lr, 0: it stays; None: by what it begins with",
     )
     beta1: float = Field(0.9, ge=0, lt=1, description="of AdamW; Adafactor has no momentum")
     beta2: float = Field(0.999, ge=0, lt=1, description="of AdamW; Adafactor's is 1 - t^-0.8 at step t")
@@ -72,7 +73,7 @@ class OptimConfig(Config):
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
     """Build the optimiser, with three groups of parameters: embedding tables, other matrices, all else.
 
-    Weight decay is for the first two. A group's `share` is the factor of its rate to that of the schedule.
+    Weight decay is for the first two. A group's `fraction` is the factor of its rate to that of the schedule.
 
     Args:
         model: its attribute `embedding_tables`, if it has one, names the parameters that `embedding_lr` is for.
@@ -81,9 +82,9 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimi
     tables: tuple[str, ...] = getattr(model, "embedding_tables", ())
     trained = [(name, item) for name, item in model.named_parameters() if item.requires_grad]
     groups = [
-        {"params": [p for name, p in trained if name in tables], "share": embedding_lr},
-        {"params": [p for name, p in trained if name not in tables and p.ndim >= 2], "share": 1.0},
-        {"params": [p for _, p in trained if p.ndim < 2], "share": 1.0, "weight_decay": 0.0},
+        {"params": [p for name, p in trained if name in tables], "fraction": embedding_lr},
+        {"params": [p for name, p in trained if name not in tables and p.ndim >= 2], "fraction": 1.0},
+        {"params": [p for _, p in trained if p.ndim < 2], "fraction": 1.0, "weight_decay": 0.0},
     ]
     if config.name == "adafactor":
         # One parameter after another: on a CPU `foreach` won a tenth at 0.2M weights and lost a third from 2M on.

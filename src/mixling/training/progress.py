@@ -15,10 +15,10 @@ from mixling.training.callbacks import Callback, Step
 
 
 class TrainingProgress(Callback):
-    """Shows a training; `say` writes a line that does not disturb the bar.
+    """Shows a training; `log` writes a line that does not disturb the bar.
 
     Args:
-        metric: the measure of dev by which the best epoch is chosen, as metrics.jsonl names it.
+        metric: the measure of validation by which the best epoch is chosen, as metrics.jsonl names it.
         silent: say and show nothing (a process beside the main one).
     """
 
@@ -38,12 +38,12 @@ class TrainingProgress(Callback):
                 TimeRemainingColumn(),
             )
             self._bar = Progress(*columns, TextColumn("{task.description}"), console=self._console, transient=True)
-        self._dev = ""
+        self._validation = ""
         self._total_steps, self._resumed = 0, False
         self._total_epochs: int | None = None  # 0: the lines count steps; None: not known yet
         self._tokens, self._begun, self._seconds = 0, 0.0, 0.0
 
-    def say(self, message: str) -> None:
+    def log(self, message: str) -> None:
         """Write one line."""
         if not self._silent:
             self._console.print(printable(message, keep="\n"), markup=False, soft_wrap=True)
@@ -55,20 +55,20 @@ class TrainingProgress(Callback):
             self._bar.add_task("", total=total_steps, completed=step)
             self._bar.start()
         elif step:
-            self.say(f"resuming at step {step} of {total_steps}")
+            self.log(f"resuming at step {step} of {total_steps}")
 
     def stepped(self, step: Step) -> None:
         self._tokens += step.tokens
         self._seconds = time.monotonic() - self._begun
         if self._bar is not None:
-            told = f"loss {step.loss:.4f}{self._dev}  {self._speed()}"
-            self._bar.update(self._bar.task_ids[0], completed=step.number, description=told)
+            reported = f"loss {step.loss:.4f}{self._validation}  {self._speed()}"
+            self._bar.update(self._bar.task_ids[0], completed=step.number, description=reported)
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        self._dev = f"  dev {self.metric.replace('_', ' ')} {_shown(record[f'dev_{self.metric}'])}"
+        self._validation = f"  validation {self.metric.replace('_', ' ')} {_shown(record[f'dev_{self.metric}'])}"
         best = "  (best so far)" if record["best"] else ""
-        losses = f"train loss {record['train_loss']:.4f}  dev loss {record['dev_loss']:.4f}"
-        self.say(f"{self._position(record)}  {losses}{self._dev}  {self._speed():>16}{best}")
+        losses = f"train loss {record['train_loss']:.4f}  validation loss {record['val_loss']:.4f}"
+        self.log(f"{self._position(record)}  {losses}{self._validation}  {self._speed():>16}{best}")
         self._tokens, self._begun = 0, time.monotonic()  # of the steps, without the evaluation
 
     def finished(self) -> None:

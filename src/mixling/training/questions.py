@@ -21,7 +21,7 @@ from mixling.tasks.base import Task
 from mixling.text.answers import Answers, Found, find_answer
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import SEPARATOR
-from mixling.text.windows import Passage, ReadingConfig, WindowEncoder
+from mixling.text.windows import EncodedWindows, ReadingConfig, WindowEncoder
 from mixling.training.dataset_adapter import Forward, TrainingData, mean_loss, predict_logits
 
 _CHUNK = 1024  # questions that are encoded at a time
@@ -31,7 +31,7 @@ class WindowSet:
     """The windows of questions, encoded once where memory allows (4 bytes a token), else each time.
 
     Attributes:
-        targets: (W, 4), what each window should answer: `Passage.targets` of the first right answer.
+        targets: (W, 4), what each window should answer: `EncodedWindows.targets` of the first right answer.
         owners: (W,) the question of each window.
         lengths: (W,) tokens.
         unanswerable: how many questions have no answer.
@@ -47,15 +47,15 @@ class WindowSet:
         self._kept: list[npt.NDArray[np.int32]] | None = [] if keep else None
         targets, owners = [], []
         self.unanswerable = self.truncated = self.inexact = 0
-        for index, (passage, answers) in enumerate(zip(self.passages(), questions.answers, strict=True)):
+        for index, (encoding, answers) in enumerate(zip(self.encodings(), questions.answers, strict=True)):
             answer = answers.first
-            targets.append(passage.targets(answer))
-            owners += [index] * len(passage.begins)
+            targets.append(encoding.targets(answer))
+            owners += [index] * len(encoding.begins)
             self.unanswerable += answer is None
-            self.truncated += passage.truncated
-            self.inexact += answer is not None and not _is_exact(passage, answer)
+            self.truncated += encoding.truncated
+            self.inexact += answer is not None and not _is_exact(encoding, answer)
             if self._kept is not None:
-                self._kept += [passage.window(number) for number in range(len(passage.begins))]
+                self._kept += [encoding.window(number) for number in range(len(encoding.begins))]
         self.targets = np.concatenate(targets)
         self.owners = np.array(owners, np.int64)
         self.lengths = self.targets[:, 1].astype(np.int32)
@@ -71,15 +71,15 @@ class WindowSet:
         if self._kept is not None:
             return [self._kept[i] for i in indices]
         owners = np.unique(self.owners[indices])
-        passages = dict(zip(owners.tolist(), self._windows.encode([self._pairs[i] for i in owners]), strict=True))
-        places = [(int(self.owners[i]), int(i)) for i in indices]
-        return [passages[owner].window(i - int(self._first[owner])) for owner, i in places]
+        encodings = dict(zip(owners.tolist(), self._windows.encode([self._pairs[i] for i in owners]), strict=True))
+        locations = [(int(self.owners[i]), int(i)) for i in indices]
+        return [encodings[owner].window(i - int(self._first[owner])) for owner, i in locations]
 
     def starts(self, indices: Indices) -> None:
         """As of `TextSet`: all tokens have answers, not only the first ones of words."""
         return
 
-    def passages(self) -> Iterator[Passage]:
+    def encodings(self) -> Iterator[EncodedWindows]:
         """The questions, encoded anew."""
         for first in range(0, len(self.questions), _CHUNK):
             yield from self._windows.encode(self._pairs[first : first + _CHUNK])
@@ -88,11 +88,11 @@ class WindowSet:
         """The answers to the questions from the logits (N, 2) of all windows."""
         edges = [*self._first.tolist(), len(self)]
         return [
-            find_answer(passage, logits[edges[i] : edges[i + 1]], self.reading)
-            for i, passage in enumerate(self.passages())
+            find_answer(encoding, logits[edges[i] : edges[i + 1]], self.reading)
+            for i, encoding in enumerate(self.encodings())
         ]
 
-    def told(self, found: Sequence[Found], threshold: float | None) -> list[str]:
+    def reported(self, found: Sequence[Found], threshold: float | None) -> list[str]:
         """What was found, as text; empty for no answer."""
         return [item.answer(text[1], threshold).text for item, text in zip(found, self._pairs, strict=True)]
 
@@ -102,11 +102,11 @@ class WindowSet:
             self._kept = None
 
 
-def _is_exact(passage: Passage, answer: tuple[int, int]) -> bool:
-    found = passage.tokens(*answer)
+def _is_exact(encoding: EncodedWindows, answer: tuple[int, int]) -> bool:
+    found = encoding.tokens(*answer)
     if found is None:
         return False
-    return (int(passage.spans[found[0], 0]), int(passage.spans[found[1], 1])) == answer
+    return (int(encoding.spans[found[0], 0]), int(encoding.spans[found[1], 1])) == answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class QuestionData(TrainingData):
 
     objective: Task
     train: WindowSet
-    dev: WindowSet
+    validation: WindowSet
     token_dropout: float = 0.0
 
     def __len__(self) -> int:
@@ -127,49 +127,50 @@ class QuestionData(TrainingData):
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
         targets = self.train.targets[indices]
         words = drop_words(self.train.words(indices), self.token_dropout, seed=[seed, 1, step])
-        for row, place in zip(words, targets[:, 0], strict=True):
-            row[place] = SEPARATOR  # which is no word: it parts the two texts, and is an answer
+        for row, location in zip(words, targets[:, 0], strict=True):
+            row[location] = SEPARATOR  # which is no word: it parts the two texts, and is an answer
         batch = collate([words[i] for i in chosen], self.train.encoder)
         return batch, torch.from_numpy(targets[chosen]), None
 
-    def measure(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)
-        logits = predict_logits(model, self.dev)
+        logits = predict_logits(model, self.validation)
         if not all(np.isfinite(row).all() for row in logits):
-            raise TrainingError("an answer on dev is not finite")
-        found = self.dev.find(logits)
-        metrics = self.report(found, self.settled(found))
-        return metrics.numbers(), mean_loss(self.objective, logits, list(self.dev.targets))
+            raise TrainingError("an answer on validation is not finite")
+        found = self.validation.find(logits)
+        metrics = self.report(found, self.resolved(found))
+        return metrics.numbers(), mean_loss(self.objective, logits, list(self.validation.targets))
 
     def where(self, index: int) -> tuple[str, int] | None:
         return self.train.questions.where(int(self.train.owners[index]))
 
-    def settled(self, found: Sequence[Found]) -> ReadingConfig:
-        """The configuration, with a threshold chosen on dev where training questions lack answers and none is given."""
+    def resolved(self, found: Sequence[Found]) -> ReadingConfig:
+        """The configuration, with a threshold chosen on validation where training questions lack answers and none is
+        given."""
         reading = self.train.reading
         if reading.threshold is not None or not self.train.unanswerable:
             return reading
-        threshold = choose_threshold(found, self.dev.told(found, None), self._right)
+        threshold = choose_threshold(found, self.validation.reported(found, None), self._right)
         return reading.model_copy(update={"threshold": threshold})
 
     def report(self, found: Sequence[Found], reading: ReadingConfig) -> AnswerMetrics:
-        """The measures of what was found for dev's questions."""
-        return answer_report(self.dev.told(found, reading.threshold), self._right)
+        """The measures of what was found for validation's questions."""
+        return answer_report(self.validation.reported(found, reading.threshold), self._right)
 
     @cached_property
     def _right(self) -> list[Answers]:
-        return list(self.dev.questions.answers)
+        return list(self.validation.questions.answers)
 
 
 def question_data(
     task: Task,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     encoder: TextEncoder,
     reading: ReadingConfig,
     *,
     token_dropout: float,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> QuestionData:
     """Questions as windows; what a user should know of them is said.
 
@@ -177,13 +178,13 @@ def question_data(
         ConfigError: the model reads too few tokens.
     """
     reading.check(encoder.config.max_len)
-    of_train, of_dev = (WindowSet(rows, encoder, reading, keep=not rows.spooled) for rows in (train, dev))
+    of_train, of_validation = (WindowSet(rows, encoder, reading, keep=not rows.spooled) for rows in (train, validation))
     lacking = f", {of_train.unanswerable:,} have no answer" if of_train.unanswerable else ""
-    say(f"{len(train):,} questions in {len(of_train):,} windows of up to {encoder.config.max_len} tokens{lacking}")
+    log(f"{len(train):,} questions in {len(of_train):,} windows of up to {encoder.config.max_len} tokens{lacking}")
     if of_train.truncated:
         remedy = "--set reading.max_question=N reads more, at most half of max_len"
-        say(f"{of_train.truncated:,} questions are cut; {remedy}")
+        log(f"{of_train.truncated:,} questions are cut; {remedy}")
     if of_train.inexact > 0.02 * len(train):
-        finer = "; --set model.text.tokens=units is finer" if encoder.config.tokens == "words" else ""
-        say(f"{of_train.inexact:,} answers begin or end within a token and cannot be given exactly{finer}")
-    return QuestionData(objective=task, train=of_train, dev=of_dev, token_dropout=token_dropout)
+        finer = "; --set model.text.tokens=subwords is finer" if encoder.config.tokens == "words" else ""
+        log(f"{of_train.inexact:,} answers begin or end within a token and cannot be given exactly{finer}")
+    return QuestionData(objective=task, train=of_train, validation=of_validation, token_dropout=token_dropout)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from mixling.errors import ConfigError
-from mixling.models.frontend import ProjectionFrontend
+from mixling.models.embedding import ProjectionEmbedding
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vectors import WordVectors
@@ -33,7 +33,7 @@ class Started:
 
 
 def start_bottleneck(
-    frontend: ProjectionFrontend, encoder: TextEncoder, vectors: WordVectors, *, scale: float = 0.5
+    embedding: ProjectionEmbedding, encoder: TextEncoder, vectors: WordVectors, *, scale: float = 0.5
 ) -> Started:
     """Set the bottleneck's rows by ridge regression of the word vectors.
 
@@ -41,7 +41,7 @@ def start_bottleneck(
     directions. Words' rows have a root mean square of `scale` for each column that is set.
 
     Raises:
-        ConfigError: the front end has an embedding table, or reads words that were split otherwise.
+        ConfigError: the embedding layer has an embedding table, or reads words that were split otherwise.
     """
     text, config = encoder.config, vectors.config
     check_projection(text)
@@ -58,10 +58,10 @@ def start_bottleneck(
     explained = 1 - np.square(made - wanted).sum(1) @ weights / (np.square(wanted).sum(1) @ weights)
     rows *= scale / np.sqrt(np.average(np.square(made).mean(1), weights=weights))
     with torch.no_grad():
-        width = min(rows.shape[1], frontend.dim)
+        width = min(rows.shape[1], embedding.dim)
         # The word's own of the 2w+1 matrices; the common one of a factorised window.
-        first = 0 if frontend.spread is not None else frontend.window * frontend.dim
-        frontend.weight[: len(rows), first : first + width] = torch.from_numpy(rows[:, :width])
+        first = 0 if embedding.spread is not None else embedding.window * embedding.dim
+        embedding.weight[: len(rows), first : first + width] = torch.from_numpy(rows[:, :width])
     return Started(words=len(wanted), explained=float(explained))
 
 
@@ -69,7 +69,7 @@ def check_projection(text: TextConfig) -> None:
     """Refuse a start where there is nothing to regress on.
 
     Raises:
-        ConfigError: the front end has a table of units.
+        ConfigError: the embedding layer has a table of subwords.
     """
     if not text.projection.hashed:
         raise ConfigError(
@@ -84,9 +84,9 @@ def _features(encoder: TextEncoder, words: tuple[str, ...]) -> Any:
     rows = np.concatenate([item.words[:1] for item in encoder.encode([[word] for word in words])])
     bags = encoder.bags(rows)
     values = np.ones(bags.positions.shape, np.float64) if bags.weights is None else bags.weights
-    places = np.repeat(np.arange(len(words)), bags.positions.shape[1])
+    locations = np.repeat(np.arange(len(words)), bags.positions.shape[1])
     shape = (len(words), encoder.config.num_rows)
-    return coo_matrix((values.ravel(), (places, bags.positions.ravel())), shape, dtype=np.float64).tocsr()
+    return coo_matrix((values.ravel(), (locations, bags.positions.ravel())), shape, dtype=np.float64).tocsr()
 
 
 def _ridge(features: Any, wanted: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> Any:

@@ -80,7 +80,7 @@ def unpack(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.opt
         slots.setdefault(int(number), {})[slot] = tensor
     load_weights(model, groups["model"])
     order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    for place, values in slots.items():
-        values.update({name: _like(value, order[place]) for name, value in values.items() if value.ndim})
+    for location, values in slots.items():
+        values.update({name: _like(value, order[location]) for name, value in values.items() if value.ndim})
     optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
     return groups["best"]

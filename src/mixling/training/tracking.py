@@ -56,7 +56,7 @@ class TensorBoard(Callback):
             self._write({"train/loss": step.loss, "train/learning_rate": step.learning_rate}, step.number)
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        values = {f"dev/{key.removeprefix('dev_')}": value for key, value in record.items() if key.startswith("dev_")}
+        values = {f"dev/{key.removeprefix('val_')}": value for key, value in record.items() if key.startswith("val_")}
         self._write({**values, "train/mean_loss": record["train_loss"]}, record["step"])
         self._writer.flush()
 

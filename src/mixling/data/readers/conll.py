@@ -23,31 +23,31 @@ def read_conll(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
     """
     width = start = 0
     columns: list[list[str]] = []
-    fault: DataError | None = None
+    problem: DataError | None = None
     empty = True
     for number, line in enumerate(itertools.chain(lines, [""]), 1):  # the last sentence may lack its blank line
         body = line.rstrip("\r\n")
         parts = body.split("\t") if "\t" in body else [part for part in body.split(" ") if part]
         boundary = not body.strip() or parts[0] == "-DOCSTART-"
         comment = not columns and bool(_METADATA.match(body)) and not _TAG.fullmatch(parts[-1])
-        if boundary and fault:
-            on_bad_row(fault)
+        if boundary and problem:
+            on_bad_row(problem)
         elif boundary and columns:
             tokens = [parts[0] for parts in columns]
             slots = {} if width == 1 else {"slots": [parts[-1] for parts in columns]}
             yield Row({"tokens": tokens, **slots}, path, start)
         if boundary:
-            columns, fault = [], None
+            columns, problem = [], None
         elif not comment:
             start = start if columns else number
             width = width or len(parts)
             empty = False
             columns.append(parts)
-            if len(parts) != width and fault is None:
+            if len(parts) != width and problem is None:
                 expected = f"the lines before have {width}; a token first, its tag last, a blank line between sentences"
-                fault = DataError(f"{len(parts)} columns, but {expected}", path=path, line=number)
+                problem = DataError(f"{len(parts)} columns, but {expected}", path=path, line=number)
             elif "\0" in line:
-                fault = fault or nul_error(path, number)
+                problem = problem or nul_error(path, number)
             if len(columns) > MAX_SENTENCE:
                 message = f"a sentence of more than {MAX_SENTENCE} tokens; put a blank line between sentences"
                 raise DataError(message, path=path, line=start)

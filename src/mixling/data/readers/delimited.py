@@ -1,4 +1,4 @@
-"""CSV and TSV to rows, with the physical line of every fault."""
+"""CSV and TSV to rows, with the physical line of every error."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _some(names: list[str]) -> str:
 
 
 def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, list[str] | DataError]]:
-    """The first line and the fields of each record; reading goes on after the line of a fault."""
+    """The first line and the fields of each record; reading goes on after the line of a error."""
     reader = csv.reader(source, delimiter=delimiter, strict=True)
     while True:
         source.row.clear()
@@ -92,12 +92,12 @@ def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, l
         except StopIteration:
             return
         except csv.Error as error:
-            fault_line, message = _explain(str(error), source, delimiter, line)
-            kept = fault_line - line + 1
+            problem_line, message = _explain(str(error), source, delimiter, line)
+            kept = problem_line - line + 1
             # Of UTF-16 read as UTF-8 the module sees stray returns and quotes: the NUL is what is wrong.
             nul = any("\0" in text for text in source.row[:kept])
             source.give_back(kept)
-            yield line, nul_error(path, fault_line) if nul else DataError(message, path=path, line=fault_line)
+            yield line, nul_error(path, problem_line) if nul else DataError(message, path=path, line=problem_line)
             continue
         if any("\0" in text for text in source.row):
             yield line, nul_error(path, line)
@@ -106,7 +106,7 @@ def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, l
 
 
 def _explain(reason: str, source: _Lines, delimiter: str, line: int) -> tuple[int, str]:
-    """The line of the fault in the row that starts at `line`, and what to say."""
+    """The line of the error in the row that starts at `line`, and what to say."""
     if "new-line character" in reason:
         message = "a carriage return without a line feed; convert the file: tr '\\r' '\\n' < OLD > NEW"
     elif "unexpected end" in reason:

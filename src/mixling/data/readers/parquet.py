@@ -52,9 +52,9 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         unread = dict.fromkeys(header)
         for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
             read = [values_of(batch, name) for name in wanted]
-            for place in range(len(batch)):
+            for location in range(len(batch)):
                 number += 1
-                yield Row({**unread, **{n: v[place] for n, v in zip(wanted, read, strict=True)}}, path, number)
+                yield Row({**unread, **{n: v[location] for n, v in zip(wanted, read, strict=True)}}, path, number)
     except broken as error:
         message = f"cannot be read as Parquet: {' '.join(str(error).split())}; if it was cut or changed, write it again"
         raise DataError(message, path=path, line=number or None) from None

@@ -161,8 +161,8 @@ def damage_or(error: DataError) -> DataError:
             data = open_file(path, stack)
             while isinstance(data, gzip.GzipFile) and data.read(1 << 20):
                 pass
-    except (EOFError, OSError, zlib.error) as fault:
-        return DataError(explain(fault), path=error.path)
+    except (EOFError, OSError, zlib.error) as problem:
+        return DataError(explain(problem), path=error.path)
     return error
 
 

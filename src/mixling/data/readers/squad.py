@@ -22,7 +22,7 @@ _ANSWERS = (
     'allowed: {"text": [...], "start": [...]}, or SQuAD\'s [{"text": ..., "answer_start": ...}, ...]; [] for none'
 )
 _STARTS = ("start", "answer_start")
-_FORM = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers"}]}]}]}'
+_TEMPLATE = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers"}]}]}]}'
 
 
 def is_squad(data: BinaryIO) -> bool:
@@ -45,8 +45,8 @@ def read_squad(data: BinaryIO, path: str, on_bad_row: OnBadRow) -> Iterator[Row]
     """
     seen: set[str] = set()
     number = 0
-    for place, article in _items(_parsed(data, path), "data", "", path):
-        for inner, paragraph in _items(article, "paragraphs", place, path):
+    for location, article in _items(_parsed(data, path), "data", "", path):
+        for inner, paragraph in _items(article, "paragraphs", location, path):
             try:
                 context = _text(paragraph, "context", inner, path)
             except DataError as error:
@@ -57,14 +57,14 @@ def read_squad(data: BinaryIO, path: str, on_bad_row: OnBadRow) -> Iterator[Row]
                 try:
                     row = _row(question, context, where, path)
                     if row["id"] in seen:
-                        raise _fault(f"{where}: the id {row['id']!r} stands twice; give each question its own", path)
+                        raise _problem(f"{where}: the id {row['id']!r} stands twice; give each question its own", path)
                 except DataError as error:
                     on_bad_row(error)
                     continue
                 seen.add(row["id"])
                 yield Row(row, path, number, own_columns=True)
     if not number:
-        raise DataError(f"has no questions; the form is {_FORM}", path=path)
+        raise DataError(f"has no questions; the form is {_TEMPLATE}", path=path)
 
 
 def _parsed(data: BinaryIO, path: str) -> Any:
@@ -78,44 +78,44 @@ def _parsed(data: BinaryIO, path: str) -> Any:
     except UnicodeDecodeError as error:
         message = f"byte {error.start + 1} is not UTF-8; convert it, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
     except json.JSONDecodeError as error:
-        message = f"line {error.lineno}, column {error.colno}: bad JSON: {error.msg}; the form is {_FORM}"
+        message = f"line {error.lineno}, column {error.colno}: bad JSON: {error.msg}; the form is {_TEMPLATE}"
     except ValueError as error:  # NaN, or an integer with thousands of digits
-        message = f"bad JSON: {error}; the form is {_FORM}"
+        message = f"bad JSON: {error}; the form is {_TEMPLATE}"
     except RecursionError:
-        message = f"is nested too deeply; the form is {_FORM}"
+        message = f"is nested too deeply; the form is {_TEMPLATE}"
     raise DataError(message, path=path)
 
 
-def _items(values: Any, key: str, place: str, path: str) -> Iterator[tuple[str, Any]]:
-    """The items of a list with their places; what is no list is a fault of the file."""
-    where = f"{place}.{key}" if place else key
+def _items(values: Any, key: str, location: str, path: str) -> Iterator[tuple[str, Any]]:
+    """The items of a list with their places; what is no list is a error of the file."""
+    where = f"{location}.{key}" if location else key
     if not isinstance(values, dict) or key not in values:
         got = "is not an object" if not isinstance(values, dict) else f"has no key {key!r}"
-        raise DataError(f"{place or 'the file'} {got}; the form is {_FORM}", path=path)
+        raise DataError(f"{location or 'the file'} {got}; the form is {_TEMPLATE}", path=path)
     if not isinstance(values[key], list):
-        raise DataError(f"{where} is not a list; the form is {_FORM}", path=path)
+        raise DataError(f"{where} is not a list; the form is {_TEMPLATE}", path=path)
     for number, item in enumerate(values[key]):
         yield f"{where}[{number}]", item
 
 
-def _text(values: Any, key: str, place: str, path: str) -> str:
+def _text(values: Any, key: str, location: str, path: str) -> str:
     if not isinstance(values, dict):
-        raise _fault(f"{place} is not an object", path)
+        raise _problem(f"{location} is not an object", path)
     value = values.get(key)
     if not isinstance(value, str) or not value.strip():
         got = "is empty" if value is None or isinstance(value, str) else f"is {str(value)[:40]}"
-        raise _fault(f"{place}: {key!r} {got if key in values else 'is missing'}; a text is needed", path)
+        raise _problem(f"{location}: {key!r} {got if key in values else 'is missing'}; a text is needed", path)
     return value
 
 
-def _row(values: Any, context: str, place: str, path: str) -> dict[str, Any]:
-    name = _text(values, "id", place, path)
+def _row(values: Any, context: str, location: str, path: str) -> dict[str, Any]:
+    name = _text(values, "id", location, path)
     try:
-        row: dict[str, Any] = {"id": name, "question": _text(values, "question", place, path), "context": context}
+        row: dict[str, Any] = {"id": name, "question": _text(values, "question", location, path), "context": context}
     except DataError:
-        raise _fault(f"{place} (id {name!r}): 'question' is missing or empty; a text is needed", path) from None
+        raise _problem(f"{location} (id {name!r}): 'question' is missing or empty; a text is needed", path) from None
     if values.get("is_impossible") and values.get("answers"):
-        raise _fault(f"{place} (id {name!r}): is_impossible is true, but there are answers; only one can be", path)
+        raise _problem(f"{location} (id {name!r}): is_impossible is true, but there are answers; only one can be", path)
     if values.get("is_impossible"):
         row["answers"] = []
     elif "answers" in values:
@@ -123,7 +123,7 @@ def _row(values: Any, context: str, place: str, path: str) -> dict[str, Any]:
     return row
 
 
-def _fault(message: str, path: str) -> DataError:
+def _problem(message: str, path: str) -> DataError:
     return DataError(f"{message}; correct it or pass --on-bad-row skip", path=path)
 
 

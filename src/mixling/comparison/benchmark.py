@@ -1,4 +1,4 @@
-"""The contest: everyone is trained on train, chosen on dev, and only then asked about test and timed."""
+"""The benchmark: everyone is trained on train, chosen on validation, and only then asked about test and timed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from mixling.comparison import fast_text, word_tags
 from mixling.comparison.baselines import Baseline, BaselineKind, Tried, choose, tfidf
-from mixling.comparison.entrants import Entrant, entrants
+from mixling.comparison.candidates import Candidate, candidates
 from mixling.comparison.scores import Interval, rate_interval, resampled
-from mixling.comparison.speed import Answerer, Speed, measure_speed
+from mixling.comparison.speed import Answerer, Speed, time_predictions
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, near_miss
@@ -28,7 +28,7 @@ from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.training.callbacks import Callback
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 # By the names that `Task.baselines` gives.
 BASELINES: dict[str, BaselineKind] = {"tf-idf": tfidf, "words": word_tags.words, "fasttext": fast_text.fasttext}
@@ -58,8 +58,8 @@ class Contestant:
 
     Attributes:
         about: what it is, for the legend of the table.
-        options: what was chosen on dev.
-        tried: all that dev chose from.
+        options: what was chosen on validation.
+        tried: all that validation chose from.
         file_bytes: of a saved model of the first seed, vocabulary included.
         seconds: of training for each seed; those of the first include all options that were tried.
         answerers: one for each seed; a baseline has one.
@@ -123,45 +123,45 @@ class _Fitted:
 def train_all(
     resolved: Resolved[RunConfig],
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     *,
     models: Sequence[str],
     seeds: Sequence[int],
     folder: Path,
-    say: Say,
+    log: Log,
     callback: Callable[[], Callback],
 ) -> list[Contestant]:
     """Train the models, the reference baseline and the others, in the order of the table.
 
     Raises:
-        UserError: of the kind that fits; see `entrants`, `fit_tfidf` and `mixling.runs.training`.
+        UserError: of the kind that fits; see `candidates`, `fit_tfidf` and `mixling.runs.training`.
     """
     begin = time.perf_counter()
     config, chosen = resolved.config, resolved.for_examples(train).config
     choosing = time.perf_counter() - begin
-    field = entrants(config, chosen, models)  # a mistake in them is told before an hour is spent
+    field = candidates(config, chosen, models)  # a mistake in them is told before an hour is spent
     task = task_type(config.task)
-    rivals = _baselines(task(task.label_set(train)), Rows.of(train), Rows.of(dev), seed=seeds[0], say=say)
+    rivals = _baselines(task(task.label_set(train)), Rows.of(train), Rows.of(validation), seed=seeds[0], log=log)
     ours = []
-    for place, entrant in enumerate(field):
-        spent = choosing if place == 0 else 0.0
-        ours.append(_train(entrant, train, dev, seeds, folder, spent=spent, say=say, callback=callback))
+    for location, candidate in enumerate(field):
+        spent = choosing if location == 0 else 0.0
+        ours.append(_train(candidate, train, validation, seeds, folder, spent=spent, log=log, callback=callback))
     return [*ours, *rivals]
 
 
-def _baselines(task: Task, train: Rows, dev: Rows, *, seed: int, say: Say) -> list[Contestant]:
+def _baselines(task: Task, train: Rows, validation: Rows, *, seed: int, log: Log) -> list[Contestant]:
     metric = task.metric
 
     def tuned(name: str, about: str, fitted: Iterator[Baseline]) -> Contestant:
-        say(f"== {name}")
+        log(f"== {name}")
         begin = time.perf_counter()
 
-        def measure(baseline: Baseline) -> float:
-            value = task.score(dev.targets, baseline.predict(dev.texts)).numbers[metric]
-            say(f"{_shown(baseline.options)}: dev {metric.replace('_', ' ')} {value:.4f}")
+        def evaluate(baseline: Baseline) -> float:
+            value = task.score(validation.targets, baseline.predict(validation.texts)).numbers[metric]
+            log(f"{_shown(baseline.options)}: validation {metric.replace('_', ' ')} {value:.4f}")
             return value
 
-        best, tried = choose(fitted, measure, less_is_better=task.less_is_better)
+        best, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
         return Contestant(
             name=name,
             about=about,
@@ -185,33 +185,33 @@ def _baselines(task: Task, train: Rows, dev: Rows, *, seed: int, say: Say) -> li
 
 
 def _train(
-    entrant: Entrant,
+    candidate: Candidate,
     train: Dataset,
-    dev: Dataset,
+    validation: Dataset,
     seeds: Sequence[int],
     folder: Path,
     *,
     spent: float,
-    say: Say,
+    log: Log,
     callback: Callable[[], Callback],
 ) -> Contestant:
-    """Train one of our models with every seed; of several rates dev chooses one with the first seed."""
-    task = task_type(entrant.config.task)
+    """Train one of our models with every seed; of several rates validation chooses one with the first seed."""
+    task = task_type(candidate.config.task)
     better = min if task.less_is_better else max
-    best_rate, tried = entrant.rates[0], []
+    best_rate, tried = candidate.rates[0], []
     finished: list[Run] = []
     seconds = []
     for seed in seeds:
-        rates = (best_rate,) if finished else entrant.rates
+        rates = (best_rate,) if finished else candidate.rates
         begin = time.perf_counter()
         made: dict[float, Run] = {}
         for rate in rates:
-            config = _with_rate(entrant.config, seed, rate)
+            config = _with_rate(candidate.config, seed, rate)
             lr = config.train.optim.lr
-            place = folder / entrant.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
-            say(f"== {entrant.name}, seed {seed}" + (f", rate {lr:g}" if len(entrant.rates) > 1 else ""))
+            location = folder / candidate.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
+            log(f"== {candidate.name}, seed {seed}" + (f", rate {lr:g}" if len(candidate.rates) > 1 else ""))
             run_begin = time.perf_counter()
-            run = fit(config, train, dev, folder=place, callback=callback(), say=say)
+            run = fit(config, train, validation, folder=location, callback=callback(), log=log)
             assert run is not None, "one process"
             made[rate] = run
             if len(rates) > 1:
@@ -222,13 +222,13 @@ def _train(
         seconds.append(time.perf_counter() - begin)
     seconds[0] += spent
     options = {
-        "lr": entrant.config.train.optim.lr * best_rate,
+        "lr": candidate.config.train.optim.lr * best_rate,
         "best_epochs": [run.best["epoch"] for run in finished],
         "precision": [run.report["precision"] for run in finished],
     }
     return Contestant(
-        name=entrant.name,
-        about=entrant.about,
+        name=candidate.name,
+        about=candidate.about,
         options=options,
         tried=tuple(tried),
         parameters=finished[0].parameters,
@@ -243,7 +243,7 @@ def _with_rate(config: RunConfig, seed: int, rate: float) -> RunConfig:
     return config.model_copy(update={"train": config.train.model_copy(update={"seed": seed, "optim": optim})})
 
 
-def standings(contestants: Sequence[Contestant], task: Task, rows: Rows) -> dict[str, Standing]:
+def rankings(contestants: Sequence[Contestant], task: Task, rows: Rows) -> dict[str, Standing]:
     """How right everyone is on the rows, and how far from the reference baseline."""
     scores = {
         one.name: [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
@@ -269,7 +269,7 @@ def standings(contestants: Sequence[Contestant], task: Task, rows: Rows) -> dict
 
 def speeds(contestants: Sequence[Contestant], rows: Rows) -> dict[str, Speed]:
     """How fast everyone answers these texts, models with their first seed."""
-    return measure_speed({one.name: one.answerers[0] for one in contestants}, rows.texts)
+    return time_predictions({one.name: one.answerers[0] for one in contestants}, rows.texts)
 
 
 def check_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Text that nobody labelled, for a teacher to label: read, cut to the size of the labelled texts, drawn at random."""
+"""Text that nobody labeled, for a teacher to label: read, cut to the size of the labeled texts, drawn at random."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
-Pieces = Literal["auto", "sentences", "documents"]
+SubwordIds = Literal["auto", "sentences", "documents"]
 
 _SENTENCE_END = re.compile(r"(?:<br\s*/?>|\n)+|(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 _NO_COLUMN = "\0"
 _SAMPLE = 200  # texts that are looked at for their length
 
 
-def read_unlabelled(
+def read_unlabeled(
     sources: Sequence[str],
     *,
     reader: type[RowReader],
@@ -48,7 +48,7 @@ def read_unlabelled(
             yield from (split_words(line) for line in lines) if reader.of_words else lines
         else:
             bare = columns.model_copy(update={"label": _NO_COLUMN, "slots": _NO_COLUMN})
-            rows = read_examples([source], reader=reader, columns=bare, on_bad_row=OnBadRow(on_bad_row), labelled=False)
+            rows = read_examples([source], reader=reader, columns=bare, on_bad_row=OnBadRow(on_bad_row), labeled=False)
             for row in rows:
                 yield split_words(row.text) if reader.of_words and isinstance(row.text, str) else row.text
 
@@ -56,19 +56,19 @@ def read_unlabelled(
 def choose_texts(
     texts: Iterable[Text],
     train: Dataset,
-    measured: Iterable[Text],
+    evaluated: Iterable[Text],
     *,
-    pieces: Pieces,
+    subwords: SubwordIds,
     limit: int,
     seed: int = 0,
-    say: Callable[[str], None] = lambda message: None,
+    log: Callable[[str], None] = lambda message: None,
 ) -> tuple[list[Text], int]:
     """At most `limit` different texts, none of which is a training row or one that models are measured on.
 
     A text's place in the draw is a hash of itself, so that the choice depends neither on order nor on repetition.
 
     Args:
-        measured: the texts of dev and test rows.
+        evaluated: the texts of validation and test rows.
 
     Returns:
         the texts, and how many different ones were left out because they are measured on.
@@ -77,39 +77,39 @@ def choose_texts(
     first = list(islice(stream, _SAMPLE))
     if not first:
         return [], 0
-    sentences = pieces == "sentences"
+    sentences = subwords == "sentences"
     if sentences and not isinstance(first[0], str):
-        raise ConfigError("--pieces sentences: pairs and lists of words have none; documents is allowed")
-    if pieces == "auto" and isinstance(first[0], str):
+        raise ConfigError("--split sentences: pairs and lists of words have none; documents is allowed")
+    if subwords == "auto" and isinstance(first[0], str):
         ours = statistics.median(map(_words, train.texts[:: max(1, len(train) // _SAMPLE)]))
         theirs = statistics.median(map(_words, first))
         sentences = theirs > 2 * ours
         if sentences:
-            say(f"unlabelled texts have {theirs:g} words, labelled ones {ours:g}: their sentences are taken")
+            log(f"unlabeled texts have {theirs:g} words, labeled ones {ours:g}: their sentences are taken")
     documents = chain(first, stream)
     held_out = set()
-    for text in measured:
+    for text in evaluated:
         held_out |= {_key(text), *(map(_key, split_sentences(text)) if sentences else ())}
     known = set(map(_key, train.texts))
     best: list[tuple[int, str, Text]] = []  # a heap whose first is the worst of those kept
     chosen: set[str] = set()
     leaked: set[str] = set()
-    for piece in chain.from_iterable(map(split_sentences, documents)) if sentences else documents:
-        key = _key(piece)
+    for subword in chain.from_iterable(map(split_sentences, documents)) if sentences else documents:
+        key = _key(subword)
         if key in held_out:
             leaked.add(key)
         elif key not in known and key not in chosen:
             rank = -int.from_bytes(hashlib.blake2b(f"{seed} {key}".encode(errors="replace"), digest_size=8).digest())
             if len(best) < limit:
-                heapq.heappush(best, (rank, key, piece))
+                heapq.heappush(best, (rank, key, subword))
             elif rank > best[0][0]:
-                chosen.discard(heapq.heapreplace(best, (rank, key, piece))[1])
+                chosen.discard(heapq.heapreplace(best, (rank, key, subword))[1])
             else:
                 continue
             chosen.add(key)
     if leaked:
-        say(f"{len(leaked)} unlabelled texts stand in the dev or test rows and are left out")
-    say(f"{len(best):,} unlabelled texts")
+        log(f"{len(leaked)} unlabeled texts stand in the validation or test rows and are left out")
+    log(f"{len(best):,} unlabeled texts")
     return [text for _, _, text in sorted(best, key=lambda item: -item[0])], len(leaked)
 
 

@@ -19,10 +19,10 @@ from mixling.layers.dropout import dropout
 from mixling.layers.positions import PositionKind, Positions
 
 
-class FrontendConfig(Config):
+class EmbeddingConfig(Config):
     """The projection bottleneck: one linear layer over the features of a window of words.
 
-    With the projection "units" and without a bias it is an embedding table.
+    With the projection "subwords" and without a bias it is an embedding table.
     """
 
     window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
@@ -30,7 +30,7 @@ class FrontendConfig(Config):
         "full", description="each of the 2w+1 matrices has its own rows, or its own (D, D) matrix after common rows"
     )
     embeddings: str | None = Field(
-        None, description="projection 'embedding': .npy or .safetensors file with the (units, width) matrix"
+        None, description="projection 'embedding': .npy or .safetensors file with the (subwords, width) matrix"
     )
     bias: bool = True
     positions: PositionKind = Field("none", description="vectors added to the tokens by position")
@@ -38,7 +38,7 @@ class FrontendConfig(Config):
     dropout: float = Field(0.0, ge=0, lt=1, description="on the token vectors")
 
 
-class ProjectionFrontend(nn.Module):
+class ProjectionEmbedding(nn.Module):
     """x_i = b + sum over o = -w..w of W_o c_{i+o}, where c_i are the m features of word i; zero beyond the ends.
 
     The m-wide features are never multiplied: they are weighted bags of positions, so W c is a weighted sum of a few
@@ -58,7 +58,7 @@ class ProjectionFrontend(nn.Module):
 
     def __init__(
         self,
-        config: FrontendConfig,
+        config: EmbeddingConfig,
         *,
         num_features: int,
         dim: int,
@@ -100,7 +100,7 @@ class ProjectionFrontend(nn.Module):
         """
         assert self.embeddings is not None, "only the projection 'embedding' has a table"
         if path is None:
-            raise ConfigError("projection 'embedding': set model.frontend.embeddings to a .npy or .safetensors file")
+            raise ConfigError("projection 'embedding': set model.embedding.embeddings to a .npy or .safetensors file")
         try:
             arrays = (
                 list(load_file(path).values()) if path.endswith(".safetensors") else [np.load(path, allow_pickle=False)]

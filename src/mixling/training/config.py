@@ -15,9 +15,9 @@ Start = Literal["random", "rows", "text", "model"]
 
 
 class TrainConfig(Config):
-    """How a model is trained; pNLP-Mixer's own recipe is 80 epochs, batch size 256, lr 5e-4 and no regularisation."""
+    """How a model is trained; pNLP-Mixer's own defaults is 80 epochs, batch size 256, lr 5e-4 and no regularisation."""
 
-    epochs: int | None = Field(None, ge=1, description="None: by the data (see `settled`)")
+    epochs: int | None = Field(None, ge=1, description="None: by the data (see `resolved`)")
     steps: int | None = Field(None, ge=1, description="steps in all, whatever the epochs")
     evaluations: int = Field(10, ge=1, description="least number; one an epoch where there are more epochs")
     batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
@@ -61,8 +61,10 @@ class TrainConfig(Config):
         """`epochs`, or as many as make about 400,000 examples seen: at least 3, at most 40."""
         return self.epochs or min(max(round(400_000 / max(num_examples, 1)), 3), 40)
 
-    def settled(self, num_examples: int, *, rows_per_label: float | None, start: Start, taught: bool) -> TrainConfig:
-        """With what is left open decided by the data; chosen on the dev splits of SST-2, CLINC150 and SNIPS.
+    def resolved(
+        self, num_examples: int, *, rows_per_label: float | None, start: Start, distilled: bool
+    ) -> TrainConfig:
+        """With what is left open decided by the data; chosen on the validation splits of SST-2, CLINC150 and SNIPS.
 
         A model that begins with word vectors needs fewer epochs, the fewer the more text they are of: it learns a label
         from many rows in a few, and after that learns the rows. Vectors of much text should stay near to what they
@@ -71,19 +73,19 @@ class TrainConfig(Config):
         Args:
             rows_per_label: of a task with one label a text, else None.
             start: what the bottleneck begins with: random numbers, vectors of the training text, or of more text.
-            taught: the examples are a teacher's.
+            distilled: the examples are a teacher's.
         """
         epochs = self.planned_epochs(num_examples)
-        if self.epochs is None and taught:
+        if self.epochs is None and distilled:
             epochs = min(max(round(240_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and start == "model":
             epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and start != "random" and rows_per_label is not None:
             epochs = min(max(round((280 if start == "text" else 560) / rows_per_label**0.5), 3), 25)
-        share = self.optim.embedding_lr
-        if share is None:
-            share = 0.3 if start == "text" and not taught else 1.0
-        optim = self.optim.model_copy(update={"embedding_lr": share})
+        fraction = self.optim.embedding_lr
+        if fraction is None:
+            fraction = 0.3 if start == "text" and not distilled else 1.0
+        optim = self.optim.model_copy(update={"embedding_lr": fraction})
         return self.model_copy(update={"epochs": epochs, "optim": optim})
 
 
@@ -107,7 +109,7 @@ class NgramConfig(Config):
         return self
 
 
-def _of_units(train: TrainConfig) -> TrainConfig:
+def _of_subwords(train: TrainConfig) -> TrainConfig:
     of_labels = (("token_dropout", train.token_dropout, 0.0), ("loss.class_weights", train.loss.class_weights, "none"))
     for name, value, unused in of_labels:
         if value != unused:
@@ -115,5 +117,5 @@ def _of_units(train: TrainConfig) -> TrainConfig:
     return train
 
 
-# Of models that tell units, of text or of what is hidden in it.
-UnitTraining = Annotated[TrainConfig, AfterValidator(_of_units)]
+# Of models that tell subwords, of text or of what is hidden in it.
+TokenTraining = Annotated[TrainConfig, AfterValidator(_of_subwords)]

@@ -8,13 +8,13 @@ from typing import Any, Self
 from mixling.data.examples import names_of
 from mixling.data.in_memory import listed, score_weights, tagged_rows, unpacked
 from mixling.errors import DataError
-from mixling.estimators.base import DEV, FIT, SCORE, Estimator
+from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
 from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text
 from mixling.text.predictions import Prediction
 
 
-class TokenLabeller(Estimator):
+class TokenClassifier(Estimator):
     """Labels words with IOB tags: slots, entities, any spans. Parameters as those of `TextClassifier`."""
 
     def fit(
@@ -23,18 +23,18 @@ class TokenLabeller(Estimator):
         y: Iterable[Sequence[str]],
         sample_weight: Any = None,
         *,
-        dev: tuple[Iterable[list[str]], Iterable[Sequence[str]]] | None = None,
+        validation: tuple[Iterable[list[str]], Iterable[Sequence[str]]] | None = None,
         teacher: Any = None,
-        unlabelled: Iterable[list[str]] = (),
+        unlabeled: Iterable[list[str]] = (),
     ) -> Self:
         """Train on words and their IOB2 tags; a teacher gives each word probabilities.
 
         Raises:
             DataError: words and tags of different numbers, or tags that are not IOB2.
         """
-        dev_rows = None if dev is None else tagged_rows(*dev, DEV)
-        more = [unpacked(words) for words in listed(unlabelled, "sentences")]
-        self._fit(Tagging.name, tagged_rows(X, y, FIT), dev_rows, sample_weight, teacher, more)
+        validation_rows = None if validation is None else tagged_rows(*validation, VALIDATION)
+        more = [unpacked(words) for words in listed(unlabeled, "sentences")]
+        self._fit(Tagging.name, tagged_rows(X, y, FIT), validation_rows, sample_weight, teacher, more)
         return self
 
     def predict(self, X: Iterable[list[str]]) -> list[list[str]]:

@@ -19,17 +19,17 @@ from mixling.training.start import check_projection
 
 ALWAYS = ("pnlp-mixer-x-small",)  # beside the library's own choice
 OWN, MATCHED = "mixling", "transformer-matched"
-# Attention is known to want a lower rate than mixers: the first is the recipe's, times these, and dev chooses.
+# Attention is known to want a lower rate than mixers: the first is the defaults's, times these, and validation chooses.
 MATCHED_RATES = (1.0, 0.3)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entrant:
+class Candidate:
     """A model before training.
 
     Attributes:
         about: what it is, for the legend of the table.
-        rates: learning rates, as multiples of the configuration's, of which dev chooses with the first seed.
+        rates: learning rates, as multiples of the configuration's, of which validation chooses with the first seed.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Entrant:
         return re.sub(r"[^\w.-]+", "-", self.name)
 
 
-def entrants(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list[Entrant]:
+def candidates(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list[Candidate]:
     """The library's choice, ALWAYS, the named models, and the Transformer; one that stands here already is left out.
 
     Args:
@@ -59,37 +59,39 @@ def entrants(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list
         name for name in PRESETS if model_config(name, {"text": {"max_len": chosen.model.text.max_len}}) == chosen.model
     ]
     about = "what `mixling train` chooses" + (f": {like[0]}" if like else "")
-    out = [Entrant(name=OWN, about=about, config=chosen)]
+    out = [Candidate(name=OWN, about=about, config=chosen)]
     for name in dict.fromkeys((*ALWAYS, *names)):
         named = config.model_copy(update={"model": model_config(name)})
         source = PRESETS[name].source if name in PRESETS else "read from its file"
-        if named not in [entrant.config for entrant in out]:
-            out.append(Entrant(name=name, about=source, config=named))
+        if named not in [candidate.config for candidate in out]:
+            out.append(Candidate(name=name, about=source, config=named))
     out.append(_matched(chosen))
-    folders = [entrant.folder for entrant in out]
-    for entrant in out:
-        if folders.count(entrant.folder) > 1:
-            raise ConfigError(f"--model: two models are called {entrant.folder!r}; give one of the files another name")
-        if entrant.config.start.vectors is not None or entrant.config.start.texts:
+    folders = [candidate.folder for candidate in out]
+    for candidate in out:
+        if folders.count(candidate.folder) > 1:
+            raise ConfigError(
+                f"--model: two models are called {candidate.folder!r}; give one of the files another name"
+            )
+        if candidate.config.start.vectors is not None or candidate.config.start.texts:
             try:
-                check_projection(entrant.config.model.text)
+                check_projection(candidate.config.model.text)
             except ConfigError as error:
                 raise ConfigError(
-                    f"--model {entrant.name}: {error}; leave it out, or --start and --unlabelled"
+                    f"--model {candidate.name}: {error}; leave it out, or --init-embeddings and --unlabeled"
                 ) from None
     return out
 
 
-def _matched(chosen: RunConfig) -> Entrant:
+def _matched(chosen: RunConfig) -> Candidate:
     model = matched_transformer(chosen.model)
     layer = model.layers[0]
     assert layer.feed_forward is not None
     about = (
-        f"front end, vocabulary, width and recipe of {OWN}; softmax attention in {len(model.blocks)} layer(s), "
-        f"feed-forward {layer.feed_forward.ffn_dim}; {len(MATCHED_RATES)} learning rates tried on dev"
+        f"embedding layer, vocabulary, width and defaults of {OWN}; softmax attention in {len(model.blocks)} layer(s), "
+        f"feed-forward {layer.feed_forward.ffn_dim}; {len(MATCHED_RATES)} learning rates tried on validation"
     )
     config = chosen.model_copy(update={"model": model})
-    return Entrant(name=MATCHED, about=about, config=config, rates=MATCHED_RATES)
+    return Candidate(name=MATCHED, about=about, config=config, rates=MATCHED_RATES)
 
 
 def matched_transformer(model: ModelConfig) -> ModelConfig:
@@ -104,9 +106,9 @@ def matched_transformer(model: ModelConfig) -> ModelConfig:
     def build(num_layers: int, ffn_dim: int) -> ModelConfig:
         feed_forward = FeedForwardConfig(ffn_dim=ffn_dim)
         layer = BlockConfig(mixers=(AttentionConfig(num_heads=heads),), feed_forward=feed_forward)
-        positions = model.frontend.positions if model.frontend.positions != "none" else "sinusoidal"
-        frontend = model.frontend.model_copy(update={"positions": positions})
-        body = {"layers": (layer,), "num_layers": num_layers, "final_norm": True, "frontend": frontend}
+        positions = model.embedding.positions if model.embedding.positions != "none" else "sinusoidal"
+        embedding = model.embedding.model_copy(update={"positions": positions})
+        body = {"layers": (layer,), "num_layers": num_layers, "final_norm": True, "embedding": embedding}
         return model.model_copy(update=body)
 
     for num_layers in range(max(len(model.blocks), 1), 0, -1):

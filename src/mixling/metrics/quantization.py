@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class QuantizationCheck:
     """What 8 bits did to a model's decisions on the validation data.
 
     agreement: fraction of the decisions that are those of the float model.
@@ -27,9 +27,9 @@ class Gate:
     better: int
 
 
-def measure_gate(
+def compare_quantized(
     before: npt.NDArray, after: npt.NDArray, targets: npt.NDArray, *, lengths: Sequence[int] | None = None
-) -> Gate:
+) -> QuantizationCheck:
     """Compare the decisions of two models on the same texts, or on their words one after another.
 
     Args:
@@ -43,16 +43,16 @@ def measure_gate(
     texts = lost.reshape(len(lost), -1).sum(1)
     if lengths is not None:
         texts = np.array([part.sum() for part in np.split(texts, np.cumsum(lengths)[:-1])])
-    return gate_of(texts, changed=int((before != after).sum()), decisions=before.size)
+    return quantization_check(texts, changed=int((before != after).sum()), decisions=before.size)
 
 
-def gate_of(lost: npt.NDArray[np.integer], *, changed: int, decisions: int) -> Gate:
+def quantization_check(lost: npt.NDArray[np.integer], *, changed: int, decisions: int) -> QuantizationCheck:
     """Return the gate of `decisions`, of which 8 bits changed some.
 
     Args:
         lost: (texts,) right decisions of the float model less those of the 8-bit one.
     """
-    return Gate(
+    return QuantizationCheck(
         agreement=1 - changed / decisions,
         accuracy_drop=100 * int(lost.sum()) / decisions,
         decisions=decisions,

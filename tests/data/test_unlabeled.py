@@ -1,4 +1,4 @@
-"""Unlabelled text: what is read, what is drawn, and that no measured row is among it."""
+"""Unlabeled text: what is read, what is drawn, and that no measured row is among it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, Example
-from mixling.data.unlabelled import choose_texts, read_unlabelled, split_sentences
+from mixling.data.unlabeled import choose_texts, read_unlabeled, split_sentences
 from mixling.errors import ConfigError, DataError
 from mixling.tasks.classification import Classification
 from mixling.tasks.tagging import Tagging
@@ -23,16 +23,16 @@ def store(texts: Iterable[Text]) -> Dataset:
 
 
 def choose(texts: Iterable[Text], **options: Any) -> tuple[list[Text], int]:
-    given: dict[str, Any] = {"pieces": "documents", "limit": 1000, "seed": 0, "measured": ()}
+    given: dict[str, Any] = {"tokenizer": "documents", "limit": 1000, "seed": 0, "measured": ()}
     given |= options
     return choose_texts(texts, store(["one of the rows", "another row"]), given.pop("measured"), **given)
 
 
-def test_no_row_of_train_dev_or_test_is_taken() -> None:
+def test_no_row_of_train_validation_or_test_is_taken() -> None:
     texts = ["One  of the rows", "free", "a TEST row", "a test  row", "free"]
-    assert choose(texts, measured=["A test row", "elsewhere"]) == (["free"], 1)
+    assert choose(texts, evaluated=["A test row", "elsewhere"]) == (["free"], 1)
     pairs: list[Text] = [("a", "b"), ("b", "a")]
-    assert choose(pairs, measured=[("A", "b")]) == ([("b", "a")], 1)
+    assert choose(pairs, evaluated=[("A", "b")]) == ([("b", "a")], 1)
 
 
 def test_the_draw_depends_on_the_texts_and_the_seed_alone() -> None:
@@ -47,22 +47,22 @@ def test_the_draw_depends_on_the_texts_and_the_seed_alone() -> None:
 
 def test_long_texts_are_cut_to_sentences() -> None:
     document = "It was a good film. I saw it twice! Why?<br /><br />The end is bad, though. " * 3
-    said: list[str] = []
-    sentences, _ = choose([document], pieces="auto", say=said.append)
+    outputs: list[str] = []
+    sentences, _ = choose([document], subwords="auto", log=outputs.append)
     assert sorted(map(str, sentences)) == ["I saw it twice!", "It was a good film.", "The end is bad, though."]
-    assert said[0] == "unlabelled texts have 48 words, labelled ones 3: their sentences are taken"
-    assert choose(["four words are here"], pieces="auto")[0] == ["four words are here"]
-    assert choose([document], pieces="documents")[0] == [document]
+    assert outputs[0] == "unlabeled texts have 48 words, labeled ones 3: their sentences are taken"
+    assert choose(["four words are here"], subwords="auto")[0] == ["four words are here"]
+    assert choose([document], subwords="documents")[0] == [document]
     assert list(split_sentences('He said "no." Then he left for good.')) == ['He said "no."', "Then he left for good."]
 
 
-def test_sentences_of_measured_documents_are_left_out() -> None:
+def test_sentences_of_evaluated_documents_are_left_out() -> None:
     document = "It was a good film. I saw it twice! And nobody knows why."
     free = "Other words are here now. " * 9
-    for measured in ([document], ["I SAW it twice!", "It was a good film.", "And nobody knows why."]):
-        assert choose([document, free], pieces="sentences", measured=measured) == (["Other words are here now."], 3)
+    for evaluated in ([document], ["I SAW it twice!", "It was a good film.", "And nobody knows why."]):
+        assert choose([document, free], subwords="sentences", evaluated=evaluated) == (["Other words are here now."], 3)
     with pytest.raises(ConfigError, match="pairs and lists of words have none"):
-        choose([("a", "b")], pieces="sentences")
+        choose([("a", "b")], subwords="sentences")
 
 
 def test_files_of_every_kind(tmp_path: Path) -> None:
@@ -72,14 +72,14 @@ def test_files_of_every_kind(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text(json.dumps({"text": "fifth", "other": "sixth"}) + "\n")
     columns = ColumnsConfig()
     files = [str(tmp_path / name) for name in ("a.txt", "b.jsonl")]
-    texts = list(read_unlabelled(files, reader=Classification.reader, columns=columns))
+    texts = list(read_unlabeled(files, reader=Classification.reader, columns=columns))
     assert texts == ["first line", "second, line", "third"]
     files = [str(tmp_path / name) for name in ("a.txt", "b.jsonl", "c.jsonl")]
-    words = list(read_unlabelled(files, reader=Tagging.reader, columns=columns))
+    words = list(read_unlabeled(files, reader=Tagging.reader, columns=columns))
     assert words == [["first", "line"], ["second", ",", "line"], ["third"], ["fourth", "row"]]
     pair = ColumnsConfig(text_pair="other")
-    assert list(read_unlabelled([str(tmp_path / "d.jsonl")], reader=Classification.reader, columns=pair)) == [
+    assert list(read_unlabeled([str(tmp_path / "d.jsonl")], reader=Classification.reader, columns=pair)) == [
         ("fifth", "sixth")
     ]
     with pytest.raises(DataError, match=r"a.txt: has no pairs"):
-        list(read_unlabelled([str(tmp_path / "a.txt")], reader=Classification.reader, columns=pair))
+        list(read_unlabeled([str(tmp_path / "a.txt")], reader=Classification.reader, columns=pair))

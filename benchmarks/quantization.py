@@ -49,7 +49,12 @@ def trained(lines: list[str], rows: int, seed: int) -> dict[str, Any]:
         command = ["train", str(folder / "rows.jsonl"), "--seed", str(seed), "-o", str(folder / "run")]
         subprocess.run([sys.executable, "-m", "mixling", *command], check=True, capture_output=True)
         report = json.loads((folder / "run" / "metrics.json").read_text())
-        return {"seed": seed, "precision": report["precision"], **report["gate"], "accuracy": report["dev"]["accuracy"]}
+        return {
+            "seed": seed,
+            "precision": report["precision"],
+            **report["quantization"],
+            "accuracy": report["validation"]["accuracy"],
+        }
 
 
 if __name__ == "__main__":

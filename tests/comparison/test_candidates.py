@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mixling.comparison.entrants import MATCHED, OWN, entrants, matched_transformer
+from mixling.comparison.candidates import MATCHED, OWN, candidates, matched_transformer
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
 from mixling.errors import ConfigError
 from mixling.models.model import build_model, count_parameters
 from mixling.models.presets import model_config
 from mixling.runs import RunConfig
-from mixling.runs.config import StartConfig
+from mixling.runs.config import InitConfig
 from mixling.runs.spec import LABELS, resolve
 
 FEW = Dataset.from_examples(Example(f"some text {i}", "a", "x", i) for i in range(9))
@@ -37,7 +37,7 @@ def test_the_transformer_has_the_models_size_and_front_end(name: str, changes: d
     step = len(matched.blocks) * (2 * model.dim + 1)  # of one unit more in each feed-forward
     assert abs(ours - theirs) <= step / 2
     assert (matched.text, matched.head, matched.dim) == (model.text, model.head, model.dim)
-    assert matched.frontend == model.frontend.model_copy(update={"positions": "sinusoidal"})
+    assert matched.embedding == model.embedding.model_copy(update={"positions": "sinusoidal"})
     assert matched.final_norm  # as pre-norm Transformers have
     assert {mixer.type for block in matched.blocks for mixer in block.mixers} == {"attention"}
 
@@ -60,30 +60,30 @@ def test_the_choice_is_that_of_train() -> None:
     assert chosen.model == model_config("mixling-small", {"text": {"max_len": 64}})
     assert (chosen.train.seed, chosen.start.training_texts) == (5, True)
     started = resolve({"task": "classification", "start": {"vectors": "folder"}}, spec=LABELS)
-    assert started.for_examples(FEW).config.start == StartConfig(vectors="folder")
+    assert started.for_examples(FEW).config.start == InitConfig(vectors="folder")
 
 
 def test_a_model_takes_part_once() -> None:
     config = RunConfig()
-    field = entrants(config, config, ["pnlp-mixer-small", "pnlp-mixer-x-small"])
+    field = candidates(config, config, ["pnlp-mixer-small", "pnlp-mixer-x-small"])
     assert [one.name for one in field] == [OWN, "pnlp-mixer-small", MATCHED]
     assert field[0].about.endswith("pnlp-mixer-x-small")
     chosen = resolve({"task": "classification"}, spec=LABELS).for_examples(FEW).config
-    assert entrants(config, chosen, [])[0].about.endswith("mixling-small")
+    assert candidates(config, chosen, [])[0].about.endswith("mixling-small")
     other = config.model_copy(update={"model": model_config("pnlp-mixer-base")})
-    assert [one.name for one in entrants(config, other, [])] == [OWN, "pnlp-mixer-x-small", MATCHED]
+    assert [one.name for one in candidates(config, other, [])] == [OWN, "pnlp-mixer-x-small", MATCHED]
     assert field[2].config.train == config.train
 
 
-def test_mistakes_are_told_before_training(tmp_path: Path) -> None:
+def test_mistakes_are_reported_before_training(tmp_path: Path) -> None:
     config = RunConfig()
     with pytest.raises(ConfigError, match="did you mean 'pnlp-mixer-small'"):
-        entrants(config, config, ["pnlp-mixer-smal"])
-    started = config.model_copy(update={"start": StartConfig(vectors="folder")})
+        candidates(config, config, ["pnlp-mixer-smal"])
+    started = config.model_copy(update={"start": InitConfig(vectors="folder")})
     with pytest.raises(ConfigError, match=r"--model gmlp-18: .*needs hashed features"):
-        entrants(started, started, ["gmlp-18"])
+        candidates(started, started, ["gmlp-18"])
     (tmp_path / "mixling.toml").write_text('preset = "pnlp-mixer-x-small"\ndim = 8\n')
     (tmp_path / "a b.toml").write_text('preset = "pnlp-mixer-x-small"\ndim = 8\n')
     (tmp_path / "a-b.toml").write_text('preset = "pnlp-mixer-x-small"\ndim = 16\n')
     with pytest.raises(ConfigError, match=r"two models are called .*a-b"):
-        entrants(config, config, [str(tmp_path / "a b.toml"), str(tmp_path / "a-b.toml")])
+        candidates(config, config, [str(tmp_path / "a b.toml"), str(tmp_path / "a-b.toml")])

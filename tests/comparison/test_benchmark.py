@@ -1,4 +1,4 @@
-"""The contest: who chooses on what, what counts as an error, and what is told."""
+"""The benchmark: who chooses on what, what counts as an error, and what is told."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mixling.comparison import contest, entrants, outcome
-from mixling.comparison.contest import Contestant, Rows, standings, train_all
+from mixling.comparison import benchmark, candidates, outcome
+from mixling.comparison.benchmark import Contestant, Rows, rankings, train_all
 from mixling.comparison.outcome import Comparison, compare
-from mixling.comparison.speed import measure_speed
+from mixling.comparison.speed import time_predictions
 from mixling.config import merge
 from mixling.data.dataset import Column, Dataset
 from mixling.data.examples import Example, Target
@@ -46,22 +46,26 @@ def rows(count: int, seed: int) -> list[tuple[str, ...]]:
 def one_small_model() -> Iterator[None]:
     """The library's choice is tiny, and of our models alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entrants, "ALWAYS", ())
-        patch.setattr(entrants, "_matched", lambda chosen: entrants.Entrant(name="t", about="", config=chosen))
-        patch.setattr(contest, "entrants", lambda *args: entrants.entrants(*args)[:1])
+        patch.setattr(candidates, "ALWAYS", ())
+        patch.setattr(candidates, "_matched", lambda chosen: candidates.Candidate(name="t", about="", config=chosen))
+        patch.setattr(benchmark, "entrants", lambda *args: candidates.candidates(*args)[:1])
         yield
 
 
 def config_of(folder: Path, **changes: Any) -> Resolved[RunConfig]:
     columns = {"text_pair": "text_pair"}
-    values = {"data": {"train": [str(folder / "train.csv")], "dev": [str(folder / "dev.csv")], "columns": columns}}
+    values = {
+        "data": {"train": [str(folder / "train.csv")], "validation": [str(folder / "dev.csv")], "columns": columns}
+    }
     own = {"task": "classification", "model": {"preset": "pnlp-mixer-x-small", **TINY}, "train": {"epochs": 2}}
     return resolve({}, spec=LABELS, overrides=merge(merge(values, own), changes))
 
 
 def hold(folder: Path, test: list[str], out: Path) -> Comparison:
-    said: list[str] = []
-    return compare(config_of(folder), test=test, models=(), seeds=(0,), folder=out, say=said.append, callback=Callback)
+    outputs: list[str] = []
+    return compare(
+        config_of(folder), test=test, models=(), seeds=(0,), folder=out, log=outputs.append, callback=Callback
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +104,7 @@ class Sealed(Dataset):
 def test_test_rows_choose_nothing(
     held: Comparison, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every test label turned round all choices, all that was tried and all answers on dev are the same."""
+    """With every test label turned round all choices, all that was tried and all answers on validation are the same."""
     read_test, train = outcome._read_test, outcome.train_all
     stores: list[Sealed] = []
 
@@ -121,19 +125,19 @@ def test_test_rows_choose_nothing(
         (one.name, one.options) for one in held.contestants
     ]
     for first, second in zip(held.contestants, other.contestants, strict=True):
-        assert [(tried.options, tried.dev) for tried in first.tried] == [
-            (tried.options, tried.dev) for tried in second.tried
+        assert [(tried.options, tried.validation) for tried in first.tried] == [
+            (tried.options, tried.validation) for tried in second.tried
         ]
-    assert other.dev == held.dev
+    assert other.validation == held.validation
     assert other.test != held.test
 
 
-def test_what_a_reader_must_know_is_told(held: Comparison) -> None:
+def test_what_a_reader_must_know_is_reported(held: Comparison) -> None:
     remarks = "\n".join(held.remarks)
     assert "3 of 40 test texts stand in the training rows too" in remarks
     assert "2 test rows have a label that no training row has: an error for everyone" in remarks
     assert "Pairs: the baselines have features of each text" in remarks
-    assert held.rows == {"training": 60, "dev": 20, "test": 40}
+    assert held.rows == {"training": 60, "validation": 20, "test": 40}
 
 
 def test_the_pairs_second_texts_are_read(held: Comparison) -> None:
@@ -176,10 +180,10 @@ def contestant(name: str, *answers: Target) -> Contestant:
     )
 
 
-def test_standings_are_means_over_seeds_and_paired_differences() -> None:
+def test_rankings_are_means_over_seeds_and_paired_differences() -> None:
     targets: list[Target] = ["a"] * 6 + ["b"] * 2 + ["new"] * 2
     everyone = [contestant("ours", "a", "b"), contestant(TFIDF, "b")]
-    found = standings(everyone, LabelSet(("a", "b"), "single"), Rows([""] * 10, targets))
+    found = rankings(everyone, LabelSet(("a", "b"), "single"), Rows([""] * 10, targets))
     assert [numbers["accuracy"] for numbers in found["ours"].by_seed] == [0.6, 0.2]
     assert found["ours"].mean == pytest.approx(0.4)
     assert found["ours"].difference == pytest.approx(0.2)
@@ -189,10 +193,12 @@ def test_standings_are_means_over_seeds_and_paired_differences() -> None:
     assert (found[TFIDF].difference, found[TFIDF].difference_interval) == (None, None)
 
 
-def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, float]] = []
 
-    def stub(config: RunConfig, train: object, dev: object, *, folder: Path, **kwargs: object) -> SimpleNamespace:
+    def stub(
+        config: RunConfig, train: object, validation: object, *, folder: Path, **kwargs: object
+    ) -> SimpleNamespace:
         train_config = config.train
         asked.append((train_config.seed, train_config.optim.lr))
         folder.mkdir(parents=True)
@@ -201,30 +207,30 @@ def test_dev_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: p
         history = [{"best": True, "epoch": 1.0}, {"best": False, "epoch": 2.0}]
         return Run(folder=folder, metrics=metrics, history=history, report={"precision": "int8", "parameters": 7})
 
-    monkeypatch.setattr(contest, "fit", stub)
-    monkeypatch.setattr(contest, "ExportedModel", lambda folder: Always("a"))
+    monkeypatch.setattr(benchmark, "fit", stub)
+    monkeypatch.setattr(benchmark, "ExportedModel", lambda folder: Always("a"))
     resolved = resolve({}, spec=LABELS, overrides={"task": "classification", "train": {"optim": {"lr": 0.1}}})
-    two = entrants.Entrant(name="two rates", about="", config=resolved.config, rates=(1.0, 0.3))
-    monkeypatch.setattr(contest, "entrants", lambda *args: [two])
+    two = candidates.Candidate(name="two rates", about="", config=resolved.config, rates=(1.0, 0.3))
+    monkeypatch.setattr(benchmark, "entrants", lambda *args: [two])
     store = Dataset.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
     found = train_all(
-        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, say=lambda message: None, callback=Callback
+        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, log=lambda message: None, callback=Callback
     )[0]
     assert asked == [(4, 0.1), (4, pytest.approx(0.03)), (5, pytest.approx(0.03))]
     assert found.options["lr"] == pytest.approx(0.03)
-    assert [tried.dev for tried in found.tried] == pytest.approx([0.9, 0.97])
+    assert [tried.validation for tried in found.tried] == pytest.approx([0.9, 0.97])
     assert (found.file_bytes, found.parameters, len(found.seconds), len(found.answerers)) == (5, 7, 2, 2)
     assert (tmp_path / "two-rates" / "seed-5-lr-0.03" / "model.onnx").exists()
 
 
 def test_words_that_a_tagger_does_not_reach_are_outside() -> None:
     answer = Prediction(truncated=True, tokens=("oslo",), tags=("B-city",), spans=())
-    assert contest._target(answer, ["oslo", "to", "rome"]) == ("B-city", "O", "O")
+    assert benchmark._target(answer, ["oslo", "to", "rome"]) == ("B-city", "O", "O")
 
 
 def test_all_systems_get_the_same_texts_in_turn() -> None:
     systems = {"one": Always("a"), "other": Always("a")}
-    measure_speed(systems, [f"text {i}" for i in range(1500)], rounds=2)
+    time_predictions(systems, [f"text {i}" for i in range(1500)], rounds=2)
     assert systems["one"].asked == systems["other"].asked
     sizes = [len(texts) for texts in systems["one"].asked]
     assert sizes == [1000] + 2 * [1000, 1000, *(200 * [1])]
