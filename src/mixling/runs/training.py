@@ -15,7 +15,7 @@ import torch
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.export.card import model_card
-from mixling.export.onnx import export_onnx
+from mixling.export.onnx import add_branch, export_onnx
 from mixling.export.plots import confusion_matrix
 from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
@@ -25,6 +25,7 @@ from mixling.runs.config import RunConfig
 from mixling.runs.data import log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.initialization import make_vectors
+from mixling.runs.ngrams import Fitted, LinearData, budget, fit_ngrams
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
@@ -162,6 +163,8 @@ class _Labeled(Parts[Metrics]):
     def __init__(self, examples: _Examples, stage: Stage) -> None:
         config, task, texts = examples.config, examples.task, examples.texts
         self.examples, self.config, self.labels = examples, config, task.labels
+        # Chosen once: a refit, whose network has seen the validation examples, takes the branch of the first training.
+        self._branches: list[Fitted | None] = []
         text = config.model.text
         self.vocabulary = (
             Vocabulary.load(text.vocabulary)
@@ -228,12 +231,14 @@ class _Labeled(Parts[Metrics]):
             if (problem := quantization_problem(quantization)) is not None:
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")
+        outputs, ngrams = self._add_branch(folder, outputs, log)
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
             "epochs": self.training.epochs,
             "precision": precision,
             "quantization": None if quantization is None else asdict(quantization),
+            "ngrams": ngrams,
             "reading": None if self.validation.reading is None else self.validation.reading.to_dict(),
             "file_bytes": (folder / ONNX_FILE).stat().st_size,
         }
@@ -252,6 +257,36 @@ class _Labeled(Parts[Metrics]):
         )
         write_atomic(folder / ONNX_FILE, content)
         return self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+
+    def _add_branch(self, folder: Path, outputs: Outputs, log: Log) -> tuple[Outputs, dict[str, Any] | None]:
+        """Add an n-gram branch to model.onnx if the configuration has one and it pays.
+
+        Returns:
+            The outputs for the validation examples, of a branch that was not fitted on them, and the branch's entry of
+            metrics.json.
+        """
+        task, examples, config = self.examples.task, self.examples, self.config.ngrams
+        if config.use == "never" or not task.has_scores:
+            return outputs, None
+        path = folder / ONNX_FILE
+        content = path.read_bytes()
+        if not self._branches:
+            data = LinearData(
+                task=task,
+                train=examples.train,
+                validation=examples.validation,
+                network=np.stack(outputs),
+                weights=examples.weights if self.config.distill is None else None,
+                text=self.model_config.text,
+                vocabulary=self.vocabulary,
+            )
+            self._branches.append(fit_ngrams(config, data, max_bytes=budget(config, len(content)), log=log))
+        fitted = self._branches[0]
+        if fitted is None:
+            return outputs, None
+        write_atomic(path, add_branch(content, fitted.branch, fitted.metadata))
+        Predictor(path)  # opens what was written, as a user will
+        return fitted.combine(outputs), fitted.report
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):

@@ -51,10 +51,13 @@ class NativeEngine:
         return not any(isinstance(text, list) for text in texts)
 
 
-def open_native(data: bytes) -> tuple[NativeEngine | None, str]:
+def open_native(data: bytes, *, has_branch: bool = False) -> tuple[NativeEngine | None, str]:
     """Open the bytes of a model file that was checked before.
 
     The variable `MIXLING_ENGINE` chooses an engine: "onnx" always that of ONNX Runtime, "native" none but this one.
+
+    Args:
+        has_branch: whether the model has a linear n-gram branch, which this engine does not compute.
 
     Returns:
         the engine, or None and why it cannot run the model.
@@ -65,7 +68,12 @@ def open_native(data: bytes) -> tuple[NativeEngine | None, str]:
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", *ENGINES):
         raise ConfigError(f"{VARIABLE} is {shown(wanted)}; allowed: {', '.join(ENGINES)}, or nothing")
-    engine, reason = (None, f"{VARIABLE} is onnx") if wanted == "onnx" else _open(data)
+    if wanted == "onnx":
+        engine, reason = None, f"{VARIABLE} is onnx"
+    elif has_branch:
+        engine, reason = None, "it has a linear n-gram branch"
+    else:
+        engine, reason = _open(data)
     if engine is None and wanted == "native":
         raise ConfigError(f"{VARIABLE} is native, but this model needs ONNX Runtime: {reason}; unset {VARIABLE}")
     return engine, reason

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
 from mixling.runtime.engine import Float32
+from mixling.runtime.ngrams import BranchScorer
 from mixling.runtime.session import Metadata, OpenModel, open_model
 from mixling.tasks.base import Task
 from mixling.text.answers import find_answer
@@ -73,7 +74,8 @@ class Predictor:
         """
         self._model: OpenModel = open_model(path, num_threads=num_threads)
         config, dim = self._model.metadata.text, self._model.row_dim
-        max_words = max(ROW_CACHE_BYTES // (4 * dim), 1024)
+        sums = 0 if self._model.branch is None else self._model.task.num_scores
+        max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
         if encoder is None:
             encoder = TextEncoder(config, self._model.vocabulary, max_table=max_words)
         elif encoder.digest != TextEncoder(config, self._model.vocabulary).digest:
@@ -86,6 +88,9 @@ class Predictor:
         self.encoder = encoder
         # An encoder of the caller's may read fewer words.
         self._native = self._model.native if encoder.config.max_len == config.max_len else None
+        self._branch: BranchScorer | None = None
+        if self._model.branch is not None and self.metadata.ngrams is not None:
+            self._branch = BranchScorer(self._model.branch, self.metadata.ngrams, self.task, encoder)
         reading = self.metadata.reading
         self._window_encoder = None if reading is None else WindowEncoder(encoder, reading)
         # The new words of a window fit into the cache, even if all of them are distinct.
@@ -160,7 +165,10 @@ class Predictor:
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
+            own = self._branch_logits([encoded])
         logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
+        if self._branch is not None and own is not None:
+            logits = self._branch.add([logits], own)[0]
         return task.decode(encoded.of_words(logits) if task.per_word else logits, encoded, text)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
@@ -208,7 +216,8 @@ class Predictor:
             if any(item.generation != self.encoder.generation for item in encoded):
                 raise DataError("the word table has been emptied since the texts were encoded; encode them again")
             rows = [self._word_rows(item.words) for item in encoded]
-        return self._of_words(encoded, self._run(rows, BATCH_SIZE))
+            own = self._branch_logits(encoded)
+        return self._complete(encoded, self._run(rows, BATCH_SIZE), own)
 
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
         check_many(texts, "texts")
@@ -255,7 +264,9 @@ class Predictor:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
             flat = self._word_rows(np.concatenate([item.words for item in encoded]))
-        return encoded, self._of_words(encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size))
+            own = self._branch_logits(encoded)
+        rows = np.split(flat, np.cumsum(lengths)[:-1])
+        return encoded, self._complete(encoded, self._run(rows, batch_size), own)
 
     def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
         """Return the answers to questions; a long context is read in several windows."""
@@ -273,7 +284,14 @@ class Predictor:
             out.append(Prediction(answer=best.answer(pair[1], reading.threshold), truncated=encoding.truncated))
         return out
 
-    def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
+    def _branch_logits(self, encoded: Sequence[Encoded]) -> Float32 | None:
+        """Return the branch's logits (B, C), if there is a branch; the caller holds the lock."""
+        return None if self._branch is None else self._branch.logits([item.words for item in encoded])
+
+    def _complete(self, encoded: Sequence[Encoded], logits: list[Float32], own: Float32 | None) -> list[Float32]:
+        """Return the model's logits for texts, or for their words, given the graph's and the branch's."""
+        if self._branch is not None and own is not None:
+            return self._branch.add(logits, own)
         if not self.task.per_word or self.text_config.tokens == "words":
             return logits
         return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]

@@ -180,6 +180,7 @@ class Task(Objective):
         headline, aside: metrics of a comparison.
         resamples: of what the intervals of a comparison are; "" where each answer is right or wrong.
         linear: short and long name of what `fit_linear` fits.
+        has_scores: a linear model of n-grams can stand beside the network: `fit_scores` and what follows are there.
     """
 
     name: ClassVar[str]
@@ -207,6 +208,7 @@ class Task(Objective):
     aside: ClassVar[tuple[str, ...]]
     resamples: ClassVar[str] = ""
     linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
+    has_scores: ClassVar[bool] = False
 
     def __init__(
         self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
@@ -426,6 +428,34 @@ class Task(Objective):
             strength: the inverse of the regularization.
         """
         raise NotImplementedError(f"{cls.name} has no linear baseline")
+
+    # A linear model beside the network (`mixling.text.ngram_branch`)
+
+    @property
+    def num_scores(self) -> int:
+        """K, the scores that a linear model has for a text."""
+        return len(self.labels)
+
+    def fit_scores(
+        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
+
+        Args:
+            features: (B, F), sparse.
+            targets: (B, ...), as `targets` gives them.
+            weights: (B,) of the texts; None: all are 1.
+            strength: the inverse of the regularisation.
+        """
+        raise NotImplementedError(f"{self.name} has no scores")
+
+    def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the logits (B, C) that scores (B, K) are."""
+        return scores
+
+    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+        """Return the mean unsmoothed loss of logits (B, C), in NumPy, and its gradient (B, C)."""
+        raise NotImplementedError(f"{self.name} has no scores")
 
     def with_unknown(self, *answers: Sequence[Target]) -> Task:
         """Return the same task with the labels of the answers added; itself if it has all of them.
