@@ -1,4 +1,4 @@
-"""The baseline fastText, where its package is installed."""
+"""The fastText baseline, if its package is installed."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from mixling.text.encoder import Text
 
 MISSING = "fasttext was left out: its package is not installed (pip install fasttext-wheel)"
 GRID = {"wordNgrams": (1, 2), "epoch": (5, 25), "lr": (0.1, 0.5, 1.0)}
-BUCKETS = 1 << 18  # places of word pairs; its default, two million, only makes a file of 0.8 GB here
+BUCKETS = 1 << 18  # buckets of word pairs; the default, two million, would make a file of 0.8 GB
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LABEL = "__label__"
 
 
 def is_installed() -> bool:
-    """Whether fastText can be imported."""
+    """Return whether fastText can be imported."""
     return find_spec("fasttext") is not None
 
 
 def as_line(text: Text) -> str:
-    """A text as fastText reads it: lower case, punctuation apart; words of a pair's second text are words apart."""
+    """Return a text as a line for fastText: lower-cased words and punctuation, those of a second text prefixed."""
     first, *second = (_WORD.findall(part.lower()) for part in flat(text))
     line = " ".join([*first, *(f"2:{word}" for words in second for word in words)])
-    return line.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be written
+    return line.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be encoded
 
 
 class FastText(Baseline):
-    """fastText's supervised model, one thread; with several labels a text, one-vs-all losses.
+    """fastText's supervised model on one thread; one-vs-all losses for multi-label.
 
-    Labels stand in its file by their numbers, since names may have spaces.
+    Its file has the indices of labels, since names may contain spaces.
     """
 
     def __init__(self, file: Path, names: Sequence[str], options: dict[str, Any], *, many: bool, seed: int) -> None:
@@ -63,7 +63,7 @@ class FastText(Baseline):
         self.seconds = time.perf_counter() - begin
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        # Not `predict`, which breaks with NumPy 2.
+        # `predict` fails with NumPy 2.
         ask = self._model.f.predict
         if self._many:
             answers = (ask(f"{as_line(text)}\n", -1, 0.5, "strict") for text in texts)
@@ -83,7 +83,7 @@ class FastText(Baseline):
 def fit_fasttext(
     task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
 ) -> Iterator[FastText]:
-    """Yield one fit for each choice of the grid."""
+    """Yield one fit per choice of the grid."""
     many = not task.exclusive
     rows = list(map(names_of, targets))
     names = sorted({name for row in rows for name in row})

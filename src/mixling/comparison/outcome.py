@@ -1,4 +1,4 @@
-"""From files to the outcome of a benchmark: data, training, and then the test rows."""
+"""Comparisons from files to results: data, training, and then the test rows."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from mixling.training.callbacks import Callback, Log
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All that was measured; contestants are in the order of the table.
+    """The results; contestants are in the order of the table.
 
     Attributes:
-        reference: the name of the baseline that differences are to.
-        rows: how many each split has.
-        test: by name, as `validation` and `speeds`; empty where there were no test rows.
-        noisy: by name, on the test or else validation rows with noise; empty without noise.
-        remarks: what a reader must know of these data and this machine.
+        reference: the name of the baseline that differences refer to.
+        rows: number of rows per split.
+        test: by name, like `validation` and `speeds`; empty without test rows.
+        noisy: by name, on the test (else validation) rows with noise; empty without noise.
+        remarks: caveats about the data and the machine.
     """
 
     task: Task
@@ -70,20 +70,20 @@ def compare(
     callback: Callable[[], Callback],
     noise: Sequence[NoiseLevel] = (),
 ) -> Comparison:
-    """Train everyone, and measure.
+    """Train all systems and evaluate them.
 
     Args:
-        resolved: data and training of all, and the library's own model for them; its seed splits the rows
-            where there are no validation rows.
-        test: files; they are looked at first, so that a bad row is told early, and asked about last.
-        models: names or TOML files, beside those that always take part.
-        folder: for run folders.
-        callback: makes one for each training.
+        resolved: data and training of all, and the default model for them; its seed splits the rows if there are no
+            validation rows.
+        test: files; read first, so that bad rows are reported early, and evaluated last.
+        models: presets or TOML files, in addition to the standard ones.
+        folder: where run folders are written.
+        callback: makes a callback for each training.
         noise: noise to add to the texts of the last rows, each level separately.
 
     Raises:
         ConfigError: the task is question answering.
-        UserError: of the kind that fits, for rows, models and trainings that cannot be used.
+        UserError: rows, models or trainings cannot be used.
     """
     config = resolved.config
     kind = task_type(config.task)
@@ -119,7 +119,7 @@ def compare(
 
 
 def _check_start(config: RunConfig) -> None:
-    """Open what our models begin with: a training would find a mistake in it only after the baselines."""
+    """Open the models' initialization, so that mistakes are reported before the baselines are fitted."""
     if config.init.vectors is not None:
         WordVectors.load(config.init.vectors)
     next(init_texts(config), None)

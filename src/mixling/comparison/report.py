@@ -1,4 +1,4 @@
-"""The outcome of a benchmark: one table as text or markdown, and all numbers as JSON."""
+"""The results of a comparison as a table in text or Markdown, and as JSON."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SPEED = (
 
 
 def as_text(found: Comparison) -> str:
-    """The table in columns, the legend and the remarks."""
+    """Return the table, the legend and the remarks as text."""
     tables = [format_columns(table) + "\n" for table in _tables(found)]
     notes = [f"{name}: {about}" for name, about in _legend(found)]
     return "\n".join([*tables, *notes, "", *_notes(found)])
 
 
 def as_markdown(found: Comparison, command: str) -> str:
-    """The same as a document."""
+    """Return the same as Markdown."""
     lines = [line for table in _tables(found) for line in (*_markdown(table), "")]
     legend = [f"- *{name}*: {about}" for name, about in _legend(found)]
     notes = [f"- {note}" for note in _notes(found)]
@@ -47,7 +47,7 @@ def as_markdown(found: Comparison, command: str) -> str:
 
 
 def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
-    """All numbers as JSON values."""
+    """Return all numbers as JSON values."""
     results = [
         {
             "name": one.name,
@@ -76,7 +76,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tables(found: Comparison) -> list[list[list[str]]]:
-    """Return the table of all contestants, and that of noise if there is any."""
+    """Return the table of all contestants, and that with noise, if any."""
     if not found.noisy:
         return [_cells(found)]
     clean = {name: standing.mean for name, standing in (found.test or found.validation).items()}
