@@ -72,7 +72,7 @@ to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower valu
 | metric | value |
 |---|---|
 {_table(metrics, "{:.4f}")}
-{quantization}{ngrams}
+{_calibration(report.get("calibration"))}{quantization}{ngrams}
 ## Training
 
 The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
@@ -152,6 +152,16 @@ def _refit(refit: Mapping[str, Any] | None) -> str:
 These are the metrics of a first training. The model in this folder was then trained anew on all {refit["examples"]:,}
 labeled examples, including the validation examples, for as many epochs as were best; it can no longer be evaluated on
 them."""
+
+
+def _calibration(calibration: Mapping[str, Any] | None) -> str:
+    if calibration is None:
+        return ""
+    return f"""
+The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the
+calibration error of the network was {calibration["error_before"]:.4f} before and is {calibration["error"]:.4f} now. On
+data with other proportions of labels they have to be calibrated again.
+"""
 
 
 def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:

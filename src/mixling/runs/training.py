@@ -15,17 +15,18 @@ import torch
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.export.card import model_card
-from mixling.export.onnx import add_branch, export_onnx
+from mixling.export.onnx import export_onnx
 from mixling.export.plots import confusion_matrix
 from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.runs.adjustments import Adjustments
 from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
 from mixling.runs.config import RunConfig
 from mixling.runs.data import log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.initialization import make_vectors
-from mixling.runs.ngrams import Fitted, LinearData, budget, fit_ngrams
+from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
@@ -163,8 +164,6 @@ class _Labeled(Parts[Metrics]):
     def __init__(self, examples: _Examples, stage: Stage) -> None:
         config, task, texts = examples.config, examples.task, examples.texts
         self.examples, self.config, self.labels = examples, config, task.labels
-        # Chosen once: a refit, whose network has seen the validation examples, takes the branch of the first training.
-        self._branches: list[Fitted | None] = []
         text = config.model.text
         self.vocabulary = (
             Vocabulary.load(text.vocabulary)
@@ -182,6 +181,7 @@ class _Labeled(Parts[Metrics]):
         )
         encoder = TextEncoder(text, self.vocabulary)
         self.data, self.validation = _training_data(examples, self.training, encoder, stage.log)
+        self.adjustments = Adjustments(task, self.validation, stage.log)
         self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
         if smoothing and config.distill is None:
@@ -221,6 +221,9 @@ class _Labeled(Parts[Metrics]):
         saved = {"task": self.config.task, "model": self.model_config.to_dict(), "labels": self.labels.to_dict()}
         return {**saved, "vocabulary": name}
 
+    def calibrate(self) -> None:
+        self.adjustments.calibrate(self.model)
+
     def evaluate(
         self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
     ) -> tuple[Metrics, dict[str, Any]]:
@@ -231,14 +234,14 @@ class _Labeled(Parts[Metrics]):
             if (problem := quantization_problem(quantization)) is not None:
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")
-        outputs, ngrams = self._add_branch(folder, outputs, log)
+        outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
             "epochs": self.training.epochs,
             "precision": precision,
             "quantization": None if quantization is None else asdict(quantization),
-            "ngrams": ngrams,
+            **self.adjustments.to_dict(),
             "reading": None if self.validation.reading is None else self.validation.reading.to_dict(),
             "file_bytes": (folder / ONNX_FILE).stat().st_size,
         }
@@ -258,35 +261,17 @@ class _Labeled(Parts[Metrics]):
         write_atomic(folder / ONNX_FILE, content)
         return self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
 
-    def _add_branch(self, folder: Path, outputs: Outputs, log: Log) -> tuple[Outputs, dict[str, Any] | None]:
-        """Add an n-gram branch to model.onnx if the configuration has one and it pays.
-
-        Returns:
-            The outputs for the validation examples, of a branch that was not fitted on them, and the branch's entry of
-            metrics.json.
-        """
-        task, examples, config = self.examples.task, self.examples, self.config.ngrams
-        if config.use == "never" or not task.has_scores:
-            return outputs, None
-        path = folder / ONNX_FILE
-        content = path.read_bytes()
-        if not self._branches:
-            data = LinearData(
-                task=task,
-                train=examples.train,
-                validation=examples.validation,
-                network=np.stack(outputs),
-                weights=examples.weights if self.config.distill is None else None,
-                text=self.model_config.text,
-                vocabulary=self.vocabulary,
-            )
-            self._branches.append(fit_ngrams(config, data, max_bytes=budget(config, len(content)), log=log))
-        fitted = self._branches[0]
-        if fitted is None:
-            return outputs, None
-        write_atomic(path, add_branch(content, fitted.branch, fitted.metadata))
-        Predictor(path)  # opens what was written, as a user will
-        return fitted.combine(outputs), fitted.report
+    def _linear_data(self, outputs: Outputs) -> LinearData:
+        examples = self.examples
+        return LinearData(
+            task=examples.task,
+            train=examples.train,
+            validation=examples.validation,
+            network=np.stack(outputs),
+            weights=examples.weights if self.config.distill is None else None,
+            text=self.model_config.text,
+            vocabulary=self.vocabulary,
+        )
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):

@@ -180,7 +180,8 @@ class Task(Objective):
         headline, aside: metrics of a comparison.
         resamples: of what the intervals of a comparison are; "" where each answer is right or wrong.
         linear: short and long name of what `fit_linear` fits.
-        has_scores: a linear model of n-grams can stand beside the network: `fit_scores` and what follows are there.
+        has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
+        calibrates: probabilities are calibrated after training, on `decisions`.
     """
 
     name: ClassVar[str]
@@ -209,6 +210,7 @@ class Task(Objective):
     resamples: ClassVar[str] = ""
     linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
     has_scores: ClassVar[bool] = False
+    calibrates: ClassVar[bool] = False
 
     def __init__(
         self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
@@ -361,6 +363,18 @@ class Task(Objective):
             before, after: what the two gave, as of `evaluate`.
         """
 
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return what probabilities are calibrated on, if the task `calibrates`.
+
+        Args:
+            outputs, targets: as of `evaluate`.
+
+        Returns:
+            Logits (D, C) of the decisions with known labels, and their classes (D,), or with labels that do not exclude
+            each other 0 or 1 for each (D, C).
+        """
+        raise NotImplementedError(f"{self.name} is not calibrated")
+
     # Text for people
 
     @classmethod
@@ -429,7 +443,7 @@ class Task(Objective):
         """
         raise NotImplementedError(f"{cls.name} has no linear baseline")
 
-    # A linear model beside the network (`mixling.text.ngram_branch`)
+    # A linear model that is added to the network (`mixling.text.ngram_branch`)
 
     @property
     def num_scores(self) -> int:
@@ -445,7 +459,7 @@ class Task(Objective):
             features: (B, F), sparse.
             targets: (B, ...), as `targets` gives them.
             weights: (B,) of the texts; None: all are 1.
-            strength: the inverse of the regularisation.
+            strength: the inverse of the regularization.
         """
         raise NotImplementedError(f"{self.name} has no scores")
 

@@ -61,6 +61,7 @@ class Classification(Task):
     headline = "accuracy"
     aside = ("macro_f1",)
     has_scores = True
+    calibrates = True
 
     def check(self) -> None:
         if len(self.labels) == 1:
@@ -121,6 +122,10 @@ class Classification(Task):
         return classification_report(
             self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), unseen=self.unseen, tables=tables
         )
+
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+        known = np.asarray(targets) < len(self.labels) - self.unseen
+        return np.stack(outputs)[known], np.asarray(targets)[known]
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         first, second = (np.stack(part).argmax(-1) for part in (before, after))

@@ -65,6 +65,7 @@ class MultiLabel(Task):
     headline = "subset_accuracy"
     aside = ("micro_f1", "macro_f1")
     has_scores = True
+    calibrates = True
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
@@ -123,6 +124,9 @@ class MultiLabel(Task):
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
         return multilabel_report(self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables)
+
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+        return np.stack(outputs), np.asarray(targets)[:, : len(self.labels) - self.unseen]
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare; each of a text's labels is one."""
