@@ -1,17 +1,19 @@
-"""A linear n-gram branch beside the network: what it brings, and what pruning and 8 bits cost.
+"""A linear n-gram branch and calibration: what they gain, and what pruning and 8 bits cost.
 
-No paper: the network is mixling's default for the rows, trained by the default command without the branch and kept in
-`--runs`; the branch is then fitted beside it as the default command does it (`mixling.runs.ngrams`), so that all
-variants stand beside the same networks. Every choice is made on validation: a tenth of train, another one for each
-seed, or the set's own. Two parts:
+No paper: the network is mixling's default for the examples, trained by the default command, without the branch and kept
+in `--runs`; the branch is then fitted as the default command does it (`mixling.runs.ngrams`), so that all variants have
+the same networks. Every choice is made on validation: a tenth of train, another one for each seed, or the set's own.
+Two parts:
 
     python experiments/ngrams.py validation --data ../shared/data   # variants: characters, bytes
     python experiments/ngrams.py test --data ../shared/data         # the default one, and the baselines
 
 `validation` gives the loss and the accuracy on validation for the n-grams' lengths and numbers of bytes. `test` reads
-the test split once, with the exported file of each seed, and compares with TF-IDF + logistic regression over words, and
-over words and characters, C chosen on validation, both fitted anew on training and validation rows; intervals are of a
-paired bootstrap over the test rows, of the mean of the seeds less the baseline.
+the test split once, with the exported file of each seed: the network as it was before calibration (its logits divided
+by the temperature that is folded into its weights), the calibrated network, and the network with a branch. It compares
+them with TF-IDF + logistic regression over words, and over words and characters, C chosen on validation, both refitted
+on training and validation examples; intervals are of a paired bootstrap over the test examples, of the mean of the
+seeds less the baseline.
 
 SST-2 are the whole sentences among GLUE's phrases; where GLUE's test labels are not public, its validation split is the
 test. Results go to results/ngrams.json, a line for each part and set.
@@ -42,8 +44,10 @@ from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
 from mixling.export.onnx import add_branch
 from mixling.models.presets import model_config, preset_values
-from mixling.runs import RunConfig, choose_model, fit
+from mixling.runs.choice import choose_model
+from mixling.runs.config import RunConfig
 from mixling.runs.ngrams import LinearData, budget, fit_ngrams
+from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.tasks import task_type
@@ -158,7 +162,8 @@ def validation_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
                 strength = strength or fitted.report["strength"]  # of the whole branch, for the pruned ones too
                 line = {"seed": seed, "variant": f"{low}-{high}", "max_bytes": size, **fitted.report}
                 line |= {"seconds": round(time.process_time() - began, 1)}
-                lines.append({**line, **scored(data, fitted.logits, rows.validation)})
+                logits = np.stack(fitted.combine(data.network))
+                lines.append({**line, **scored(data, logits, rows.validation)})
                 print(json.dumps({"set": name, **lines[-1]}), flush=True)
     return {"part": "validation", "set": name, "lines": lines}
 
@@ -172,6 +177,8 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
         folder, seconds = network(name, rows, options, seed)
         content = (folder / "model.onnx").read_bytes()
         data, alone = beside(folder, rows), Predictor(folder)
+        calibrated = answers(alone, rows.test)
+        slope = (json.loads((folder / "metrics.json").read_text())["calibration"] or {"slope": 1.0})["slope"]
         task, config = data.task, NgramConfig(use="auto")
         began = time.process_time()
         fitted = fit_ngrams(config, data, max_bytes=budget(config, len(content)), log=print)
@@ -183,9 +190,15 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
         lines.append(
             {
                 "seed": seed,
-                "network": scored(data, answers(alone, rows.test), rows.test),
+                "slope": slope,
+                "uncalibrated": scored(data, calibrated / slope, rows.test),
+                "network": scored(data, calibrated, rows.test),
                 "with_branch": scored(data, given, rows.test),
-                "validation": scored(data, data.network if fitted is None else fitted.logits, rows.validation),
+                "validation": scored(
+                    data,
+                    data.network if fitted is None else np.stack(fitted.combine(data.network)),
+                    rows.validation,
+                ),
                 "report": None if fitted is None else fitted.report,
                 "bytes_network": len(content),
                 "bytes": len(file),

@@ -62,6 +62,11 @@ def test_a_trained_folder_predicts_with_its_branch(kind: str, tmp_path: Path) ->
     assert result is not None
     report = result.report["ngrams"]
     assert report["mixture_loss"] < report["loss_scaled"] <= report["mixture_alone"] + 1e-9
+    calibration = result.report["calibration"]
+    assert (calibration is None) == (kind == "regression")
+    if kind == "classification":
+        assert calibration["error"] < calibration["error_before"]
+        assert "The probabilities are calibrated" in (tmp_path / "m" / "README.md").read_text()
     predictor = Predictor(tmp_path / "m")
     assert predictor.metadata.ngrams is not None
     assert predictor.metadata.ngrams.network == pytest.approx(report["mixture_network"])
