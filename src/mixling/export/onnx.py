@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import json
 import logging
 import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -24,11 +26,13 @@ from torch.nn import functional as F
 from mixling.errors import UserError
 from mixling.export.native import native_plan
 from mixling.export.quantize import quantize, quantize_graph
+from mixling.export.write import write_graph
 from mixling.models.model import Model, count_parameters
 from mixling.runtime.onnx_file import OPSET, seal
-from mixling.runtime.session import MODEL_FORMAT, Metadata
+from mixling.runtime.session import BRANCH, MODEL_FORMAT, Metadata
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig
 from mixling.version import __version__
@@ -100,7 +104,7 @@ def export_onnx(
     Raises:
         UserError: the packages for exporting are not installed.
     """
-    _require()
+    _require("onnx")
     from onnx import ModelProto, OperatorSetIdProto, helper
 
     has_weights = text.projection.weighted
@@ -117,7 +121,9 @@ def export_onnx(
     )
     frozen = copy.deepcopy(model).cpu().float().eval()
     exported = ExportedModel(frozen, precision=precision, has_weights=has_weights)
-    graph = _trace(exported, max_len=text.max_len)
+    graph = write_graph(frozen, exported.table, exported.scale, has_weights=has_weights)
+    if graph is None:
+        graph = trace(exported, max_len=text.max_len)
     plan = native_plan(frozen, graph, exported.table, exported.scale)
     if precision == "int8":
         quantize_graph(graph)
@@ -131,7 +137,7 @@ def export_onnx(
     )
     name, content = vocabulary.serialize()
     entries = {
-        "mixling": json.dumps(metadata.to_dict(), ensure_ascii=False, sort_keys=True),
+        "mixling": _json(metadata.to_dict()),
         "vocabulary_name": name,
         "vocabulary": content,
     }
@@ -141,8 +147,28 @@ def export_onnx(
     return seal(proto.SerializeToString(deterministic=True))
 
 
-def _trace(module: ExportedModel, *, max_len: int) -> Any:
-    """Return the GraphProto of a module."""
+def add_branch(content: bytes, branch: NgramBranch, ngrams: NgramMetadata) -> bytes:
+    """Return a model file without a branch, the bytes of `model.onnx`, with one."""
+    from onnx import ModelProto, numpy_helper
+
+    proto = ModelProto.FromString(content)
+    entries = {item.key: item for item in proto.metadata_props}
+    metadata = json.loads(entries["mixling"].value)
+    assert metadata.get("ngrams") is None, "there is a branch already"
+    entries["mixling"].value = _json({**metadata, "ngrams": ngrams.to_dict()})
+    proto.metadata_props.remove(proto.metadata_props[-1])  # the seal
+    for name, array in branch.to_arrays().items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), f"{BRANCH}{name}"))
+    return seal(proto.SerializeToString(deterministic=True))
+
+
+def _json(metadata: dict[str, Any]) -> str:
+    return json.dumps(metadata, ensure_ascii=False, sort_keys=True)
+
+
+def trace(module: ExportedModel, *, max_len: int) -> Any:
+    """Return the GraphProto of a model that has parts without a writer."""
+    _require("onnxscript")
     # Two texts, because a dimension of size 1 is treated as constant, and so is a length of 1 or `max_len`.
     length = min(max(2, max_len // 2), max_len)
     example = {
@@ -212,9 +238,8 @@ def _quiet() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-def _require() -> None:
+def _require(package: str) -> None:
     try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
+        importlib.import_module(package)
     except ImportError as error:
         raise UserError(f'export needs the package {error.name}; run pip install "mixling[train]"') from None

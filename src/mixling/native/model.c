@@ -67,6 +67,9 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     if (text == JSON_NONE || projection == JSON_NONE) return MIXLING_DAMAGED;
     *reason = "it answers questions, whose windows are not built here";
     if (reading != JSON_NONE && !json_null(metadata, reading)) return MIXLING_UNSUPPORTED;
+    uint32_t ngrams = json_get(metadata, 0, "ngrams");
+    *reason = "it has a linear n-gram branch";
+    if (ngrams != JSON_NONE && !json_null(metadata, ngrams)) return MIXLING_UNSUPPORTED;
     *reason = "its tokens are subwords";
     if (!json_is(metadata, json_get(metadata, text, "tokens"), "words")) return MIXLING_UNSUPPORTED;
     *reason = "its projection is not MinHash";

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # imported when a model is opened in full
 
     from mixling.runtime.engine import Float32
     from mixling.runtime.native import NativeEngine
+    from mixling.runtime.ngrams import BranchScorer
     from mixling.runtime.session import Metadata, OpenModel
     from mixling.tasks.base import Task
     from mixling.text.config import TextConfig
@@ -39,7 +40,7 @@ WINDOW_QUESTIONS = 64  # questions at a time; their overlapping windows repeat t
 ROW_CACHE_BYTES = 64 << 20
 _GATHERED = 1 << 22  # values of the rows that are summed at a time
 _SHOWN_LABELS = 5  # by `repr`
-_OPENED_LATER = {"_model", "encoder", "_window_encoder", "_generation", "_rows", "_num_rows"}
+_OPENED_LATER = {"_model", "encoder", "_window_encoder", "_generation", "_rows", "_num_rows", "_branch"}
 
 # Predictors may share an encoder, and threads a predictor. Encoding holds the interpreter's own lock almost all the
 # time, so one lock for all of them costs nothing. A fork waits for it, so that the forked process has complete tables
@@ -90,6 +91,7 @@ class Predictor:
 
     def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> None:
         """Open a model with all that it has, for every engine and kind of text."""
+        from mixling.runtime.ngrams import BranchScorer
         from mixling.runtime.session import open_model
         from mixling.text.encoder import TextEncoder
         from mixling.text.windows import WindowEncoder
@@ -99,7 +101,8 @@ class Predictor:
         else:
             model = open_model(quick.data, num_threads=self._num_threads, name=quick.name, native=quick.engine)
         config, dim = model.metadata.text, model.row_dim
-        max_words = max(ROW_CACHE_BYTES // (4 * dim), 1024)
+        sums = 0 if model.branch is None else model.task.num_scores
+        max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
         if encoder is None:
             encoder = TextEncoder(config, model.vocabulary, max_table=max_words)
         elif encoder.digest != TextEncoder(config, model.vocabulary).digest:
@@ -109,6 +112,9 @@ class Predictor:
                 f"{model.name}: reads {config.max_len} words, the shared encoder {encoder.config.max_len}; "
                 "share the encoder of the model that reads fewer"
             )
+        self._branch: BranchScorer | None = None
+        if model.branch is not None and model.metadata.ngrams is not None:
+            self._branch = BranchScorer(model.branch, model.metadata.ngrams, model.task, encoder)
         reading = model.metadata.reading
         # The new words of a window fit into the cache, even if all of them are distinct.
         self._window_chars = 8 * max_words
@@ -200,7 +206,10 @@ class Predictor:
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
+            own = self._branch_logits([encoded])
         logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
+        if self._branch is not None and own is not None:
+            logits = self._branch.add([logits], own)[0]
         return task.decode(encoded.of_words(logits) if task.per_word else logits, encoded, text)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
@@ -262,7 +271,8 @@ class Predictor:
             if any(item.generation != self.encoder.generation for item in encoded):
                 raise DataError("the word table has been emptied since the texts were encoded; encode them again")
             rows = [self._word_rows(item.words) for item in encoded]
-        return self._of_words(encoded, self._run(rows, BATCH_SIZE))
+            own = self._branch_logits(encoded)
+        return self._complete(encoded, self._run(rows, BATCH_SIZE), own)
 
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
         if type(texts) is not list:
@@ -322,7 +332,9 @@ class Predictor:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
             flat = self._word_rows(np.concatenate([item.words for item in encoded]))
-        return encoded, self._of_words(encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size))
+            own = self._branch_logits(encoded)
+        rows = np.split(flat, np.cumsum(lengths)[:-1])
+        return encoded, self._complete(encoded, self._run(rows, batch_size), own)
 
     def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
         """Return the answers to questions; a long context is read in several windows."""
@@ -342,7 +354,14 @@ class Predictor:
             out.append(Prediction(answer=best.answer(pair[1], reading.threshold), truncated=encoding.truncated))
         return out
 
-    def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
+    def _branch_logits(self, encoded: Sequence[Encoded]) -> Float32 | None:
+        """Return the branch's logits (B, C), if there is a branch; the caller holds the lock."""
+        return None if self._branch is None else self._branch.logits([item.words for item in encoded])
+
+    def _complete(self, encoded: Sequence[Encoded], logits: list[Float32], own: Float32 | None) -> list[Float32]:
+        """Return the model's logits for texts, or for their words, given the graph's and the branch's."""
+        if self._branch is not None and own is not None:
+            return self._branch.add(logits, own)
         if not self.task.per_word or self.text_config.tokens == "words":
             return logits
         return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]
