@@ -70,6 +70,10 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     uint32_t ngrams = json_get(metadata, 0, "ngrams");
     *reason = "it has a linear n-gram branch";
     if (ngrams != JSON_NONE && !json_null(metadata, ngrams)) return MIXLING_UNSUPPORTED;
+    for (size_t i = 0; i < file->num_tensors; i++) {
+        bytes name = file->tensors[i].name;
+        if (name.size > 7 && !memcmp(name.data, "ngrams.", 7)) return MIXLING_UNSUPPORTED;
+    }
     *reason = "its tokens are subwords";
     if (!json_is(metadata, json_get(metadata, text, "tokens"), "words")) return MIXLING_UNSUPPORTED;
     *reason = "its projection is not MinHash";
