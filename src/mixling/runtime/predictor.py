@@ -60,19 +60,37 @@ class Predictor:
     predicts at a time.
     """
 
-    def __init__(self, path: str | Path | bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path | bytes,
+        *,
+        num_threads: int = 1,
+        encoder: TextEncoder | None = None,
+        threshold: float | None = None,
+    ) -> None:
         """Open a saved model.
 
         Args:
             path: the folder of a saved model, its `model.onnx`, or the bytes of that file.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
+            threshold: with one label for each text, the top probability below which predictions abstain; with any
+                number of labels, the probability from which a label is predicted. None: the model's own, or 0.5.
 
         Raises:
             ModelFileError: there is no valid model at `path`.
-            ConfigError: `encoder` computes other features than those that this model was trained on.
+            ConfigError: the task has no threshold, or it is no probability; or `encoder` computes other features than
+                those that this model was trained on.
         """
         self._model: OpenModel = open_model(path, num_threads=num_threads)
+        if threshold is not None:
+            if not self._model.task.has_threshold:
+                raise ConfigError(
+                    f"threshold: predictions of {self._model.task.name} do not depend on one; leave it out"
+                )
+            if not 0 <= threshold <= 1:
+                raise ConfigError(f"threshold: got {threshold:g}; allowed: a probability, from 0 to 1")
+            self._model.task.threshold = threshold
         config, dim = self._model.metadata.text, self._model.row_dim
         sums = 0 if self._model.branch is None else self._model.task.num_scores
         max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
@@ -106,7 +124,7 @@ class Predictor:
 
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
         engine = self._model.engine
-        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder)
+        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder, self.task.threshold)
 
     def __repr__(self) -> str:
         metadata, names = self.metadata, self.labels.names
@@ -346,6 +364,8 @@ class Predictor:
         self._num_rows = size
 
 
-def _open_again(kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder) -> Predictor:
+def _open_again(
+    kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder, threshold: float | None
+) -> Predictor:
     """Restore a pickled predictor."""
-    return kind(content, num_threads=num_threads, encoder=encoder)
+    return kind(content, num_threads=num_threads, encoder=encoder, threshold=threshold)

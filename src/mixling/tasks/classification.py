@@ -62,6 +62,7 @@ class Classification(Task):
     aside = ("macro_f1",)
     has_scores = True
     calibrates = True
+    abstains = has_threshold = True
 
     def check(self) -> None:
         if len(self.labels) == 1:
@@ -113,6 +114,7 @@ class Classification(Task):
         names = self.labels.names
         return Prediction(
             label=names[best],
+            abstained=None if self.threshold is None else probabilities[best] < self.threshold,
             probabilities=dict(zip(names, probabilities, strict=True)),
             truncated=encoded.truncated,
             empty=encoded.is_empty,
@@ -120,7 +122,12 @@ class Classification(Task):
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
         return classification_report(
-            self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), unseen=self.unseen, tables=tables
+            self.labels,
+            np.asarray(targets),
+            self.probabilities(np.stack(outputs)),
+            unseen=self.unseen,
+            threshold=self.threshold,
+            tables=tables,
         )
 
     def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
@@ -135,11 +142,13 @@ class Classification(Task):
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
         assert prediction.label is not None
         assert prediction.probabilities is not None
-        return [prediction.label, f"{prediction.probabilities[prediction.label]:.6f}"]
+        label = "" if prediction.abstained else prediction.label
+        return [label, f"{prediction.probabilities[prediction.label]:.6f}"]
 
     @classmethod
     def lines(cls, prediction: Prediction) -> list[str]:
-        return [printable(prediction.label or ""), *probable(prediction)]
+        label = printable(prediction.label or "")
+        return [f"(abstained: {label}?)" if prediction.abstained else label, *probable(prediction)]
 
     @classmethod
     def comparison_line(cls, metrics: Metrics) -> str:

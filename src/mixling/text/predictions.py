@@ -48,6 +48,7 @@ class Prediction:
             is (contexts are read completely).
         empty: the text has no words, so the prediction depends on the model alone. False for questions.
         label: the most probable class (single).
+        abstained: whether `label` is too uncertain to be an answer; None: the model never abstains (single).
         labels: the classes whose probability reaches the threshold, in the order of the label set (multi).
         probabilities: class name to probability (single, multi).
         spans: the predicted spans, with character offsets (tagging).
@@ -59,6 +60,7 @@ class Prediction:
     truncated: bool
     empty: bool = False
     label: str | None = None
+    abstained: bool | None = None
     labels: tuple[str, ...] | None = None
     probabilities: dict[str, float] | None = None
     spans: tuple[Span, ...] | None = None
@@ -77,7 +79,7 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values, without the fields that are None, and `empty` only if it is true."""
         out: dict[str, Any] = {}
-        for name in ("label", "labels", "probabilities", "spans", "tokens", "tags"):
+        for name in ("label", "abstained", "labels", "probabilities", "spans", "tokens", "tags"):
             if (value := getattr(self, name)) is not None:
                 out[name] = list(value) if isinstance(value, tuple) else value
         if self.probabilities is not None:
