@@ -211,7 +211,7 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
     assert task is not None
     mean = np.mean(hits, axis=0)
     baselines = []
-    for features in ("word", "word+char"):
+    for features in () if options.skip_baselines else ("word", "word+char"):
         found = baseline(name, task, features, options)
         ahead = mean - found.pop("hits")
         interval = {"mean": float(ahead.mean()), **asdict(resampled(ahead, np.ones(len(ahead))))}
@@ -299,6 +299,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--strengths", type=float, nargs="+", default=list(STRENGTHS), help="of the baselines")
+    parser.add_argument("--skip-baselines", action="store_true", help="they take minutes with many labels")
     parser.add_argument("--runs", type=Path, default=Path("runs/ngrams"))
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
