@@ -66,7 +66,7 @@ FLAGS = {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
         "--tokens", "--slots",
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
-        "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates",
+        "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
     },
 }  # fmt: skip
 

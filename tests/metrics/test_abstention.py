@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,8 @@ def test_answers_and_metrics_below_the_threshold() -> None:
     assert (full.coverage, full.accuracy_of_answered) == (None, None)
     assert "answered" not in full.summary()
     task.threshold = 0.65
+    lines = task.json_lines(logits, read)
+    assert [json.loads(line)["abstained"] for line in lines] == [False, True, False]
     for found in (
         task.decode_many(list(logits), read, ["", "", ""]),
         [task.decode(row, read[0], "") for row in logits],

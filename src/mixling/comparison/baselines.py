@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,19 +184,27 @@ class TfidfRegression(Baseline):
 
 
 def fit_tfidf(
-    task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
+    task: type[Task],
+    texts: Sequence[Text],
+    targets: Sequence[Target],
+    *,
+    seed: int,
+    only: Mapping[str, Any] | None = None,
 ) -> Iterator[TfidfRegression]:
     """Yield one fit per choice of features and C, smaller ones first; its seconds include computing the features.
+
+    Args:
+        only: the options of one earlier fit; None: all choices.
 
     Raises:
         DataError: no text has a word.
     """
-    for features in FEATURES:
+    for features in FEATURES if only is None else (only["features"],):
         begin = time.perf_counter()
         encode = TfidfFeatures(features)
         encoded = encode.fit_transform(texts)
         seconds = time.perf_counter() - begin
-        for strength in STRENGTHS:
+        for strength in STRENGTHS if only is None else (only["C"],):
             options = {"features": features, "C": strength, "columns": encoded.shape[1]}
             baseline = TfidfRegression(task, encode, encoded, targets, options, seed)
             baseline.seconds += seconds
@@ -207,7 +215,8 @@ def fit_tfidf(
 class BaselineKind:
     """A baseline that a task can name.
 
-    title, about: its name in the table and its description in the legend. fit: yields one fit per choice of options.
+    title, about: its name in the table and its description in the legend. fit: yields one fit per choice of options, or
+    with `only`, the options of a fit, that one.
     """
 
     title: Callable[[type[Task] | Task], str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Contestant:
         tried: all values tried.
         file_bytes: of the saved model of the first seed, including the vocabulary.
         seconds: training time per seed; that of the first includes all values tried.
-        answerers: one per seed; a baseline has one.
+        answerers: one per seed; a baseline has one. With `refit`, validation rows are among their training rows.
     """
 
     name: str
@@ -132,8 +132,14 @@ def train_all(
     folder: Path,
     log: Log,
     callback: Callable[[], Callback],
+    encoder: BaselineKind | None = None,
 ) -> list[Contestant]:
     """Train the models, the reference baseline and the others, in the order of the table.
+
+    With `refit` in the configuration, all are trained anew on training and validation rows after the choices.
+
+    Args:
+        encoder: a baseline in addition to those of the task.
 
     Raises:
         UserError: of the kind that fits; see `candidates`, `fit_tfidf` and `mixling.runs.training`.
@@ -144,7 +150,13 @@ def train_all(
     field = candidates(config, chosen, models)  # report mistakes in them before hours of training
     task = task_type(config.task)
     rivals = _baselines(
-        task(task.label_set(train)), LabeledRows.of(train), LabeledRows.of(validation), seed=seeds[0], log=log
+        task(task.label_set(train)),
+        LabeledRows.of(train),
+        LabeledRows.of(validation),
+        encoder,
+        seed=seeds[0],
+        refit=config.refit,
+        log=log,
     )
     ours = []
     for index, candidate in enumerate(field):
@@ -153,11 +165,21 @@ def train_all(
     return [*ours, *rivals]
 
 
-def _baselines(task: Task, train: LabeledRows, validation: LabeledRows, *, seed: int, log: Log) -> list[Contestant]:
+def _baselines(
+    task: Task,
+    train: LabeledRows,
+    validation: LabeledRows,
+    encoder: BaselineKind | None,
+    *,
+    seed: int,
+    refit: bool,
+    log: Log,
+) -> list[Contestant]:
     metric = task.metric
 
-    def tuned(name: str, about: str, fitted: Iterator[Baseline]) -> Contestant:
-        log(f"== {name}")
+    def tuned(kind: BaselineKind) -> Contestant:
+        log(f"== {kind.title(task)}")
+        fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
         begin = time.perf_counter()
 
         def evaluate(baseline: Baseline) -> float:
@@ -166,9 +188,12 @@ def _baselines(task: Task, train: LabeledRows, validation: LabeledRows, *, seed:
             return value
 
         best, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
+        if refit:
+            texts, targets = train.texts + validation.texts, train.targets + validation.targets
+            best = next(kind.fit(type(task), texts, targets, seed=seed, only=best.options))
         return Contestant(
-            name=name,
-            about=about,
+            name=kind.title(task),
+            about=kind.about(task),
             options=best.options,
             tried=tried,
             parameters=best.parameters,
@@ -181,11 +206,9 @@ def _baselines(task: Task, train: LabeledRows, validation: LabeledRows, *, seed:
     for name in task.baselines:
         if name not in BASELINES:
             raise ConfigError(f"{task.name}: got the baseline {name!r}; {near_miss(name, BASELINES)}")
-        kind = BASELINES[name]
-        if kind.is_installed():
-            fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
-            out.append(tuned(kind.title(task), kind.about(task), fitted))
-    return out
+        if BASELINES[name].is_installed():
+            out.append(tuned(BASELINES[name]))
+    return out if encoder is None else [*out, tuned(encoder)]
 
 
 def _train(

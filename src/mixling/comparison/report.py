@@ -57,10 +57,11 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "parameters": one.parameters,
             "file_bytes": one.file_bytes,
             "train_seconds": list(one.seconds),
-            "validation": asdict(found.validation[one.name]),
+            "validation": asdict(found.validation[one.name]) if found.validation else None,
             "test": asdict(found.test[one.name]) if found.test else None,
             "speed": asdict(found.speeds[one.name]),
             "noise": noise_values(found.noisy[one.name]) if found.noisy else None,
+            "few": {str(count): values[one.name] for count, values in found.few.items()} or None,
         }
         for one in found.contestants
     ]
@@ -76,11 +77,16 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tables(found: Comparison) -> list[list[list[str]]]:
-    """Return the table of all contestants, and that with noise, if any."""
-    if not found.noisy:
-        return [_cells(found)]
-    clean = {name: standing.mean for name, standing in (found.test or found.validation).items()}
-    return [_cells(found), noise_cells(clean, found.noisy)]
+    """Return the table of all contestants, and those with noise and with few examples, if any."""
+    last = {name: standing.mean for name, standing in (found.test or found.validation).items()}
+    out = [_cells(found)]
+    if found.noisy:
+        out.append(noise_cells(last, found.noisy))
+    if found.few:
+        curve = {**{f"{count:,}": values for count, values in found.few.items()}, "all": last}
+        rows = [[count, *(f"{value:.4f}" for value in values.values())] for count, values in curve.items()]
+        out.append([["per label", *last], *rows])
+    return out
 
 
 def _markdown(table: Sequence[Sequence[str]]) -> list[str]:
@@ -92,7 +98,7 @@ def _markdown(table: Sequence[Sequence[str]]) -> list[str]:
 def _cells(found: Comparison) -> list[list[str]]:
     last = found.test or found.validation
     evaluate, aside = (name.replace("_", " ") for name in (found.task.headline, found.task.aside[0]))
-    splits = ["validation", "test"] if found.test else ["validation"]
+    splits = [name for name, part in (("validation", found.validation), ("test", found.test)) if part]
     several = len(found.seeds) > 1
     header = ["", *(f"{split} {evaluate}" for split in splits)]
     header += [f"{splits[-1]} seeds"] * several
@@ -149,7 +155,11 @@ def _value(value: Any) -> str:
 
 def _notes(found: Comparison) -> list[str]:
     rows = ", ".join(f"{count:,} {split}" for split, count in found.rows.items())
-    if found.test:
+    if not found.validation:
+        chose = (
+            "validation chose epochs and options, and was trained on afterwards; test was read once, after all choices"
+        )
+    elif found.test:
         chose = (
             "validation chose epochs and options, so its numbers are too good; test was read once, after all choices"
         )
@@ -167,5 +177,7 @@ def _notes(found: Comparison) -> list[str]:
         what = found.task.headline.replace("_", " ")
         split = "test" if found.test else "validation"
         notes.append(f"Noise: {what} on the {split} texts, with the change in points in parentheses.")
+    if found.few:
+        notes.append("Few examples: training examples per label, a fraction of them for validation; all trained anew.")
     notes += [_SIZE, _SPEED]
     return [*notes, *found.remarks]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -86,15 +87,20 @@ class WordRegression(Baseline):
 
 
 def fit_word_tags(
-    task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
+    task: type[Task],
+    texts: Sequence[Text],
+    targets: Sequence[Target],
+    *,
+    seed: int,
+    only: Mapping[str, Any] | None = None,
 ) -> Iterator[WordRegression]:
-    """Yield one fit per penalty; its seconds include computing the features."""
+    """Yield one fit per penalty, or with `only`, the options of a fit, that one; its seconds include the features'."""
     begin = time.perf_counter()
     encode = WordFeatures(texts)
     encoded = encode.transform(texts)
     tags = [tag for target in targets for tag in names_of(target)]
     seconds = time.perf_counter() - begin
-    for alpha in PENALTIES:
+    for alpha in PENALTIES if only is None else (only["alpha"],):
         baseline = WordRegression(encode, encoded, tags, alpha, seed)
         baseline.seconds += seconds
         yield baseline

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
+from mixling.layers.bags import sum_bags
 from mixling.layers.dropout import dropout
 from mixling.layers.positions import PositionKind, Positions
 
@@ -126,7 +127,7 @@ class ProjectionEmbedding(nn.Module):
     def word_rows(self, positions: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U+1 R"]:
         """Return the summed rows of each distinct word, preceded by a row of zeros for padding and dropped words."""
         if self.embeddings is None:
-            rows = F.embedding_bag(positions, self.weight, mode="sum", per_sample_weights=weights)
+            rows = sum_bags(positions, self.weight, weights)
         else:
             rows = F.embedding_bag(positions, self.embeddings, mode="sum", per_sample_weights=weights) @ self.weight
         return F.pad(self.spread_rows(rows), (0, 0, 1, 0))

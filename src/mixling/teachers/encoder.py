@@ -62,6 +62,11 @@ class SentenceEncoder:
             f"{model_hash(self.tokenizer, self.model)} {self.max_len} {self.pooling}".encode()
         ).hexdigest()
 
+    @property
+    def parameters(self) -> int:
+        """The number of weights."""
+        return sum(weight.numel() for weight in self.model.parameters())
+
     def embed(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
         """Return the embeddings (n, E) of n texts, or (n, 4 E) of n pairs."""
         if texts and isinstance(texts[0], tuple):
