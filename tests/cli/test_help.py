@@ -23,7 +23,7 @@ FLAGS = {
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target",
         "--group-by", "--template",
-        "--prefix", "--group", "--refit",
+        "--prefix", "--group", "--refit", "--abstain-at",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
@@ -32,7 +32,7 @@ FLAGS = {
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
-        "--batch-size", "--threads", "--question", "--context", "--escape-formulas",
+        "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--threshold",
     },
     "generate": {
         "model", "inputs", "--out", "-o", "--format", "--task-name", "--source", "--beams", "--length-penalty",
@@ -40,9 +40,9 @@ FLAGS = {
         "--echo", "--on-bad-row", "--batch-size", "--escape-formulas",
     },
     "evaluate": {
-        "model", "files", "--out", "-o", "--confusion", "--reliability", "--text", "--text-pair", "--label", "--tokens",
-        "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
-        "--noise", "--noise-rates",
+        "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
+        "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by",
+        "--task-name", "--bleu", "--noise", "--noise-rates",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},

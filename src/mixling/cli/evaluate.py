@@ -52,6 +52,14 @@ class ReportOptions:
         bool, typer.Option("--reliability", help="Draw the reliability diagram: probabilities against accuracy.")
     ] = False
     bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="P",
+            help="One label a text: abstain below this probability. Several: predict labels from it on (0.5).",
+        ),
+    ] = None
     threads: ThreadsOption = 1
 
 
@@ -117,7 +125,7 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
 
     refuse_unfinished(model)
     noise = options.levels()
-    predictor = Predictor(model, num_threads=report.threads)
+    predictor = Predictor(model, num_threads=report.threads, threshold=report.threshold)
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())

@@ -66,20 +66,33 @@ class Predictor:
     predicts at a time.
     """
 
-    def __init__(self, path: str | Path | bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path | bytes,
+        *,
+        num_threads: int = 1,
+        encoder: TextEncoder | None = None,
+        threshold: float | None = None,
+    ) -> None:
         """Open a saved model.
 
         Args:
             path: the folder of a saved model, its `model.onnx`, or the bytes of that file.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
+            threshold: with one label for each text, the top probability below which predictions abstain; with any
+                number of labels, the probability from which a label is predicted. None: the model's own, or 0.5.
 
         Raises:
             ModelFileError: there is no valid model at `path`.
-            ConfigError: `encoder` computes other features than those that this model was trained on.
+            ConfigError: the task has no threshold, or it is no probability; or `encoder` computes other features than
+                those that this model was trained on.
         """
         self._num_threads = num_threads
-        self._quick = open_quickly(path) if encoder is None else None
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ConfigError(f"threshold: got {threshold:g}; allowed: a probability, from 0 to 1")
+        self._threshold = threshold
+        self._quick = open_quickly(path) if encoder is None and threshold is None else None
         if self._quick is None:
             self._open(path, encoder)
             return
@@ -100,6 +113,10 @@ class Predictor:
             model = open_model(path, num_threads=self._num_threads)
         else:
             model = open_model(quick.data, num_threads=self._num_threads, name=quick.name, native=quick.engine)
+        if self._threshold is not None:
+            if not model.task.has_threshold:
+                raise ConfigError(f"threshold: predictions of {model.task.name} do not depend on one; leave it out")
+            model.task.threshold = self._threshold
         config, dim = model.metadata.text, model.row_dim
         sums = 0 if model.branch is None else model.task.num_scores
         max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
@@ -147,7 +164,7 @@ class Predictor:
 
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
         engine = self._model.engine
-        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder)
+        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder, self.task.threshold)
 
     def __repr__(self) -> str:
         metadata, names = self.metadata, self.labels.names
@@ -416,6 +433,8 @@ class Predictor:
         self._num_rows = size
 
 
-def _open_again(kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder) -> Predictor:
+def _open_again(
+    kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder, threshold: float | None
+) -> Predictor:
     """Restore a pickled predictor."""
-    return kind(content, num_threads=num_threads, encoder=encoder)
+    return kind(content, num_threads=num_threads, encoder=encoder, threshold=threshold)

@@ -156,6 +156,8 @@ class Task(Objective):
         DataError: as `check`.
 
     Attributes:
+        threshold: what predictions depend on, None: the default. Of exclusive labels the top probability below which a
+            model abstains (default: never), of others the probability from which a label is predicted (default: 0.5).
         unseen: number of labels, the last ones, that models do not know; see `with_unknown`.
         name: the name of the file, as configurations and model files have it.
         kind: of its label sets, as model files have it.
@@ -183,6 +185,8 @@ class Task(Objective):
         resamples: of what the intervals of a comparison are; "" where each answer is right or wrong.
         linear: short and long name of what `fit_linear` fits.
         has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
+        abstains: predictions can abstain below a top probability.
+        has_threshold: predictions depend on `threshold`.
         calibrates: probabilities are calibrated after training, on `decisions`.
     """
 
@@ -213,6 +217,8 @@ class Task(Objective):
     linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
     has_scores: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
+    abstains: ClassVar[bool] = False
+    has_threshold: ClassVar[bool] = False
 
     def __init__(
         self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
@@ -220,6 +226,7 @@ class Task(Objective):
         assert labels.kind == self.kind, f"labels of kind {labels.kind!r} for {self.name}"
         self.labels, self.loss_config = labels, loss or LossConfig()
         self.unseen = 0
+        self.threshold: float | None = None
         self.check()
         if not self.has_labels and (got := self.loss_config.class_weights) != "none":
             raise ConfigError(f"train.loss.class_weights: got {got!r}; {self.name} has no classes: none is allowed")
@@ -493,7 +500,7 @@ class Task(Objective):
         if not (new := names - set(known)):
             return self
         task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
-        task.unseen = len(new)
+        task.unseen, task.threshold = len(new), self.threshold
         return task
 
 

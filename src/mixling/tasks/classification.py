@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -64,6 +63,7 @@ class Classification(Task):
     aside = ("macro_f1",)
     has_scores = True
     calibrates = True
+    abstains = has_threshold = True
 
     def check(self) -> None:
         if len(self.labels) == 1:
@@ -91,9 +91,9 @@ class Classification(Task):
         known = np.asarray(targets) < len(self.labels)
         return (targets, None) if known.all() else (np.where(known, targets, 0), known.astype(np.float32))
 
-    @cached_property
+    @property
     def _decoder(self) -> LabelDecoder:
-        return LabelDecoder(self.labels.names)
+        return LabelDecoder(self.labels.names, threshold=self.threshold)
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         return self._decoder.decode(logits, encoded)
@@ -108,7 +108,12 @@ class Classification(Task):
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
         return classification_report(
-            self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), unseen=self.unseen, tables=tables
+            self.labels,
+            np.asarray(targets),
+            self.probabilities(np.stack(outputs)),
+            unseen=self.unseen,
+            threshold=self.threshold,
+            tables=tables,
         )
 
     def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
@@ -123,11 +128,13 @@ class Classification(Task):
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
         assert prediction.label is not None
         assert prediction.probabilities is not None
-        return [prediction.label, f"{prediction.probabilities[prediction.label]:.6f}"]
+        label = "" if prediction.abstained else prediction.label
+        return [label, f"{prediction.probabilities[prediction.label]:.6f}"]
 
     @classmethod
     def lines(cls, prediction: Prediction) -> list[str]:
-        return [printable(prediction.label or ""), *probable(prediction)]
+        label = printable(prediction.label or "")
+        return [f"(abstained: {label}?)" if prediction.abstained else label, *probable(prediction)]
 
     @classmethod
     def comparison_line(cls, metrics: Metrics) -> str:

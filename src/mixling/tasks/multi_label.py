@@ -45,6 +45,9 @@ class LabelsReader(TextReader):
         return tuple(dict.fromkeys(label_of(row, column, item, self._kinds) for item in value))
 
 
+_THRESHOLD = 0.5
+
+
 class MultiLabel(Task):
     """Any number of labels a text: a sigmoid and binary cross-entropy each, the mean over labels."""
 
@@ -66,6 +69,7 @@ class MultiLabel(Task):
     aside = ("micro_f1", "macro_f1")
     has_scores = True
     calibrates = True
+    has_threshold = True
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
@@ -97,13 +101,12 @@ class MultiLabel(Task):
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         return np.asarray(targets)[:, : len(self.labels)], None
 
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text, *, threshold: float = 0.5) -> Prediction:
-        """Return the prediction for one text; a label is predicted from `threshold` on."""
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         values = logits.tolist()
         assert len(values) == len(self.labels), f"{len(values)} logits for {len(self.labels)} labels"
         if not math.isfinite(sum(values)):
             raise not_finite()
-        return self._prediction(map(sigmoid, values), encoded, threshold)
+        return self._prediction(map(sigmoid, values), encoded)
 
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
@@ -113,8 +116,9 @@ class MultiLabel(Task):
         rows = self.probabilities(np.asarray(logits)).tolist()
         return [self._prediction(row, item) for row, item in zip(rows, encoded, strict=True)]
 
-    def _prediction(self, values: Iterable[float], encoded: Encoded, threshold: float = 0.5) -> Prediction:
+    def _prediction(self, values: Iterable[float], encoded: Encoded) -> Prediction:
         probabilities = dict(zip(self.labels.names, values, strict=True))
+        threshold = _THRESHOLD if self.threshold is None else self.threshold
         return Prediction(
             labels=tuple(name for name, probability in probabilities.items() if probability >= threshold),
             probabilities=probabilities,
@@ -123,7 +127,9 @@ class MultiLabel(Task):
         )
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
-        return multilabel_report(self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables)
+        threshold = _THRESHOLD if self.threshold is None else self.threshold
+        probabilities = self.probabilities(np.stack(outputs))
+        return multilabel_report(self.labels, np.asarray(targets), probabilities, threshold=threshold, tables=tables)
 
     def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
         return np.stack(outputs), np.asarray(targets)[:, : len(self.labels) - self.unseen]

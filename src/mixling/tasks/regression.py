@@ -240,7 +240,7 @@ class Regression(Task):
     def fit_scores(
         self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-        """Fit ridge regression of the standardised numbers."""
+        """Fit ridge regression of the standardized numbers."""
         from sklearn.linear_model import Ridge
 
         model = Ridge(alpha=1 / strength).fit(features, (targets - self.mean) / self.deviation, sample_weight=weights)
