@@ -143,7 +143,7 @@ def command(folder: Path) -> dict[str, Any]:
     assert process.stderr is not None
     assert process.stdout is not None
     marks = {"loading": "first line", "examples": "imports and reading", "losses": "vocabulary, vectors, encoding"}
-    marks |= {"(best so far)": "steps and evaluations", "total time": "export, final evaluation, files"}
+    marks |= {"train loss": "steps and evaluations", "total time": "export, final evaluation, files"}
     phases: dict[str, float] = {}
     last, reached = begin, list(marks)
     for line in process.stderr:
