@@ -40,8 +40,8 @@ FLAGS = {
         "--echo", "--on-bad-row", "--batch-size", "--escape-formulas",
     },
     "evaluate": {
-        "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
-        "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
+        "model", "files", "--out", "-o", "--confusion", "--reliability", "--text", "--text-pair", "--label", "--tokens",
+        "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
         "--noise", "--noise-rates",
     },
     "show": {"model", "--json", "--engine"},

@@ -18,7 +18,7 @@ from mixling.runs.artifact import KINDS, RUN_FILE, TRAINING, folder_to_resume, k
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig
-from mixling.training.config import Initialization, TrainConfig
+from mixling.training.config import Initialization, NgramConfig, TrainConfig
 from mixling.version import __version__
 
 _C = TypeVar("_C", bound=Config)
@@ -74,6 +74,7 @@ class RunConfig(Config):
     init: InitConfig = InitConfig()
     reading: ReadingConfig = Field(ReadingConfig(), description="windows and answers of question answering")
     train: TrainConfig = TrainConfig()
+    ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     refit: bool = Field(
         False, description="train anew on training and validation examples, for as many epochs as were best"

@@ -20,11 +20,13 @@ from mixling.export.plots import confusion_matrix
 from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.runs.adjustments import Adjustments
 from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
 from mixling.runs.config import RunConfig
 from mixling.runs.data import log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.initialization import make_vectors
+from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
@@ -179,6 +181,7 @@ class _Labeled(Parts[Metrics]):
         )
         encoder = TextEncoder(text, self.vocabulary)
         self.data, self.validation = _training_data(examples, self.training, encoder, stage.log)
+        self.adjustments = Adjustments(task, self.validation, stage.log)
         self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
         if smoothing and config.distill is None:
@@ -218,6 +221,9 @@ class _Labeled(Parts[Metrics]):
         saved = {"task": self.config.task, "model": self.model_config.to_dict(), "labels": self.labels.to_dict()}
         return {**saved, "vocabulary": name}
 
+    def calibrate(self) -> None:
+        self.adjustments.calibrate(self.model)
+
     def evaluate(
         self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
     ) -> tuple[Metrics, dict[str, Any]]:
@@ -228,12 +234,14 @@ class _Labeled(Parts[Metrics]):
             if (problem := quantization_problem(quantization)) is not None:
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")
+        outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
             "epochs": self.training.epochs,
             "precision": precision,
             "quantization": None if quantization is None else asdict(quantization),
+            **self.adjustments.to_dict(),
             "reading": None if self.validation.reading is None else self.validation.reading.to_dict(),
             "file_bytes": (folder / ONNX_FILE).stat().st_size,
         }
@@ -252,6 +260,18 @@ class _Labeled(Parts[Metrics]):
         )
         write_atomic(folder / ONNX_FILE, content)
         return self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+
+    def _linear_data(self, outputs: Outputs) -> LinearData:
+        examples = self.examples
+        return LinearData(
+            task=examples.task,
+            train=examples.train,
+            validation=examples.validation,
+            network=np.stack(outputs),
+            weights=examples.weights if self.config.distill is None else None,
+            text=self.model_config.text,
+            vocabulary=self.vocabulary,
+        )
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):

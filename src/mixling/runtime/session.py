@@ -23,18 +23,19 @@ from mixling.runtime.engine import Engine, Feed, Float32, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.native import NativeEngine, open_native
-from mixling.runtime.onnx_file import ONNX_FILE, read_model_file
+from mixling.runtime.onnx_file import MAX_MODEL_BYTES, ONNX_FILE, read_model_file
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_WINDOW, ReadingConfig
 
 MODEL_FORMAT = 1
-MAX_MODEL_BYTES = 2**31
 MAX_ROW = 2**16
+BRANCH = "ngrams."  # prefix of the names of the branch's arrays
 TRIED_BAGS = 1, 2  # words and feature indices of the batch on opening
 
 Precision = Literal["int8", "float32"]
@@ -52,7 +53,8 @@ class Metadata(Config):
     pairs: bool | None = Field(None, description="trained on pairs of texts; None: unknown")
     reading: ReadingConfig | None = Field(None, description="how questions are answered; None: they are not")
     precision: Precision
-    parameters: int = Field(ge=0)
+    parameters: int = Field(ge=0, description="of the network")
+    ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class OpenModel:
         row_dim: R, values of a word's summed row.
         has_weights: whether the words' bags have weights.
         native: computes the logits of whole texts if it can; otherwise `no_native` is the reason.
+        branch: the linear model of n-grams, whose logits are added to those of the graph.
     """
 
     name: str
@@ -76,6 +79,7 @@ class OpenModel:
     limits: GraphLimits
     native: NativeEngine | None
     no_native: str
+    branch: NgramBranch | None = None
 
     def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
         """Return the summed rows (U, R) of words with bags (U, P); raise a ModelFileError as `logits` does."""
@@ -106,15 +110,25 @@ def _feed(cached: Float32, positions: Int32, weights: Float32 | None, index: Int
     return feed if weights is None else {**feed, "weights": weights}
 
 
-def open_model(path: str | Path | bytes, *, num_threads: int = 1) -> OpenModel:
+def open_model(
+    path: str | Path | bytes,
+    *,
+    num_threads: int = 1,
+    name: str = "the model's bytes",
+    native: NativeEngine | None = None,
+) -> OpenModel:
     """Open a model: a folder with a `model.onnx`, such a file, or its bytes.
+
+    Args:
+        name: of bytes, for messages.
+        native: the native engine of the model, if it was opened before.
 
     Raises:
         ModelFileError: the file is missing, empty, damaged, of a newer format, hostile, or not a mixling model.
     """
-    data, name = (path, "the model's bytes") if isinstance(path, bytes) else _read(Path(path))
+    data, name = (path, name) if isinstance(path, bytes) else _read(Path(path))
     try:
-        model = _open(data, name, num_threads)
+        model = _open(data, name, num_threads, native)
     except (ModelFileError, ValueError) as error:
         raise ModelFileError(f"{name}: {error}") from None
     if model.native is None:
@@ -143,7 +157,7 @@ def _read(path: Path) -> tuple[bytes, str]:
         raise ModelFileError(f"{path}: cannot be read: {reason}") from None
 
 
-def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
+def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None) -> OpenModel:
     entries, graph = read_model_file(data)
     metadata = _metadata(entries)
     task = _task(metadata)
@@ -152,17 +166,16 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     if task.windows and metadata.text.max_len < MIN_WINDOW:
         raise ModelFileError(f"it reads {metadata.text.max_len} tokens; questions need at least {MIN_WINDOW}")
     vocabulary = _vocabulary(entries)
+    branch = _branch(metadata, task, _take_branch(graph))
     has_weights = metadata.text.projection.weighted
     row_dim = _check_signature(graph, has_weights=has_weights)
     limits = GraphLimits(graph, row_dim)
     limits.check_rows(*TRIED_BAGS)
     limits.check_logits(*_tried_texts(metadata))
-    native, no_native = open_native(data)
+    native, no_native = (native, "") if native is not None else open_native(data)
     later = native is not None
     engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads, later=later)
-    return OpenModel(
-        name, metadata, task, vocabulary, row_dim, has_weights, engine, limits, native=native, no_native=no_native
-    )
+    return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, engine, limits, native, no_native, branch)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
@@ -200,6 +213,24 @@ def _task(metadata: Metadata) -> Task:
         return kind(labels)
     except DataError as error:
         raise ModelFileError(f"labels: {error}") from None
+
+
+def _take_branch(graph: Graph) -> dict[str, npt.NDArray]:
+    """Remove and return the branch's arrays; a node that reads one is then refused like any unknown name."""
+    names = [name for name in graph.weights if name.startswith(BRANCH)]
+    return {name.removeprefix(BRANCH): graph.weights.pop(name).array() for name in names}
+
+
+def _branch(metadata: Metadata, task: Task, arrays: dict[str, npt.NDArray]) -> NgramBranch | None:
+    if (metadata.ngrams is None) != (not arrays):
+        raise ModelFileError("its metadata has an n-gram branch and its arrays do not, or vice versa")
+    if metadata.ngrams is None:
+        return None
+    if not task.has_scores:
+        raise ModelFileError(f"it has an n-gram branch; models of {task.name} have none")
+    if metadata.ngrams.min_n > metadata.ngrams.max_n:
+        raise ModelFileError(f"its n-grams have {metadata.ngrams.min_n} to {metadata.ngrams.max_n} characters")
+    return NgramBranch.from_arrays(arrays, task.num_scores)
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:

@@ -22,6 +22,7 @@ from mixling.data.readers import format_of_name
 from mixling.errors import ConfigError, printable
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck
+from mixling.text.decoding import softmax
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, not_finite
 from mixling.text.predictions import Prediction
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.models.model import Output
+    from mixling.text.predictions import Read
 
 _Floats = npt.NDArray[np.floating]
 
@@ -180,6 +182,8 @@ class Task(Objective):
         headline, aside: metrics of a comparison.
         resamples: of what the intervals of a comparison are; "" where each answer is right or wrong.
         linear: short and long name of what `fit_linear` fits.
+        has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
+        calibrates: probabilities are calibrated after training, on `decisions`.
     """
 
     name: ClassVar[str]
@@ -207,6 +211,8 @@ class Task(Objective):
     aside: ClassVar[tuple[str, ...]]
     resamples: ClassVar[str] = ""
     linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
+    has_scores: ClassVar[bool] = False
+    calibrates: ClassVar[bool] = False
 
     def __init__(
         self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
@@ -311,8 +317,7 @@ class Task(Objective):
         if not self.exclusive:
             small = np.exp(-np.abs(values))
             return np.where(values >= 0, 1.0, small) / (1.0 + small)
-        exponentials = np.exp(values - values.max(-1, keepdims=True))
-        return exponentials / exponentials.sum(-1, keepdims=True)
+        return softmax(values)
 
     def scores(self, probabilities: _Floats, *, least: float) -> _Floats:
         """Return logits that have such probabilities, of which none counts as less than `least`."""
@@ -359,6 +364,18 @@ class Task(Objective):
             before, after: what the two gave, as of `evaluate`.
         """
 
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return what probabilities are calibrated on, if the task `calibrates`.
+
+        Args:
+            outputs, targets: as of `evaluate`.
+
+        Returns:
+            Logits (D, C) of the decisions with known labels, and their classes (D,), or with labels that do not exclude
+            each other 0 or 1 for each (D, C).
+        """
+        raise NotImplementedError(f"{self.name} is not calibrated")
+
     # Text for people
 
     @classmethod
@@ -397,6 +414,17 @@ class Task(Objective):
         """Return the values of `csv_columns`; `name` is the id of the row, if it has one."""
         raise NotImplementedError(f"{cls.name} has no columns")
 
+    json_of_texts: ClassVar[bool] = False
+    """Whether `json_lines` is defined."""
+
+    def json_lines(self, logits: _Floats, read: Sequence[Read]) -> list[str]:
+        """Return predictions as lines of JSON with their line ends, without making objects of them.
+
+        Args:
+            logits: (B, C).
+        """
+        raise NotImplementedError(f"{self.name} has no lines of JSON")
+
     @classmethod
     @abstractmethod
     def lines(cls, prediction: Prediction) -> list[str]:
@@ -426,6 +454,34 @@ class Task(Objective):
             strength: the inverse of the regularization.
         """
         raise NotImplementedError(f"{cls.name} has no linear baseline")
+
+    # A linear model that is added to the network (`mixling.text.ngram_branch`)
+
+    @property
+    def num_scores(self) -> int:
+        """K, the scores that a linear model has for a text."""
+        return len(self.labels)
+
+    def fit_scores(
+        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
+
+        Args:
+            features: (B, F), sparse.
+            targets: (B, ...), as `targets` gives them.
+            weights: (B,) of the texts; None: all are 1.
+            strength: the inverse of the regularization.
+        """
+        raise NotImplementedError(f"{self.name} has no scores")
+
+    def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the logits (B, C) that scores (B, K) are."""
+        return scores
+
+    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+        """Return the mean unsmoothed loss of logits (B, C), in NumPy, and its gradient (B, C)."""
+        raise NotImplementedError(f"{self.name} has no scores")
 
     def with_unknown(self, *answers: Sequence[Target]) -> Task:
         """Return the same task with the labels of the answers added; itself if it has all of them.
