@@ -243,3 +243,13 @@ def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp
 
     monkeypatch.setattr("mixling.runs.description.open_model", interrupted)
     assert call("show", tmp_path).code == 130
+
+
+@pytest.mark.parametrize("given", [None, "active"])
+def test_waiting_threads_leave_the_cores_to_others(given: str | None) -> None:
+    code = "import atexit, os, sys; from mixling.cli.main import run; sys.argv[1:] = ['models']; atexit.register("
+    code += "lambda: print(os.environ['OMP_WAIT_POLICY'])); run()"
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == (given or "passive")
