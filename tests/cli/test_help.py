@@ -34,6 +34,10 @@ FLAGS = {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas",
     },
+    "explain": {
+        "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",
+        "--method", "--seed",
+    },
     "generate": {
         "model", "inputs", "--out", "-o", "--format", "--task-name", "--source", "--beams", "--length-penalty",
         "--max-len",
