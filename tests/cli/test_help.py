@@ -66,6 +66,10 @@ FLAGS = {
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group",
     },
+    "audit": {
+        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
+        "--epochs", "--seed", "--out", "-o",
+    },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
         "--tokens", "--slots",

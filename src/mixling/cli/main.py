@@ -33,6 +33,7 @@ COMMANDS = (
     "vectors",
     "distill",
     "compare",
+    "audit",
 )
 
 # The extra that installs each optional package.
