@@ -119,6 +119,12 @@ def test_longer_texts_are_sampled(content: Callable[..., bytes], engine: str) ->
     assert sum(word.effect for word in first.words) == pytest.approx(first.score - first.base, abs=1e-5)
 
 
+def test_the_method_is_chosen_by_the_number_of_words(content: Callable[..., bytes]) -> None:
+    predictor = Predictor(content(max_len=80))
+    methods = {count: predictor.explain("late " * count, evaluations=1).method for count in (10, 11, 64, 65)}
+    assert methods == {10: "shapley", 11: "sampled_shapley", 64: "sampled_shapley", 65: "leave_one_out"}
+
+
 def test_engines_agree(content: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mixling.native._core", reason="the native engine is not built")
     native = Predictor(content()).explain(TEXT)

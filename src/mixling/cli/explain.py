@@ -41,7 +41,7 @@ class Explained(InputColumns):
         typer.Option(
             "--method",
             metavar="auto|leave_one_out|shapley",
-            help="Shapley values are exact up to 10 words, and sampled beyond.",
+            help="Shapley values are exact up to 10 words, sampled beyond; auto: up to 64 words.",
         ),
     ] = "auto"
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of sampled Shapley values.")] = 0

@@ -208,7 +208,8 @@ class Predictor:
             text: as of `predict_one`.
             target: the label to explain; by default the most probable one. None in regression.
             method: "leave_one_out" (how much the score falls without the word), "shapley" (the mean of that over all
-                sets of the other words: exact up to 10 words, sampled beyond), or "auto".
+                orders of the words: exact up to 10 words, sampled beyond), or "auto" (Shapley values up to 64 words,
+                leave-one-out beyond).
             word: tagging: the index of the word whose tag is explained; by default the first that is in a span.
             evaluations: about so many shortened texts are predicted for sampled Shapley values.
             seed: of the sample.
