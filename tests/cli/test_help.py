@@ -66,15 +66,15 @@ FLAGS = {
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group",
     },
-    "audit": {
-        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
-        "--epochs", "--seed", "--out", "-o",
-    },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
         "--tokens", "--slots",
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates",
+    },
+    "audit": {
+        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
+        "--epochs", "--seed", "--out", "-o",
     },
 }  # fmt: skip
 
