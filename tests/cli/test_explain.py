@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -76,3 +77,26 @@ def test_mistakes(call: Call, model: Path, arguments: list[str], message: str) -
     assert done.code == 2
     assert message in done.err
     assert "Traceback" not in done.err
+
+
+def test_evaluate_lists_mistakes_with_the_words_that_explain_them(
+    call: Call, model: Path, reviews: Path, tmp_path: Path
+) -> None:
+    rows = (reviews / "test.csv").read_text().splitlines()
+    (tmp_path / "test.csv").write_text(
+        "\n".join([*rows, "40,what a great film,bad", "41,what a dull plot,good"]) + "\n"
+    )
+    done = call("evaluate", model, tmp_path / "test.csv", "--slices", "--errors", tmp_path / "errors.csv")
+    assert done.code == 0, done.err
+    assert "slice " in done.out
+    assert "95% interval" in done.out
+    errors = list(csv.DictReader((tmp_path / "errors.csv").read_text().splitlines()))
+    assert {row["text"]: (row["target"], row["predicted"], row["line"]) for row in errors[:2]} == {
+        "what a great film": ("bad", "good", "42"), "what a dull plot": ("good", "bad", "43"),
+    }  # fmt: skip
+    assert errors[0]["words"].split()[0] in ("great", "dull")
+    out = tmp_path / "errors.jsonl"
+    assert call("evaluate", model, tmp_path / "test.csv", "--errors", out, "-o", tmp_path / "all.json").code == 0
+    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == [row["text"] for row in errors]
+    done = call("evaluate", model, tmp_path / "test.csv", "--errors", tmp_path / "errors.txt")
+    assert (done.code, "ends neither in .csv nor in .jsonl" in done.err) == (2, True)

@@ -46,7 +46,7 @@ FLAGS = {
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
-        "--noise", "--noise-rates",
+        "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
