@@ -76,6 +76,10 @@ FLAGS = {
         "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
         "--epochs", "--seed", "--out", "-o",
     },
+    "suggest": {
+        "model", "files", "--text", "--text-pair", "--tokens", "-n", "--count", "--out", "-o", "--escape-formulas",
+        "--threads",
+    },
 }  # fmt: skip
 
 

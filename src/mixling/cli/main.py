@@ -34,6 +34,7 @@ COMMANDS = (
     "distill",
     "compare",
     "audit",
+    "suggest",
 )
 
 # The extra that installs each optional package.
