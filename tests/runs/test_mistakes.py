@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from mixling import ConfigError, Example, Prediction, Predictor
 from mixling.metrics.intervals import resampled, wilson
 from mixling.runs.mistakes import find_mistakes, slices

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from mixling import ConfigError, Predictor
 from mixling.runs.suggestions import margins, suggest
 from mixling.tasks.base import Task
