@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from mixling.cli.output import no_collections
 from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
+    from mixling.cli.inputs import Finished
     from mixling.data.inputs import Item
 
 
@@ -46,9 +48,9 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     """
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
-        from mixling.cli.inputs import read_request, write_predictions
+        from mixling.cli.inputs import finish_plain, read_request, write_predictions
         from mixling.cli.predictions import writer_for
-        from mixling.data.inputs import Item, file_items, stream_items
+        from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
         from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
         from mixling.runtime.predictor import Predictor
 
@@ -70,13 +72,19 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         skip=request.skip,
         escape=options.escape,
     )
-    windows: Iterator[list[Item]]
+    windows: Iterator[Sequence[Item] | Finished]
     inputs = options.inputs or []
     if request.kind == "files":
         from mixling.runs.evaluation import columns_of
 
         given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
-        windows = file_items(inputs, reader=predictor.task.reader, columns=columns_of(model, given), skip=request.skip)
+        reader, columns = predictor.task.reader, columns_of(model, given)
+        rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
+        if not rows_alone or not predictor.task.json_of_texts:
+            windows = file_items(inputs, reader=reader, columns=columns, skip=request.skip)
+        else:
+            parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in inputs)
+            windows = finish_plain(itertools.chain.from_iterable(parts), predictor.json_lines, options.threads)
     elif request.kind == "stdin":
         windows = stream_items(sys.stdin.buffer, "<stdin>", skip=request.skip)
     else:
