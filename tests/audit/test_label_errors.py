@@ -71,3 +71,9 @@ def test_what_the_model_calls_by_its_own_label_is_no_error() -> None:
     probabilities = np.array([[0.6, 0.4], [1.0, 0.0], [0.7, 0.3], [0.7, 0.3]])
     assert confident_labels(given, probabilities)[0] == 1
     assert not likely_errors(given, probabilities)[0]
+
+
+def test_of_several_labels_that_are_reached_the_most_probable_counts() -> None:
+    given = np.array([0, 0, 1, 1])
+    probabilities = np.array([[0.45, 0.55], [0.3, 0.7], [0.6, 0.4], [0.55, 0.45]])  # thresholds .375 and .425
+    assert confident_labels(given, probabilities).tolist() == [1, 1, 0, 0]
