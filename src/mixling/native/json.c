@@ -205,8 +205,9 @@ int64_t json_integer(const json *from, uint32_t number, int64_t limit) {
     for (uint32_t i = item->start; i < item->end; i++) {
         uint8_t c = from->text.data[i];
         if (c < '0' || c > '9') return -1;
-        if (out > (limit - (c - '0')) / 10) return -1;
+        if (out > limit / 10) return -1;
         out = out * 10 + (c - '0');
+        if (out > limit) return -1;
     }
     return out;
 }
