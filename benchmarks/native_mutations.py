@@ -5,7 +5,8 @@
 tests/native/mutate.c, built with gcc, changes bytes of a model's file (bits, digits, stretches from elsewhere, its
 length), renews the checksum of seven copies in eight, opens the copy and predicts with what still opens. The first
 finding ends the run with the sanitizer's report. Models: channel and token MLPs, in 8 bits and in float32, with first
-weights, without and with an n-gram branch whose weights are stored in full and one by one. Written to benchmarks/results/native_mutations.json.
+weights, without and with an n-gram branch whose weights are stored in full and one by one.
+Written to benchmarks/results/native_mutations.json.
 """
 
 from __future__ import annotations

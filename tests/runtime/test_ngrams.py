@@ -195,6 +195,7 @@ def test_arrays_that_are_not_those_of_a_branch_are_refused(with_branch: bytes, n
         Predictor(changed(with_branch, lambda model: replace_array(model, name, array)))
 
 
+@pytest.mark.usefixtures("onnx_runtime")  # which reads the graph
 def test_a_graph_that_reads_the_branch_is_refused(with_branch: bytes) -> None:
     def change(model: Any) -> None:
         model.graph.node.append(helper.make_node("Identity", ["ngrams.bias"], ["stolen"]))
