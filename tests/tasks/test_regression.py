@@ -31,7 +31,7 @@ from mixling import (
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
 from mixling.tasks import infer_task
-from mixling.tasks.base import LossConfig
+from mixling.tasks.objective import LossConfig
 from mixling.tasks.regression import NumberReader, Regression, regression_report
 from mixling.text.encoder import Encoded
 from mixling.text.labels import LabelSet
