@@ -13,7 +13,7 @@ the test split once, with the exported file of each seed: the network as it was 
 by the temperature that is folded into its weights), the calibrated network, and the network with a branch. It compares
 them with TF-IDF + logistic regression over words, and over words and characters, C chosen on validation, both refitted
 on training and validation examples; intervals are of a paired bootstrap over the test examples, of the mean of the
-seeds less the baseline.
+seeds less the baseline. Thresholds to abstain are chosen on validation and read on test, too.
 
 SST-2 are the whole sentences among GLUE's phrases; where GLUE's test labels are not public, its validation split is the
 test. Results go to results/ngrams.json, a line for each part and set.
@@ -32,17 +32,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from mixling.comparison.scores import resampled
 from own_models import Set, sentences
 
 from mixling.comparison.baselines import STRENGTHS, TfidfFeatures, TfidfRegression
-from mixling.comparison.scores import resampled
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
-from mixling.export.onnx import add_branch
+from mixling.export.onnx import amend
+from mixling.metrics.abstention import choose_threshold
 from mixling.models.presets import model_config, preset_values
 from mixling.runs.choice import choose_model
 from mixling.runs.config import RunConfig
@@ -65,6 +66,7 @@ SETS = {
     "imdb": Set("imdb", None, "test"),
 }
 VARIANTS = [(2, 5), (3, 4), (3, 5)]
+WANTED = (0.95, 0.99)  # accuracy of what is answered
 BYTES = [10_000_000, 600_000, 300_000, 200_000, 100_000, 50_000, 20_000]
 OUT = Path(__file__).parent / "results" / "ngrams.json"
 
@@ -183,9 +185,10 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
         began = time.process_time()
         fitted = fit_ngrams(config, data, max_bytes=budget(config, len(content)), log=print)
         spent = time.process_time() - began
-        file = content if fitted is None else add_branch(content, fitted.branch, fitted.metadata)
+        file = content if fitted is None else amend(content, branch=(fitted.branch, fitted.metadata))
         predictor = Predictor(file)
         given = answers(predictor, rows.test)
+        held_out = data.network if fitted is None else np.stack(fitted.combine(data.network))
         hits.append(task.score(list(rows.test.targets), named(data, given)).hits)
         lines.append(
             {
@@ -194,11 +197,8 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
                 "uncalibrated": scored(data, calibrated / slope, rows.test),
                 "network": scored(data, calibrated, rows.test),
                 "with_branch": scored(data, given, rows.test),
-                "validation": scored(
-                    data,
-                    data.network if fitted is None else np.stack(fitted.combine(data.network)),
-                    rows.validation,
-                ),
+                "validation": scored(data, held_out, rows.validation),
+                "abstention": abstentions(data, held_out, rows.validation, given, rows.test),
                 "report": None if fitted is None else fitted.report,
                 "bytes_network": len(content),
                 "bytes": len(file),
@@ -211,13 +211,33 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
     assert task is not None
     mean = np.mean(hits, axis=0)
     baselines = []
-    for features in ("word", "word+char"):
+    for features in () if options.skip_baselines else ("word", "word+char"):
         found = baseline(name, task, features, options)
         ahead = mean - found.pop("hits")
         interval = {"mean": float(ahead.mean()), **asdict(resampled(ahead, np.ones(len(ahead))))}
         baselines.append({**found, "difference": interval})
         print(json.dumps({"set": name, **baselines[-1]}), flush=True)
     return {"part": "test", "set": name, "lines": lines, "baselines": baselines}
+
+
+def abstentions(
+    data: LinearData, held_out: np.ndarray, validation: Dataset, given: np.ndarray, test: Dataset
+) -> list[dict[str, Any]]:
+    """Thresholds chosen on validation, as `--abstain-at` does, and their coverage and accuracy on test."""
+    task = data.task
+    if not task.abstains:
+        return []
+    gold = np.asarray(task.targets(validation.targets))
+    probabilities = task.probabilities(held_out)
+    lines = []
+    for wanted in WANTED:
+        found = choose_threshold(probabilities.argmax(1) == gold, probabilities.max(1), wanted=wanted)
+        task.threshold = found.threshold
+        metrics = task.evaluate(list(given), np.asarray(task.targets(test.targets)), tables=False).numbers()
+        chosen = {key: metrics[key] for key in ("coverage", "accuracy_of_answered") if key in metrics}
+        lines.append({"validation": asdict(found), "test": chosen})
+    task.threshold = None
+    return lines
 
 
 def named(data: LinearData, logits: np.ndarray) -> list[Any]:
@@ -279,6 +299,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--strengths", type=float, nargs="+", default=list(STRENGTHS), help="of the baselines")
+    parser.add_argument("--skip-baselines", action="store_true", help="they take minutes with many labels")
     parser.add_argument("--runs", type=Path, default=Path("runs/ngrams"))
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()

@@ -23,7 +23,7 @@ FLAGS = {
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target",
         "--group-by", "--template",
-        "--prefix", "--group", "--refit",
+        "--prefix", "--group", "--refit", "--abstain-at",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
@@ -32,7 +32,11 @@ FLAGS = {
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
-        "--batch-size", "--threads", "--question", "--context", "--escape-formulas",
+        "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--threshold",
+    },
+    "explain": {
+        "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",
+        "--method", "--seed",
     },
     "generate": {
         "model", "inputs", "--out", "-o", "--format", "--task-name", "--source", "--beams", "--length-penalty",
@@ -40,9 +44,9 @@ FLAGS = {
         "--echo", "--on-bad-row", "--batch-size", "--escape-formulas",
     },
     "evaluate": {
-        "model", "files", "--out", "-o", "--confusion", "--reliability", "--text", "--text-pair", "--label", "--tokens",
-        "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
-        "--noise", "--noise-rates",
+        "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
+        "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by",
+        "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
@@ -67,6 +71,14 @@ FLAGS = {
         "--tokens", "--slots",
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
+    },
+    "audit": {
+        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
+        "--epochs", "--seed", "--out", "-o",
+    },
+    "suggest": {
+        "model", "files", "--text", "--text-pair", "--tokens", "-n", "--count", "--out", "-o", "--escape-formulas",
+        "--threads",
     },
 }  # fmt: skip
 
@@ -243,3 +255,13 @@ def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp
 
     monkeypatch.setattr("mixling.runs.description.open_model", interrupted)
     assert call("show", tmp_path).code == 130
+
+
+@pytest.mark.parametrize("given", [None, "active"])
+def test_waiting_threads_leave_the_cores_to_others(given: str | None) -> None:
+    code = "import atexit, os, sys; from mixling.cli.main import run; sys.argv[1:] = ['models']; atexit.register("
+    code += "lambda: print(os.environ['OMP_WAIT_POLICY'])); run()"
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == (given or "passive")

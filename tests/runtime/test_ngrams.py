@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import helper, numpy_helper  # noqa: E402
 
 from mixling.errors import ConfigError, ModelFileError  # noqa: E402
-from mixling.export.onnx import add_branch, export_onnx  # noqa: E402
+from mixling.export.onnx import amend, export_onnx  # noqa: E402
 from mixling.models.model import build_model  # noqa: E402
 from mixling.models.presets import pnlp_mixer  # noqa: E402
 from mixling.runtime.onnx_file import seal  # noqa: E402
@@ -64,7 +64,7 @@ def content() -> bytes:
 
 @pytest.fixture(scope="module")
 def with_branch(content: bytes) -> bytes:
-    return add_branch(content, make_branch(content, 3), METADATA)
+    return amend(content, branch=(make_branch(content, 3), METADATA))
 
 
 LABELS = {
@@ -80,7 +80,7 @@ def test_logits_are_the_weighted_sum_of_both(name: str) -> None:
     task, labels, outputs = LABELS[name]
     alone = network(task, labels)
     branch = make_branch(alone, outputs)
-    before, after = Predictor(alone), Predictor(add_branch(alone, branch, METADATA))
+    before, after = Predictor(alone), Predictor(amend(alone, branch=(branch, METADATA)))
     rows = [item.words for item in before.encode(TEXTS)]
     words = Words.of_table(before.encoder, 0, 2, 3)
     own = after.task.logits_of_scores(branch.logits(Distinct.of_texts(rows, words.hashes), branch.row_sums(words)))
@@ -205,7 +205,7 @@ def test_a_task_of_words_has_no_branch() -> None:
     labels = LabelSet(("O", "B-x", "I-x"), "iob")
     alone = network("tagging", labels)
     with pytest.raises(ModelFileError, match="n-gram branch; models of tagging have none"):
-        Predictor(add_branch(alone, make_branch(alone, 3), METADATA))
+        Predictor(amend(alone, branch=(make_branch(alone, 3), METADATA)))
 
 
 def test_every_changed_byte_is_noticed(with_branch: bytes) -> None:
@@ -217,4 +217,4 @@ def test_every_changed_byte_is_noticed(with_branch: bytes) -> None:
 
 
 def test_equal_branches_give_equal_files(content: bytes, with_branch: bytes) -> None:
-    assert add_branch(content, make_branch(content, 3), METADATA) == with_branch
+    assert amend(content, branch=(make_branch(content, 3), METADATA)) == with_branch

@@ -62,7 +62,7 @@ def export_command(
 
 
 def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
-    from mixling.export.onnx import add_branch, export_onnx
+    from mixling.export.onnx import amend, export_onnx
     from mixling.runs.weights import load_model
 
     model, encoder, labels, task = load_model(folder)
@@ -77,6 +77,7 @@ def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
         pairs=metadata.pairs,
         reading=metadata.reading,
     )
-    if opened.branch is None or metadata.ngrams is None:
-        return content
-    return add_branch(content, opened.branch, metadata.ngrams)
+    branch = None
+    if opened.branch is not None and metadata.ngrams is not None:
+        branch = opened.branch, metadata.ngrams
+    return amend(content, branch=branch, threshold=metadata.threshold)

@@ -35,6 +35,14 @@ class Question(InputColumns):
 class PredictOptions(PredictionOptions, Question):
     """Options of `mixling predict`."""
 
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="P",
+            help="One label a text: abstain below this probability. Several: predict labels from it on (0.5).",
+        ),
+    ] = None
     threads: ThreadsOption = 1
 
 
@@ -43,7 +51,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
 
     Each row of input gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
     tags and spans; or answer, start, end, score and no_answer); CSV has label and probability, or the fields of an
-    answer. Texts without words have "empty": true. Lines of standard input are processed as they arrive.
+    answer. Where a model abstains, "abstained" is true, and in CSV the label is empty. Texts without words have
+    "empty": true. Lines of standard input are processed as they arrive.
     Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
     """
     with no_collections():
@@ -62,7 +71,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     if kind == TEXT_TO_TEXT:
         raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
     refuse_unfinished(model)
-    predictor = Predictor(model, num_threads=options.threads)
+    predictor = Predictor(model, num_threads=options.threads, threshold=options.threshold)
     if question and not predictor.task.windows:
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task.name}")
     header, row = writer_for(

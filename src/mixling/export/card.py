@@ -72,7 +72,7 @@ to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower valu
 | metric | value |
 |---|---|
 {_table(metrics, "{:.4f}")}
-{_calibration(report.get("calibration"))}{quantization}{ngrams}
+{_calibration(report.get("calibration"))}{_abstention(report.get("abstention"))}{quantization}{ngrams}
 ## Training
 
 The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
@@ -161,6 +161,16 @@ def _calibration(calibration: Mapping[str, Any] | None) -> str:
 The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the
 calibration error of the network was {calibration["error_before"]:.4f} before and is {calibration["error"]:.4f} now. On
 data with other proportions of labels they have to be calibrated again.
+"""
+
+
+def _abstention(abstention: Mapping[str, Any] | None) -> str:
+    if abstention is None or abstention["threshold"] is None:
+        return ""
+    return f"""
+It abstains (`prediction.abstained`) where the top probability is below {abstention["threshold"]:.4f}. This threshold
+was chosen for an accuracy of {abstention["wanted"]:g} on the validation examples: {abstention["coverage"]:.1%} of them
+are answered, with an accuracy of {abstention["accuracy"]:.4f}.
 """
 
 

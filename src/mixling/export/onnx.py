@@ -147,18 +147,33 @@ def export_onnx(
     return seal(proto.SerializeToString(deterministic=True))
 
 
-def add_branch(content: bytes, branch: NgramBranch, ngrams: NgramMetadata) -> bytes:
-    """Return a model file without a branch, the bytes of `model.onnx`, with one."""
+def amend(
+    content: bytes,
+    *,
+    branch: tuple[NgramBranch, NgramMetadata] | None = None,
+    threshold: float | None = None,
+) -> bytes:
+    """Return a model file, the bytes of `model.onnx`, with something added that was fitted after the export.
+
+    Args:
+        content: a file without what is added.
+        branch: a linear n-gram branch.
+        threshold: top probability below which predictions abstain.
+    """
     from onnx import ModelProto, numpy_helper
 
     proto = ModelProto.FromString(content)
     entries = {item.key: item for item in proto.metadata_props}
     metadata = json.loads(entries["mixling"].value)
-    assert metadata.get("ngrams") is None, "there is a branch already"
-    entries["mixling"].value = _json({**metadata, "ngrams": ngrams.to_dict()})
-    proto.metadata_props.remove(proto.metadata_props[-1])  # the seal
-    for name, array in branch.to_arrays().items():
-        proto.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), f"{BRANCH}{name}"))
+    proto.metadata_props.remove(proto.metadata_props[-1])  # the checksum trailer
+    if branch is not None:
+        assert metadata["ngrams"] is None, "there is a branch already"
+        metadata["ngrams"] = branch[1].to_dict()
+        for name, array in branch[0].to_arrays().items():
+            proto.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), f"{BRANCH}{name}"))
+    if threshold is not None:
+        metadata["threshold"] = threshold
+    entries["mixling"].value = _json(metadata)
     return seal(proto.SerializeToString(deterministic=True))
 
 

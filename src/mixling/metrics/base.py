@@ -79,6 +79,8 @@ class ClassificationMetrics(ProbabilityMetrics):
     Attributes:
         macro_f1: the mean F1 of the classes that occur among the targets or the predictions.
         log_loss: in nats, over the texts whose label the model has.
+        coverage: the fraction of texts that are answered, of a model that abstains; else None.
+        accuracy_of_answered: the accuracy on these texts; None if there is none.
         roc_auc: with two classes, that of class 1; with more, the mean one-vs-rest area over the classes that some but
             not all texts have; None without such a class.
         confusion: (C, C) counts; rows are true classes, columns predicted ones.
@@ -87,6 +89,8 @@ class ClassificationMetrics(ProbabilityMetrics):
     accuracy: float
     macro_f1: float
     log_loss: float
+    coverage: float | None
+    accuracy_of_answered: float | None
     roc_auc: float | None
     confusion: tuple[tuple[int, ...], ...]
 
@@ -97,7 +101,12 @@ class ClassificationMetrics(ProbabilityMetrics):
         return (
             f"accuracy {self.accuracy:.4f}, macro F1 {self.macro_f1:.4f}, log-loss {self.log_loss:.4f}, "
             f"ROC-AUC {_or_dash(self.roc_auc)}, calibration error {_or_dash(self.calibration_error)}, {self.n} texts"
+            + ("" if self.coverage is None else self._answered())
         )
+
+    def _answered(self) -> str:
+        assert self.coverage is not None
+        return f"; answered {self.coverage:.1%}, of these {_or_dash(self.accuracy_of_answered)} right"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,19 @@ from mixling.text.labels import LabelSet, iob_spans
 
 
 def classification_report(
-    labels: LabelSet, targets: np.ndarray, probabilities: np.ndarray, *, unseen: int = 0, tables: bool = True
+    labels: LabelSet,
+    targets: np.ndarray,
+    probabilities: np.ndarray,
+    *,
+    unseen: int = 0,
+    threshold: float | None = None,
+    tables: bool = True,
 ) -> ClassificationMetrics:
     """Score probabilities (B, C) against target ids (B,).
 
     Args:
         unseen: number of labels at the end that the model does not have; the log-loss leaves out texts with them.
+        threshold: top probability below which texts are not answered; None: all are.
         tables: compute the scores of each class and the (C, C) confusion matrix.
 
     Raises:
@@ -44,6 +51,7 @@ def classification_report(
     met = predicted + true > 0
     is_class = targets[:, None] == classes
     bins = reliability(right, probabilities.max(1))
+    answered = probabilities.max(1) >= (threshold or 0)
     given = probabilities[np.arange(len(targets)), targets]
     if unseen and (seen := targets < len(labels) - unseen).any():
         given = given[seen]
@@ -51,6 +59,8 @@ def classification_report(
     return ClassificationMetrics(
         n=len(targets),
         accuracy=float(right.mean()),
+        coverage=None if threshold is None else float(answered.mean()),
+        accuracy_of_answered=float(right[answered].mean()) if threshold is not None and answered.any() else None,
         macro_f1=float(scores[met, 2].mean()),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
         roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])

@@ -97,6 +97,8 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
         model->segments < 0 || model->overlap < 0)
         return MIXLING_DAMAGED;
     model->pairs = pairs == JSON_NONE ? -1 : json_boolean(metadata, pairs);
+    uint32_t threshold = json_get(metadata, 0, "threshold");
+    model->abstains = threshold != JSON_NONE && !json_null(metadata, threshold);
     model->max_len = (size_t)max_len;
     model->max_word_chars = (size_t)max_word_chars;
     model->num_features = (uint32_t)features;
@@ -185,6 +187,8 @@ const char *mixling_label(const mixling_model *model, size_t index) {
 const char *mixling_task(const mixling_model *model) { return model->task; }
 
 int mixling_pairs(const mixling_model *model) { return model->pairs; }
+
+int mixling_abstains(const mixling_model *model) { return model->abstains; }
 
 size_t mixling_max_len(const mixling_model *model) { return model->max_len; }
 

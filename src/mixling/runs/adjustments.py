@@ -1,4 +1,4 @@
-"""What a run fits on validation data after its training: the calibration and the linear n-gram branch.
+"""What a run fits on validation data after its training: calibration, linear n-gram branch, threshold to abstain.
 
 A refit trains a second model on the validation examples as well. They are no longer new to it, so that it gets what was
 fitted for the first model.
@@ -11,7 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mixling.export.onnx import add_branch
+import numpy as np
+
+from mixling.export.onnx import amend
+from mixling.metrics.abstention import Abstention, choose_threshold
 from mixling.models.model import Model
 from mixling.runs.ngrams import Fitted, LinearData, budget, fit_ngrams
 from mixling.runs.validation import Outputs, Validation
@@ -32,6 +35,7 @@ class Adjustments:
         self._calibration: Calibration | None = None
         self._calibration_report: CalibrationReport | None = None
         self._branch: Fitted | None = None
+        self._abstention: Abstention | None = None
 
     def calibrate(self, model: Model) -> None:
         """Fold the calibration into the last layer of a trained model."""
@@ -72,13 +76,38 @@ class Adjustments:
             self._branch = fit_ngrams(config, data(outputs), max_bytes=budget(config, len(content)), log=self._log)
         if self._branch is None:
             return outputs
-        write_atomic(path, add_branch(content, self._branch.branch, self._branch.metadata))
+        write_atomic(path, amend(content, branch=(self._branch.branch, self._branch.metadata)))
         Predictor(path)  # opens what was written, as a user will
         return self._branch.combine(outputs)
+
+    def choose_threshold(self, path: Path, outputs: Outputs, wanted: float | None) -> None:
+        """Add the threshold to abstain to a model file; nothing if no threshold has the wanted accuracy.
+
+        Args:
+            path: the file, otherwise complete.
+            outputs: the logits for the validation examples of a model that was not fitted on them.
+            wanted: accuracy of what is answered; None: the model does not abstain.
+        """
+        if wanted is None:
+            return
+        if self._abstention is None:
+            task = self._validation.task
+            probabilities = task.probabilities(np.stack(outputs))
+            right = probabilities.argmax(1) == np.asarray(self._validation.targets)
+            found = self._abstention = choose_threshold(right, probabilities.max(1), wanted=wanted)
+            task.threshold = found.threshold
+            if found.threshold is not None:
+                self._log(
+                    f"abstains below a probability of {found.threshold:.4f}: on validation it answers "
+                    f"{found.coverage:.1%}, of these {found.accuracy:.2%} right"
+                )
+        if (threshold := self._abstention.threshold) is not None:
+            write_atomic(path, amend(path.read_bytes(), threshold=threshold))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entries of metrics.json."""
         return {
             "calibration": None if self._calibration_report is None else asdict(self._calibration_report),
+            "abstention": None if self._abstention is None else asdict(self._abstention),
             "ngrams": None if self._branch is None else self._branch.report,
         }

@@ -79,6 +79,12 @@ class RunConfig(Config):
     refit: bool = Field(
         False, description="train anew on training and validation examples, for as many epochs as were best"
     )
+    abstain_at: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="accuracy of what is answered: less certain predictions abstain (one label a text)",
+    )
     precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
 
     @property
@@ -96,6 +102,12 @@ class RunConfig(Config):
                 f"train.augmentation: the words of {self.task} are those of the answers and stay as they are; leave it "
                 "out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _abstention_has_one_label(self) -> RunConfig:
+        if self.abstain_at is not None and not task_type(self.task).abstains:
+            raise ValueError(f"abstain_at: {self.task} has no single answer for a text to abstain from; leave it out")
         return self
 
     @model_validator(mode="after")

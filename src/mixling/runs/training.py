@@ -14,6 +14,7 @@ import torch
 
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
+from mixling.errors import ConfigError
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
 from mixling.export.plots import confusion_matrix
@@ -89,17 +90,25 @@ def fit(
         The run; None in processes other than the main one.
 
     Raises:
+        ConfigError: no threshold has the accuracy `config.abstain_at`. The model is saved, and does not abstain.
         UserError: see `open_run` and `Trainer.fit`.
     """
 
     def prepare(stage: Stage) -> _Labeled:
         return _Labeled(_examples(config, train, validation, weights, teacher, unlabeled, vectors, stage), stage)
 
-    return execute(
+    run = execute(
         TRAINING, config, prepare,
         elsewhere=frozenset({"data"}), folder=folder, resume=resume,
         distributed=distributed, callback=callback, log=log,
     )  # fmt: skip
+    if run is not None and (found := run.report["abstention"]) is not None and found["threshold"] is None:
+        raise ConfigError(
+            f"abstain_at: no threshold gives an accuracy of {found['wanted']:g} on the validation examples; the most "
+            f"that can be had is {found['accuracy']:.4f}, answering {found['coverage']:.1%} of them. The model in "
+            f"{folder} is complete but never abstains; pass a lower value, or a threshold to `mixling predict`"
+        )
+    return run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +244,7 @@ class _Labeled(Parts[Metrics]):
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")
         outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
+        self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config.abstain_at)
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),

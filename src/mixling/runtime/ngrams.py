@@ -1,4 +1,4 @@
-"""The logits of a model's n-gram branch, with the sums of each word kept as the network's rows are."""
+"""Compute the logits of a model's n-gram branch; the sums of each word are cached, as the network's rows are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mixling.text.ngrams import Distinct, Rows, Words
 
 Float32 = npt.NDArray[np.float32]
 
-_TOGETHER = 1024  # words that are looked up at a time
+_TOGETHER = 1024  # words looked up at a time
 
 
 class BranchScorer:

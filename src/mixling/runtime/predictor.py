@@ -18,6 +18,7 @@ from mixling.text.predictions import Prediction
 if TYPE_CHECKING:  # imported when a model is opened in full
     from pathlib import Path
 
+    from mixling.explain.explanation import Explanation
     from mixling.runtime.engine import Float32
     from mixling.runtime.native import NativeEngine
     from mixling.runtime.ngrams import BranchScorer
@@ -66,20 +67,33 @@ class Predictor:
     predicts at a time.
     """
 
-    def __init__(self, path: str | Path | bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path | bytes,
+        *,
+        num_threads: int = 1,
+        encoder: TextEncoder | None = None,
+        threshold: float | None = None,
+    ) -> None:
         """Open a saved model.
 
         Args:
             path: the folder of a saved model, its `model.onnx`, or the bytes of that file.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
+            threshold: with one label for each text, the top probability below which predictions abstain; with any
+                number of labels, the probability from which a label is predicted. None: the model's own, or 0.5.
 
         Raises:
             ModelFileError: there is no valid model at `path`.
-            ConfigError: `encoder` computes other features than those that this model was trained on.
+            ConfigError: the task has no threshold, or it is no probability; or `encoder` computes other features than
+                those that this model was trained on.
         """
         self._num_threads = num_threads
-        self._quick = open_quickly(path) if encoder is None else None
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ConfigError(f"threshold: got {threshold:g}; allowed: a probability, from 0 to 1")
+        self._threshold = threshold
+        self._quick = open_quickly(path) if encoder is None and threshold is None else None
         if self._quick is None:
             self._open(path, encoder)
             return
@@ -100,6 +114,10 @@ class Predictor:
             model = open_model(path, num_threads=self._num_threads)
         else:
             model = open_model(quick.data, num_threads=self._num_threads, name=quick.name, native=quick.engine)
+        if self._threshold is not None:
+            if not model.task.has_threshold:
+                raise ConfigError(f"threshold: predictions of {model.task.name} do not depend on one; leave it out")
+            model.task.threshold = self._threshold
         config, dim = model.metadata.text, model.row_dim
         sums = 0 if model.branch is None else model.task.num_scores
         max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
@@ -147,7 +165,7 @@ class Predictor:
 
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
         engine = self._model.engine
-        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder)
+        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder, self.task.threshold)
 
     def __repr__(self) -> str:
         metadata, names = self.metadata, self.labels.names
@@ -253,6 +271,49 @@ class Predictor:
             read, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
             out += self._decoder.json_lines(np.asarray(logits), read)
         return out
+
+    def explain(
+        self,
+        text: Text,
+        target: str | None = None,
+        method: str = "auto",
+        *,
+        word: int | None = None,
+        evaluations: int = 2048,
+        seed: int = 0,
+    ) -> Explanation:
+        """Explain an answer by the effect of each word, found by leaving words out of the text.
+
+        Args:
+            text: as of `predict_one`.
+            target: the label to explain; by default the most probable one. None in regression.
+            method: "leave_one_out" (how much the score falls without the word), "shapley" (the mean of that over all
+                orders of the words: exact up to 10 words, sampled beyond), or "auto" (Shapley values up to 64 words,
+                leave-one-out beyond).
+            word: tagging: the index of the word whose tag is explained; by default the first that is in a span.
+            evaluations: about so many shortened texts are predicted for sampled Shapley values.
+            seed: of the sample.
+
+        Raises:
+            ConfigError: the model has no such label or word, there is no such method, or it answers questions.
+            DataError: `text` is not a text.
+        """
+        from mixling.explain.words import explain
+
+        self._check_all((text,), 0)
+        return explain(
+            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self._text_logits,
+            target=target, word=word, method=method, evaluations=evaluations, seed=seed,
+        )  # fmt: skip
+
+    def _with_offsets(self, text: Text) -> Encoded:
+        with _ENCODING:
+            return self.encoder.encode([text], offsets=True)[0]
+
+    def _text_logits(self, texts: list[Text]) -> Sequence[Float32]:
+        windows = (texts[first : first + WINDOW_TEXTS] for first in range(0, len(texts), WINDOW_TEXTS))
+        parts = [self._encode_and_run(part, offsets=False, batch_size=BATCH_SIZE)[1] for part in windows]
+        return parts[0] if len(parts) == 1 else list(itertools.chain.from_iterable(parts))
 
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
         """Encode texts for `logits` of this predictor and of others that share its encoder."""
@@ -416,6 +477,8 @@ class Predictor:
         self._num_rows = size
 
 
-def _open_again(kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder) -> Predictor:
+def _open_again(
+    kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder, threshold: float | None
+) -> Predictor:
     """Restore a pickled predictor."""
-    return kind(content, num_threads=num_threads, encoder=encoder)
+    return kind(content, num_threads=num_threads, encoder=encoder, threshold=threshold)

@@ -54,6 +54,9 @@ class Metadata(Config):
     reading: ReadingConfig | None = Field(None, description="how questions are answered; None: they are not")
     precision: Precision
     parameters: int = Field(ge=0, description="of the network")
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="top probability below which predictions abstain; None: they never do"
+    )
     ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
 
 
@@ -165,6 +168,9 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
         raise ModelFileError("its metadata has a reading configuration but no questions to answer, or vice versa")
     if task.windows and metadata.text.max_len < MIN_WINDOW:
         raise ModelFileError(f"it reads {metadata.text.max_len} tokens; questions need at least {MIN_WINDOW}")
+    if metadata.threshold is not None and not task.abstains:
+        raise ModelFileError(f"it has a threshold to abstain; models of {task.name} do not")
+    task.threshold = metadata.threshold
     vocabulary = _vocabulary(entries)
     branch = _branch(metadata, task, _take_branch(graph))
     has_weights = metadata.text.projection.weighted

@@ -1,9 +1,8 @@
-"""Texts or pairs of texts -> one label."""
+"""Classification: one label for a text or a pair of texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,12 +27,15 @@ if TYPE_CHECKING:
 
 
 class LabelReader(TextReader):
-    """Reads one label: a string, outer spaces stripped; in JSON, Parquet and on the hub also an integer, a float that
-    is an integer (1.0 becomes "1") or a boolean ("true", "false"). The text of a CSV stays as it is."""
+    """Reads one label: a string, stripped of outer spaces.
+
+    In JSON, Parquet and on the hub it may also be an integer, a float with an integer value (1.0 becomes "1") or a
+    boolean ("true", "false"). Values of a CSV are not converted.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._kinds: dict[str, type] = {}  # of the values that labels were written as
+        self._kinds: dict[str, type] = {}  # the types that labels were written as
 
     def target(self, row: Row, column: str, value: Any) -> str:
         if isinstance(value, list):
@@ -43,7 +45,7 @@ class LabelReader(TextReader):
 
 
 class Classification(Task):
-    """One label a text: softmax and cross-entropy."""
+    """One label per text: softmax and cross-entropy."""
 
     name = "classification"
     kind = "single"
@@ -64,6 +66,7 @@ class Classification(Task):
     aside = ("macro_f1",)
     has_scores = True
     calibrates = True
+    abstains = has_threshold = True
 
     def check(self) -> None:
         if len(self.labels) == 1:
@@ -91,9 +94,9 @@ class Classification(Task):
         known = np.asarray(targets) < len(self.labels)
         return (targets, None) if known.all() else (np.where(known, targets, 0), known.astype(np.float32))
 
-    @cached_property
+    @property
     def _decoder(self) -> LabelDecoder:
-        return LabelDecoder(self.labels.names)
+        return LabelDecoder(self.labels.names, threshold=self.threshold)
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         return self._decoder.decode(logits, encoded)
@@ -108,7 +111,12 @@ class Classification(Task):
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
         return classification_report(
-            self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), unseen=self.unseen, tables=tables
+            self.labels,
+            np.asarray(targets),
+            self.probabilities(np.stack(outputs)),
+            unseen=self.unseen,
+            threshold=self.threshold,
+            tables=tables,
         )
 
     def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
@@ -123,11 +131,13 @@ class Classification(Task):
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
         assert prediction.label is not None
         assert prediction.probabilities is not None
-        return [prediction.label, f"{prediction.probabilities[prediction.label]:.6f}"]
+        label = "" if prediction.abstained else prediction.label
+        return [label, f"{prediction.probabilities[prediction.label]:.6f}"]
 
     @classmethod
     def lines(cls, prediction: Prediction) -> list[str]:
-        return [printable(prediction.label or ""), *probable(prediction)]
+        label = printable(prediction.label or "")
+        return [f"(abstained: {label}?)" if prediction.abstained else label, *probable(prediction)]
 
     @classmethod
     def comparison_line(cls, metrics: Metrics) -> str:
@@ -140,7 +150,7 @@ class Classification(Task):
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)
         truth, given = task.targets(targets), task.targets(answers)
-        certain = np.eye(len(task.labels))[given]  # the metrics that are read here depend on the answers only
+        certain = np.eye(len(task.labels))[given]  # the metrics used here depend on the answers only
         found = classification_report(task.labels, np.asarray(truth), certain, tables=False).numbers()
         hits = np.asarray(truth == given, np.float64)
         return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, np.ones(len(hits)))
@@ -212,7 +222,7 @@ def fit_margins(features: Any, targets: npt.NDArray, weights: npt.NDArray[np.flo
 
 
 def fit_logistic(features: Any, targets: Sequence[Any], strength: float, seed: int) -> Any:
-    """Fit scikit-learn's logistic regression; whether it converged, validation shows."""
+    """Return a fitted logistic regression of scikit-learn, converged or not: validation decides."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning

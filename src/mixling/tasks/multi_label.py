@@ -1,4 +1,4 @@
-"""Texts or pairs of texts -> any number of labels."""
+"""Multi-label classification: any number of labels for a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class LabelsReader(TextReader):
-    """Reads a list of labels, or a string of labels joined by `|`; an empty list or string is the empty set."""
+    """Reads a list of labels, or a string of labels joined by `|`; empty means no label."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._kinds: dict[str, type] = {}  # of the values that labels were written as
+        self._kinds: dict[str, type] = {}  # the types that labels were written as
 
     def target(self, row: Row, column: str, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -45,8 +45,11 @@ class LabelsReader(TextReader):
         return tuple(dict.fromkeys(label_of(row, column, item, self._kinds) for item in value))
 
 
+_THRESHOLD = 0.5
+
+
 class MultiLabel(Task):
-    """Any number of labels a text: a sigmoid and binary cross-entropy each, the mean over labels."""
+    """Any number of labels per text: a sigmoid per label, and binary cross-entropy averaged over labels."""
 
     name = "multi_label"
     kind = "multi"
@@ -66,6 +69,7 @@ class MultiLabel(Task):
     aside = ("micro_f1", "macro_f1")
     has_scores = True
     calibrates = True
+    has_threshold = True
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
@@ -74,7 +78,7 @@ class MultiLabel(Task):
         return f"{sample.path} has lists of labels in the column {label}" if is_list else None
 
     def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.int64]:
-        """Return sets of labels as (B, C) of zeros and ones."""
+        """Return sets of labels as an array (B, C) of zeros and ones."""
         rows = [self.labels.ids(names) for names in targets]
         out = np.zeros((len(rows), len(self.labels)), np.int64)
         for marks, row in zip(out, rows, strict=True):
@@ -97,13 +101,12 @@ class MultiLabel(Task):
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         return np.asarray(targets)[:, : len(self.labels)], None
 
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text, *, threshold: float = 0.5) -> Prediction:
-        """Return the prediction for one text; a label is predicted from `threshold` on."""
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         values = logits.tolist()
         assert len(values) == len(self.labels), f"{len(values)} logits for {len(self.labels)} labels"
         if not math.isfinite(sum(values)):
             raise not_finite()
-        return self._prediction(map(sigmoid, values), encoded, threshold)
+        return self._prediction(map(sigmoid, values), encoded)
 
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
@@ -113,8 +116,9 @@ class MultiLabel(Task):
         rows = self.probabilities(np.asarray(logits)).tolist()
         return [self._prediction(row, item) for row, item in zip(rows, encoded, strict=True)]
 
-    def _prediction(self, values: Iterable[float], encoded: Encoded, threshold: float = 0.5) -> Prediction:
+    def _prediction(self, values: Iterable[float], encoded: Encoded) -> Prediction:
         probabilities = dict(zip(self.labels.names, values, strict=True))
+        threshold = _THRESHOLD if self.threshold is None else self.threshold
         return Prediction(
             labels=tuple(name for name, probability in probabilities.items() if probability >= threshold),
             probabilities=probabilities,
@@ -123,13 +127,15 @@ class MultiLabel(Task):
         )
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
-        return multilabel_report(self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables)
+        threshold = _THRESHOLD if self.threshold is None else self.threshold
+        probabilities = self.probabilities(np.stack(outputs))
+        return multilabel_report(self.labels, np.asarray(targets), probabilities, threshold=threshold, tables=tables)
 
     def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
         return np.stack(outputs), np.asarray(targets)[:, : len(self.labels) - self.unseen]
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
-        """Return how decisions compare; each of a text's labels is one."""
+        """Compare decisions, one per text and label."""
         known = np.asarray(targets, bool)[:, : len(self.labels) - self.unseen]
         return compare_quantized(np.stack(before) > 0, np.stack(after) > 0, known)
 
@@ -154,7 +160,7 @@ class MultiLabel(Task):
 
     @classmethod
     def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
-        """Fit one regression for each label; a label that all training texts have needs none."""
+        """Fit one regression per label, except for labels that all training texts have."""
         # Not scikit-learn's OneVsRestClassifier: its threshold is wrong for all labels where the first is constant.
         rows = list(map(names_of, targets))
         counts = Counter(name for row in rows for name in row)

@@ -1,4 +1,4 @@
-"""A linear model of a text's n-grams, with 8-bit weights, which stands beside the network in a model file.
+"""A linear model of a text's n-grams, with 8-bit weights, whose logits are added to the network's.
 
     logits = bias + scale * sum / sqrt(n)
 
@@ -6,9 +6,9 @@ where `sum` (K,) adds the integer weights of the text's terms (`mixling.text.ngr
 distinct words. A sum of integers has the same value in every order, so that every reader and every cache agrees; and
 it is a sum over words, and pairs of words, so that a word met again costs one addition of its row.
 
-Terms are known by 32-bit hashes, stored in about 2 + log2(2^32 / T) bits each (P. Elias, "Efficient storage and
+Terms are identified by 32-bit hashes, stored in about 2 + log2(2^32 / T) bits each (P. Elias, "Efficient storage and
 retrieval by content and address of static files", 1974): of the sorted hashes the low bits as they are, the high ones
-in unary. Weights stand in a full matrix, or with the output each belongs to where that takes fewer bytes.
+in unary. Weights are stored as a full matrix, or each with the index of its output where that takes fewer bytes.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ _GATHERED = 1 << 22  # weights that are summed at a time
 
 
 class NgramMetadata(Config):
-    """What a model file says of its branch beside the branch's arrays."""
+    """The branch's entry in the metadata of a model file."""
 
     min_n: int = Field(ge=1, le=8, description="characters of the shortest n-gram")
     max_n: int = Field(ge=1, le=8, description="characters of the longest n-gram")
-    network: float = Field(
-        ge=0, le=1000, allow_inf_nan=False, description="what the network's logits are multiplied by before the sum"
-    )
+    network: float = Field(ge=0, le=1000, allow_inf_nan=False, description="factor of the network's logits in the sum")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NgramBranch:
     """The linear model.
 
-    terms: (T,) hashes, ascending. weights: (T, K). scale, bias: (K,).
+    Attributes:
+        terms: (T,) hashes, ascending.
+        weights: (T, K).
+        scale, bias: (K,).
     """
 
     terms: UInt32
@@ -86,7 +87,7 @@ class NgramBranch:
         return self.bias + self.scale * means.astype(np.float32)
 
     def _locations(self, hashes: UInt32) -> npt.NDArray[np.intp]:
-        """Where terms stand; T for those that are not known."""
+        """Return the indices of terms; T for unknown ones."""
         if not len(self.terms):
             return np.zeros(len(hashes), np.intp)
         locations = self.terms.searchsorted(hashes)
@@ -101,7 +102,7 @@ class NgramBranch:
         )
 
     def to_arrays(self) -> Arrays:
-        """Return what a model file holds, which `from_arrays` reads."""
+        """Return the arrays of a model file, which `from_arrays` reads."""
         high, low = pack_sorted(self.terms)
         out: Arrays = {"high": high, "low": low, "scale": self.scale, "bias": self.bias}
         is_kept = self.weights != 0
@@ -121,7 +122,7 @@ class NgramBranch:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray], outputs: int) -> NgramBranch:
-        """Read back what `to_arrays` gave.
+        """Return the branch with the arrays of `to_arrays`.
 
         Args:
             outputs: K, the outputs that the model needs.
@@ -175,7 +176,7 @@ def term_bytes(number: int) -> int:
 
 
 def pack_sorted(values: UInt32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Return ascending distinct numbers (T,) in fewer bits: their high and their low parts, as bytes."""
+    """Pack ascending distinct numbers (T,) into fewer bits; return their high and their low parts, as bytes."""
     number = len(values)
     low = _low_bits(number)
     bits = (values[:, None] >> np.arange(low, dtype=np.uint32)) & np.uint32(1)
@@ -185,7 +186,7 @@ def pack_sorted(values: UInt32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.u
 
 
 def unpack_sorted(high: npt.NDArray[np.uint8], low: npt.NDArray[np.uint8], number: int) -> UInt32:
-    """Read back what `pack_sorted` gave.
+    """Return the numbers that `pack_sorted` packed.
 
     Raises:
         ModelFileError: the bytes are not those of so many numbers.
@@ -209,7 +210,7 @@ def unpack_sorted(high: npt.NDArray[np.uint8], low: npt.NDArray[np.uint8], numbe
 
 
 def _low_bits(number: int) -> int:
-    """The bits of a hash that are stored as they are, of so many hashes."""
+    """Return how many low bits of each of so many hashes are stored as they are."""
     return 32 - max(number, 1).bit_length() + 1 if number > 1 else 31
 
 

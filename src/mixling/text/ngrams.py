@@ -1,6 +1,6 @@
 """Word 1-2-grams and character n-grams of a text, as 32-bit hashes.
 
-The terms of a text are its distinct words, its distinct pairs of neighbouring words, and the character n-grams of each
+The terms of a text are its distinct words, its distinct pairs of neighboring words, and the character n-grams of each
 distinct word with a space before and after it. They are those of the words as the model's encoder has them: split,
 cut, normalized, and in pairs of texts marked where the encoder marks them (`TextConfig.segments`, `.overlap`), in which
 case each word has its marks as a term, too. No pair of words goes over the separator of two texts.
@@ -80,7 +80,9 @@ def gram_hashes(
 class Words:
     """The terms of rows of a word table.
 
-    hashes: (R,) of the words themselves. grams: (G,) of their characters, `starts` (R + 1,) where each word's begin.
+    Attributes:
+        hashes: (R,) of the words themselves.
+        grams: (G,) of their character n-grams, word after word; those of row r begin at `starts` (R + 1,)[r].
     """
 
     hashes: UInt32
@@ -114,8 +116,10 @@ class Words:
 class Distinct:
     """The distinct words and pairs of words of some texts, text after text.
 
-    rows: (K,) rows of the word table, of texts `word_texts` (K,). pairs: (P,) hashes, of texts `pair_texts` (P,).
-    sizes: (B,) distinct words of each text.
+    Attributes:
+        rows: (K,) rows of the word table, of texts `word_texts` (K,).
+        pairs: (P,) hashes, of texts `pair_texts` (P,).
+        sizes: (B,) number of distinct words of each text.
     """
 
     rows: Rows
@@ -134,10 +138,10 @@ class Distinct:
             owners = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
         is_word = rows >= FIRST
         found = hashes[rows]
-        neighbours = is_word[:-1] & is_word[1:]
+        neighbors = is_word[:-1] & is_word[1:]
         if not alone:
-            neighbours &= owners[:-1] == owners[1:]
-        pairs, first = pair_hashes(found[:-1], found[1:])[neighbours], owners[:-1][neighbours]
+            neighbors &= owners[:-1] == owners[1:]
+        pairs, first = pair_hashes(found[:-1], found[1:])[neighbors], owners[:-1][neighbors]
         rows, owners, found = rows[is_word], owners[is_word], found[is_word]
         chosen = _distinct(found if alone else _keys(owners, found))
         others = _distinct(pairs if alone else _keys(first, pairs))
@@ -146,7 +150,7 @@ class Distinct:
 
 
 def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Indices:
-    """Where each distinct key stands first, in the order of the keys; quicker than NumPy's own for short arrays."""
+    """Return the first index of each distinct key, in the order of the keys; faster than np.unique on short arrays."""
     order = keys.argsort(kind="stable")
     ordered = keys[order]
     is_first = np.ones(len(keys), bool)
@@ -155,5 +159,5 @@ def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Indices:
 
 
 def _keys(texts: Indices, hashes: UInt32) -> npt.NDArray[np.uint64]:
-    """Numbers (K,) that are equal exactly for equal hashes of one text, and in the order of the texts."""
+    """Return numbers (K,) in the order of the texts that are equal only for equal hashes of the same text."""
     return texts.astype(np.uint64) << np.uint64(32) | hashes

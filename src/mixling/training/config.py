@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from mixling.config import Config
-from mixling.tasks.base import LossConfig
+from mixling.tasks.objective import LossConfig
 from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
@@ -112,7 +112,7 @@ class NgramConfig(Config):
     min_n: int = Field(3, ge=1, le=8, description="characters of the shortest n-gram")
     max_n: int = Field(4, ge=1, le=8, description="characters of the longest n-gram")
     strength: float | None = Field(
-        None, gt=0, description="inverse of the regularisation; None: with the lowest loss on validation"
+        None, gt=0, description="inverse of the regularization; None: with the lowest loss on validation"
     )
 
     @model_validator(mode="after")

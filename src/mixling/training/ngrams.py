@@ -23,15 +23,19 @@ from mixling.text.ngram_branch import MAX_CELLS, MAX_PER_TERM, NgramBranch, stor
 from mixling.text.ngrams import Distinct, Rows, Words
 
 MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
-_MIN_GRAM_TEXTS = 2  # texts that a character n-gram is in; fewer cannot tell anything that the word does not
+_MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
     """The features of training texts.
 
-    hashes: (F,) of the terms, ascending. factors: (F,) what a term's frequency in a text is multiplied by. spread: (F,)
-    the root of the mean square of those frequencies. matrix: (B, F) their products. chosen: (B,) the texts.
+    Attributes:
+        hashes: (F,) of the terms, ascending in each block.
+        factors: (F,) the factor of a term's frequency in a text.
+        spread: (F,) the root mean square of those frequencies.
+        matrix: (B, F) frequencies times factors.
+        chosen: (B,) the indices of the texts.
     """
 
     hashes: UInt32
@@ -58,14 +62,14 @@ def make_features(texts: Sequence[Rows], encoder: TextEncoder, *, min_n: int, ma
 
 
 def _whole_words(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
-    """The hashes of words and of their pairs, and how often each is in each text."""
+    """Return the hashes of words and of pairs of words, and how often each is in each text."""
     hashes, columns = np.unique(np.concatenate([words.hashes[found.rows], found.pairs]), return_inverse=True)
     owners = np.concatenate([found.word_texts, found.pair_texts])
     return hashes, csr_array((np.ones(len(owners), np.float32), (owners, columns)), (len(found.sizes), len(hashes)))
 
 
 def _characters(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
-    """The hashes of n-grams, and how often each is in the distinct words of each text."""
+    """Return the hashes of n-grams, and how often each is in the distinct words of each text."""
     hashes, columns = np.unique(words.grams, return_inverse=True)
     of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
     ones = np.ones(len(found.rows), np.float32)
@@ -119,7 +123,7 @@ def fit_branch(
 
     Args:
         targets: of all texts, as the task has them as numbers; `weights` (B,) are the user's of the texts.
-        strength: the inverse of the regularisation.
+        strength: the inverse of the regularization.
         max_bytes: None: all weights are kept.
     """
     chosen = features.chosen
@@ -151,7 +155,7 @@ def compress(
 
 
 def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:
-    """Which weights (F, K) to keep in so many bytes: whole terms, or single weights, whichever loses less."""
+    """Return which weights (F, K) to keep in so many bytes: whole terms or single weights, whichever loses less."""
     outputs = matters.shape[1]
     of_term = np.square(matters).sum(1)
     order = np.argsort(-of_term, kind="stable")
@@ -176,7 +180,7 @@ def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.
 
 
 def _most(size: Callable[[int], int], number: int, limit: int) -> int:
-    """The largest number, up to `number`, whose size is within a limit; sizes grow with the number."""
+    """Return the largest number, up to `number`, whose size is within a limit; sizes grow with the number."""
     low, high = 0, number
     while low < high:
         middle = (low + high + 1) // 2
@@ -186,9 +190,11 @@ def _most(size: Callable[[int], int], number: int, limit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """How the logits of a network and of a branch are added: by two weights.
+    """The weights of a network's and a branch's logits in their sum.
 
-    loss: the task's loss with them on the texts that they were fitted on; `alone`: that of the network by itself.
+    Attributes:
+        loss: the task's loss with them on the texts that they were fitted on.
+        alone: the loss of the network alone.
     """
 
     network: float
@@ -213,19 +219,19 @@ def fit_mixture(
         network, branch: logits (B, C).
         usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
     """
-    a, b = _minimise(task, (network, branch), (1.0, usual), targets)
+    a, b = _minimize(task, (network, branch), (1.0, usual), targets)
     mixed = task.score_loss(a * network.astype(np.float64) + b * branch.astype(np.float64), targets)[0]
     return Mixture(a, b, mixed, task.score_loss(np.asarray(network, np.float64), targets)[0])
 
 
 def fit_scale(task: Task, network: npt.NDArray, targets: npt.NDArray) -> Mixture:
-    """Return the same for the network by itself: the scale of its logits with the smallest loss."""
-    (a,) = _minimise(task, (network,), (1.0,), targets)
+    """Return the scale of the network's logits with the smallest loss, as a mixture without a branch."""
+    (a,) = _minimize(task, (network,), (1.0,), targets)
     first = np.asarray(network, np.float64)
     return Mixture(a, 0.0, task.score_loss(a * first, targets)[0], task.score_loss(first, targets)[0])
 
 
-def _minimise(
+def _minimize(
     task: Task, parts: Sequence[npt.NDArray], usual: Sequence[float], targets: npt.NDArray
 ) -> tuple[float, ...]:
     from scipy.optimize import minimize
