@@ -21,6 +21,7 @@ COMMANDS = (
     "pretrain",
     "predict",
     "generate",
+    "serve",
     "evaluate",
     "show",
     "inspect",
@@ -46,6 +47,10 @@ EXTRAS = {
     "scipy": "train",
     "threadpoolctl": "train",
     "matplotlib": "train",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "httptools": "serve",
+    "prometheus_client": "serve",
 }
 
 
