@@ -172,7 +172,7 @@ def _outputs(task: Task) -> list[_Output]:
         return [("spans", "BYTES", lambda found: encode_json(found.to_dict()["spans"]))]
     if not task.has_probabilities:
         return [("value", "FP64", lambda found: found.value)]
-    probabilities: _Output = ("probabilities", "FP32", lambda found: list(found.probabilities.values()))
+    probabilities: _Output = ("probabilities", "FP32", lambda found: list((found.probabilities or {}).values()))
     if task.exclusive:
         return [("label", "BYTES", lambda found: found.label), probabilities]
     return [("labels", "BYTES", lambda found: encode_json(list(found.labels))), probabilities]

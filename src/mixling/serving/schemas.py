@@ -88,7 +88,7 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
     text = Annotated[str, Field(max_length=max_chars)]
     kinds: dict[str, Any] = {
         "texts": text,
-        "pairs": Annotated[list[text], Field(min_length=2, max_length=2)],  # type: ignore[valid-type]
+        "pairs": Annotated[list[text], Field(min_length=2, max_length=2)],
         "tokens": Annotated[list[Annotated[str, Field(max_length=1000)]], Field(min_length=1, max_length=1000)],
         "questions": create_model(
             "Question",
@@ -103,13 +103,12 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
         "tokens": [_EXAMPLE.split()],
         "questions": [{"question": "Where was the film shot?", "context": _CONTEXT}],
     }
-    fields: dict[str, Any] = {
-        key: (
-            Annotated[list[kinds[key]], Field(min_length=1, max_length=max_texts, description=_MEANINGS[key])],
-            ... if len(keys) == 1 else Field(None, json_schema_extra=_without_default),
-        )
-        for key in keys
-    }
+    absent = ... if len(keys) == 1 else Field(None, json_schema_extra=_without_default)
+    fields: dict[str, Any] = {}
+    for key in keys:
+        item = kinds[key]
+        limits = Field(min_length=1, max_length=max_texts, description=_MEANINGS[key])
+        fields[key] = (Annotated[list[item], limits], absent)  # type: ignore[valid-type]
     for name in option_names(predictor):
         kind, meaning = _OPTIONS[name]
         fields[name] = (kind, Field(None, description=meaning, json_schema_extra=_without_default))
