@@ -20,6 +20,7 @@ COMMANDS = (
     "train",
     "pretrain",
     "predict",
+    "explain",
     "generate",
     "serve",
     "evaluate",

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
+from mixling.explain.explanation import Explanation
 from mixling.runtime.engine import Float32
 from mixling.runtime.session import Metadata, OpenModel, open_model
 from mixling.tasks.base import Task
@@ -195,6 +196,48 @@ class Predictor:
             _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
             parts.append(self.task.probabilities(np.asarray(logits)))
         return np.concatenate(parts)
+
+    def explain(
+        self,
+        text: Text,
+        target: str | None = None,
+        method: str = "auto",
+        *,
+        word: int | None = None,
+        evaluations: int = 2048,
+        seed: int = 0,
+    ) -> Explanation:
+        """Explain an answer by the effect of each word, found by leaving words out of the text.
+
+        Args:
+            text: as of `predict_one`.
+            target: the label to explain; by default the most probable one. None in regression.
+            method: "leave_one_out" (how much the score falls without the word), "shapley" (the mean of that over all
+                sets of the other words: exact up to 10 words, sampled beyond), or "auto".
+            word: tagging: the index of the word whose tag is explained; by default the first that is in a span.
+            evaluations: about so many shortened texts are predicted for sampled Shapley values.
+            seed: of the sample.
+
+        Raises:
+            ConfigError: the model has no such label or word, there is no such method, or it answers questions.
+            DataError: `text` is not a text.
+        """
+        from mixling.explain.words import explain
+
+        self._check(text, 0)
+        return explain(
+            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self._text_logits,
+            target=target, word=word, method=method, evaluations=evaluations, seed=seed,
+        )  # fmt: skip
+
+    def _with_offsets(self, text: Text) -> Encoded:
+        with _ENCODING:
+            return self.encoder.encode([text], offsets=True)[0]
+
+    def _text_logits(self, texts: list[Text]) -> Sequence[Float32]:
+        windows = (texts[first : first + WINDOW_TEXTS] for first in range(0, len(texts), WINDOW_TEXTS))
+        parts = [self._encode_and_run(part, offsets=False, batch_size=BATCH_SIZE)[1] for part in windows]
+        return parts[0] if len(parts) == 1 else list(itertools.chain.from_iterable(parts))
 
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
         """Encode texts for `logits` of this predictor and of others that share its encoder."""

@@ -319,6 +319,20 @@ class Task(Objective):
         logs = np.log(np.clip(probabilities, least, 1))
         return logs if self.exclusive else logs - np.log(np.clip(1 - np.exp(logs), least, 1))
 
+    def target_scores(self, logits: npt.NDArray, label: int) -> npt.NDArray[np.float64]:
+        """Return what explanations divide among the words: the log-odds (B,) of a label, given logits (B, C).
+
+        Raises:
+            ModelFileError: a logit is not finite.
+        """
+        values = np.asarray(logits, np.float64)
+        if not np.isfinite(values).all():
+            raise not_finite()
+        if not self.exclusive:
+            return values[:, label]
+        others = np.delete(values, label, axis=1)
+        return values[:, label] - np.logaddexp.reduce(others, axis=1)
+
     @abstractmethod
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         """Return the prediction for one text.

@@ -168,6 +168,10 @@ class Regression(Task):
             raise not_finite()
         return self.mean + self.deviation * logits
 
+    def target_scores(self, logits: npt.NDArray, label: int) -> npt.NDArray[np.float64]:
+        """Return the predicted numbers (B,)."""
+        return self.values(logits)  # type: ignore[arg-type]
+
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         value = float(self.values([logits])[0])
         return Prediction(value=value, truncated=encoded.truncated, empty=encoded.is_empty)
