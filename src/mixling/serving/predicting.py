@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 from starlette.types import Scope
 
-from mixling.errors import near_miss
+from mixling.errors import ConfigError, near_miss
 from mixling.serving.answers import answer
 from mixling.serving.models import Loaded, ModelStore
 from mixling.serving.problems import Problem, encode_json
@@ -80,15 +80,18 @@ def description(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-async def _explain(scheduler: Scheduler, loaded: Loaded, texts: Sequence[Text]) -> list[dict[str, Any]]:
+async def _explain(scheduler: Scheduler, loaded: Loaded, texts: Sequence[Text]) -> list[dict[str, Any] | None]:
     if (size := sum(map(num_chars, texts))) > _EXPLAINED_CHARS:
         raise Problem(422, f"/explain: texts of at most {_EXPLAINED_CHARS:,} characters are explained, got {size:,}")
     return await scheduler.large(len(texts), [_explanation(loaded, text) for text in texts])
 
 
-def _explanation(loaded: Loaded, text: Text) -> Callable[[], list[dict[str, Any]]]:
-    def explain() -> list[dict[str, Any]]:
-        values = loaded.predictor.explain(text, method="leave_one_out").to_dict()
+def _explanation(loaded: Loaded, text: Text) -> Callable[[], list[dict[str, Any] | None]]:
+    def explain() -> list[dict[str, Any] | None]:
+        try:
+            values = loaded.predictor.explain(text, method="leave_one_out").to_dict()
+        except ConfigError:  # a tagger has no answer to a text without words
+            return [None]
         del values["text"], values["truncated"]  # the client has them
         return [values]
 

@@ -32,7 +32,7 @@ class Scheduler:
     """Computes predictions within the limits of a server.
 
     Args:
-        queue: texts that may wait; a request with more is accepted by an idle server only.
+        queue: texts that may wait, of small requests and of large ones; a single request may have more.
         timeout: seconds that a request may take.
         on_batch: called with the number of texts of each batch that is computed in the loop.
     """
@@ -41,7 +41,12 @@ class Scheduler:
         self._queue, self._timeout, self._on_batch = queue, timeout, on_batch
         self._arrived: dict[Predictor, list[tuple[Sequence[Text], _Future]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mixling-predict")
-        self.waiting = 0  # texts
+        self._in_batches = self._in_large = 0  # texts that wait; large requests leave room for small ones
+
+    @property
+    def waiting(self) -> int:
+        """Texts that wait for a prediction."""
+        return self._in_batches + self._in_large
 
     async def predict(self, predictor: Predictor, texts: Sequence[Text]) -> list[Prediction]:
         """Return a prediction for each text.
@@ -55,7 +60,8 @@ class Scheduler:
         if predictor.engine.startswith("native"):
             self._on_batch(len(texts))
             return list(predictor.predict_stream(texts)) if len(texts) > 1 else [predictor.predict_one(texts[0])]
-        self._enter(len(texts))
+        self._check_queue(self._in_batches, len(texts))
+        self._in_batches += len(texts)
         loop = asyncio.get_running_loop()
         future: _Future = loop.create_future()
         if not self._arrived:
@@ -64,7 +70,7 @@ class Scheduler:
         try:
             return await future
         finally:
-            self.waiting -= len(texts)
+            self._in_batches -= len(texts)
 
     async def large(self, size: int, parts: Sequence[Callable[[], list[_T]]]) -> list[_T]:
         """Return the results of functions that take longer, called one after the other on the worker thread.
@@ -75,7 +81,8 @@ class Scheduler:
         Raises:
             Problem: too many texts are waiting (503), or this took too long (504).
         """
-        self._enter(size)
+        self._check_queue(self._in_large, size)
+        self._in_large += size
         stopped = False
 
         def run() -> list[_T]:
@@ -100,13 +107,12 @@ class Scheduler:
         """Stop the worker thread; what it has not begun is dropped."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _enter(self, size: int) -> None:
-        if self.waiting and self.waiting + size > self._queue:
-            raise overloaded(f"{self.waiting:,} texts are waiting; send the request again later")
-        self.waiting += size
+    def _check_queue(self, waiting: int, size: int) -> None:
+        if waiting and waiting + size > self._queue:
+            raise overloaded(f"{waiting:,} texts are waiting; send the request again later")
 
     def _leave(self, done: asyncio.Future[list[_T]], size: int) -> None:
-        self.waiting -= size
+        self._in_large -= size
         if not done.cancelled():
             done.exception()  # whoever waited for it may have gone
 

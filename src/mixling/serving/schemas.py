@@ -138,7 +138,7 @@ def option_names(predictor: Predictor) -> tuple[str, ...]:
         names.append("top_k")
     if task.has_probabilities or task.per_word or task.windows:
         names.append("threshold")
-    if not task.windows and hasattr(predictor, "explain"):
+    if not task.windows:
         names.append("explain")
     return tuple(names)
 
