@@ -110,7 +110,7 @@ class Service:
                 return
             except Problem as problem:
                 response = problem.response()
-                if isinstance(problem, BodyTooLarge):
+                if isinstance(problem, BodyTooLarge) and problem.arriving:
                     await self._refuse_body(response, receive, send)
                     self.metrics.answered(route, problem.status, perf_counter() - begin)
                     return

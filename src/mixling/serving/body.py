@@ -19,7 +19,13 @@ class ClientGone(Exception):
 
 
 class BodyTooLarge(Problem):
-    """The body is larger than allowed; the rest of it has not been received."""
+    """The body is larger than allowed.
+
+    Attributes:
+        arriving: the rest of the body has not been received.
+    """
+
+    arriving = True
 
 
 class Bodies:
@@ -49,7 +55,7 @@ class Bodies:
                 message = await receive()
                 part = _content(message)
                 if size + len(part) > self._limit:
-                    raise self._too_large()
+                    raise self._too_large(arriving=message.get("more_body", False))
                 if self.held + len(part) > self._total:
                     raise overloaded("too many large requests at a time; send this one again later")
                 size += len(part)
@@ -64,13 +70,15 @@ class Bodies:
     def _check_headers(self, scope: Scope) -> None:
         for name, value in scope["headers"]:
             if name == b"content-length" and (not value.isdigit() or len(value) > 18 or int(value) > self._limit):
-                raise self._too_large()
+                raise self._too_large(arriving=True)
             if name == b"content-encoding" and value.lower() != b"identity":
                 raise Problem(415, "compressed bodies are not accepted; send the body without Content-Encoding")
 
-    def _too_large(self) -> BodyTooLarge:
+    def _too_large(self, *, arriving: bool) -> BodyTooLarge:
         detail = f"the body has more than {self._limit:,} bytes; send the texts in several requests"
-        return BodyTooLarge(413, detail, headers={"Connection": "close"})
+        problem = BodyTooLarge(413, detail, headers={"Connection": "close"})
+        problem.arriving = arriving
+        return problem
 
 
 async def discard(receive: Receive) -> None:
