@@ -40,6 +40,12 @@ class ServeOptions:
     queue: Annotated[int, typer.Option("--queue", min=1, help="Texts that may wait before requests get 503.")] = 1024
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds until an answer is 504.")] = 10.0
     max_body: Annotated[int, typer.Option("--max-body", min=1, help="Bytes of a request's body.")] = 1 << 20
+    client_timeout: Annotated[
+        float, typer.Option("--client-timeout", min=0.1, help="Seconds for a request to arrive.")
+    ] = 10.0
+    reload_interval: Annotated[
+        float, typer.Option("--reload-interval", min=0, help="Seconds between looks at the model files; 0: never.")
+    ] = 1.0
     drain_wait: Annotated[
         float,
         typer.Option("--drain-wait", min=0, help="Seconds after SIGTERM in which new requests are still answered."),
@@ -66,6 +72,8 @@ def serve_command(options: ServeOptions) -> None:
         queue=options.queue,
         timeout=options.timeout,
         max_body=options.max_body,
+        client_timeout=options.client_timeout,
+        reload_interval=options.reload_interval,
         drain_wait=options.drain_wait,
     )
     serve(settings, Address(host=options.host, port=options.port), workers=options.workers, verbose=options.verbose)

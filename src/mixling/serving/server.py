@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
 def _run(service: Service, listener: socket.socket, *, verbose: bool) -> None:
     settings = service.settings
     protocol = type(
-        "_Protocol", (LimitedProtocol,), {"seconds": settings.header_timeout, "max_header": settings.max_header}
+        "_Protocol", (LimitedProtocol,), {"seconds": settings.client_timeout, "max_header": settings.max_header}
     )
     config = Config(
         service,

@@ -24,9 +24,10 @@ class ServerSettings:
         max_buffered: bytes of all bodies that are being received or processed.
         max_texts, max_chars: texts of a request, characters of a text.
         queue: texts that may wait for a prediction; more are refused with 503.
-        timeout: seconds until a waiting request is answered with 504, or a slow body with 408.
+        timeout: seconds until a waiting request is answered with 504.
         keep_alive: seconds that an idle connection stays open.
-        header_timeout, max_header: seconds and bytes of a request's head.
+        client_timeout: seconds for a request to arrive.
+        max_header: bytes of a request's head.
         drain_wait: seconds after SIGTERM in which new requests are still answered while /readyz reports 503.
         drain: seconds after that for requests in flight.
         reload_interval: seconds between looks at the model files; 0: never.
@@ -42,7 +43,7 @@ class ServerSettings:
     queue: int = 1024
     timeout: float = 10.0
     keep_alive: int = 5
-    header_timeout: float = 10.0
+    client_timeout: float = 10.0
     max_header: int = 64 << 10
     drain_wait: float = 0.5
     drain: int = 10
