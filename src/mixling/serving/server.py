@@ -11,13 +11,15 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Semaphore
 from types import FrameType
 
 import uvicorn
+from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import Config
 
 from mixling.errors import ConfigError, UserError
@@ -31,6 +33,7 @@ _BACKLOG = 2048
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _FAILED = 3  # exit code of a worker that cannot start: another one could not either
 _RESTART_SECONDS = 1.0  # between restarts of a worker
+_SPAWN = get_context("spawn")  # a fork would copy threads' locks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +75,7 @@ def serve(settings: ServerSettings, address: Address, *, workers: int = 1, verbo
     if workers == 1:
         service = Service(settings)
         with address.listen() as listener:
-            _announce(listener, service)
-            _run(service, listener, verbose=verbose)
+            _run(service, listener, verbose=verbose, started=lambda: _announce(listener, service))
         return
     with tempfile.TemporaryDirectory(prefix="mixling-metrics-") as folder:
         os.environ[SHARED] = folder  # before the metrics are made
@@ -89,9 +91,13 @@ class _Server(uvicorn.Server):
     accepts no connections and finishes what is in flight.
     """
 
-    def __init__(self, config: Config, service: Service) -> None:
+    def __init__(self, config: Config, service: Service, started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._service = service
+        self._service, self._report_start = service, started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._report_start()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -114,7 +120,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _run(service: Service, listener: socket.socket, *, verbose: bool) -> None:
+def _run(service: Service, listener: socket.socket, *, verbose: bool, started: Callable[[], None]) -> None:
     settings = service.settings
     protocol = type(
         "_Protocol", (LimitedProtocol,), {"seconds": settings.client_timeout, "max_header": settings.max_header}
@@ -133,7 +139,7 @@ def _run(service: Service, listener: socket.socket, *, verbose: bool) -> None:
         timeout_graceful_shutdown=settings.drain,
         backlog=_BACKLOG,
     )
-    _Server(config, service).run(sockets=[listener])
+    _Server(config, service, started).run(sockets=[listener])
 
 
 def _loop() -> str:
@@ -149,7 +155,8 @@ class _Workers:
 
     def __init__(self, settings: ServerSettings, listener: socket.socket, *, count: int, verbose: bool) -> None:
         self._settings, self._listener, self._count, self._verbose = settings, listener, count, verbose
-        self._stopping = False
+        self._stopping = self._failed = False
+        self._started = _SPAWN.Semaphore(0)
 
     def run(self) -> None:
         """Run until a signal, and until the workers have ended.
@@ -158,31 +165,41 @@ class _Workers:
             UserError: the workers cannot start.
         """
         service = Service(self._settings)  # so that errors are found once, and here
-        _announce(self._listener, service)
-        del service
         for number in _SIGNALS:
             signal.signal(number, self._stop)
         workers = [self._start() for _ in range(self._count)]
+        for _ in workers:
+            while not self._stopping and not self._started.acquire(timeout=0.1):
+                if any(worker.exitcode is not None for worker in workers):
+                    break
+        if not self._stopping:
+            _announce(self._listener, service)
+        self._keep(workers)
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join()
+        if self._failed:
+            raise UserError("a worker could not start; its error is above")
+
+    def _keep(self, workers: list[BaseProcess]) -> None:
+        """Replace workers that end, until a signal or until one cannot start."""
         while not self._stopping:
             for index, worker in enumerate(workers):
                 worker.join(0.1)
                 if worker.exitcode is None or self._stopping:
                     continue
                 if worker.exitcode == _FAILED:
-                    self._stopping = True
-                    raise UserError("a worker could not start; its error is above")
+                    self._failed = self._stopping = True
+                    continue
                 _LOG.error("worker %s ended with exit code %s; starting another", worker.pid, worker.exitcode)
-                _forget(worker)
+                mark_process_dead(worker.pid)
                 time.sleep(_RESTART_SECONDS)
                 workers[index] = self._start()
-        for worker in workers:
-            worker.terminate()
-        for worker in workers:
-            worker.join()
 
     def _start(self) -> BaseProcess:
-        arguments = (self._settings, self._listener, self._verbose)
-        worker = get_context("spawn").Process(target=_work, args=arguments, name="mixling-worker")
+        arguments = (self._settings, self._listener, self._verbose, self._started)
+        worker = _SPAWN.Process(target=_work, args=arguments, name="mixling-worker")
         worker.start()
         return worker
 
@@ -190,7 +207,7 @@ class _Workers:
         self._stopping = True
 
 
-def _work(settings: ServerSettings, listener: socket.socket, verbose: bool) -> None:
+def _work(settings: ServerSettings, listener: socket.socket, verbose: bool, started: Semaphore) -> None:
     """Be a worker."""
     _log_to_stderr()
     try:
@@ -198,13 +215,7 @@ def _work(settings: ServerSettings, listener: socket.socket, verbose: bool) -> N
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(_FAILED)
-    _run(service, listener, verbose=verbose)
-
-
-def _forget(worker: BaseProcess) -> None:
-    from prometheus_client.multiprocess import mark_process_dead
-
-    mark_process_dead(worker.pid)
+    _run(service, listener, verbose=verbose, started=started.release)
 
 
 def _announce(listener: socket.socket, service: Service) -> None:
