@@ -10,10 +10,11 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
 from types import FrameType
@@ -215,7 +216,16 @@ def _work(settings: ServerSettings, listener: socket.socket, verbose: bool, star
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(_FAILED)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _run(service, listener, verbose=verbose, started=started.release)
+
+
+def _end_with_parent() -> None:
+    """Stop this worker when the process that started it is gone, so that it does not keep the port."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _announce(listener: socket.socket, service: Service) -> None:
