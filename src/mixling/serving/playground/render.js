@@ -58,7 +58,7 @@ function table(probabilities) {
 /** Return a text with the pieces that begin and end at given code points made by `wrap`. */
 function pieces(text, ranges, wrap) {
   const characters = Array.from(text);
-  const shown = element("p", { className: "text", dir: "auto", tabIndex: 0, role: "region", ariaLabel: "The text" });
+  const shown = element("p", { className: "text", dir: "auto", tabIndex: 0, role: "group", ariaLabel: "The text" });
   let at = 0;
   for (const range of ranges) {
     shown.append(characters.slice(at, range.start).join(""), wrap(range, characters.slice(range.start, range.end).join("")));
