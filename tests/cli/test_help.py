@@ -32,7 +32,11 @@ FLAGS = {
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
-        "--batch-size", "--threads", "--question", "--context", "--escape-formulas",
+        "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
+    },
+    "serve": {
+        "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
+        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose",
     },
     "generate": {
         "model", "inputs", "--out", "-o", "--format", "--task-name", "--source", "--beams", "--length-penalty",
@@ -136,6 +140,7 @@ def test_prediction_modules_never_load_torch() -> None:
         "predictions",
         "training",
         "predict",
+        "serve",
         "evaluate",
         "show",
         "export",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
     from mixling.data.inputs import Item
+    from mixling.runtime.predictor import Predictor
+    from mixling.serving.client import RemotePredictor
+
+KEY_VARIABLE = "MIXLING_API_KEY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +39,10 @@ class PredictOptions(PredictionOptions, Question):
     """Options of `mixling predict`."""
 
     threads: ThreadsOption = 1
+    url: Annotated[
+        str | None,
+        typer.Option("--url", metavar="URL", help="Ask a server (`mixling serve`), where MODEL is a model's name."),
+    ] = None
 
 
 def predict_command(model: ModelArgument, options: PredictOptions) -> None:
@@ -43,24 +52,16 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     tags and spans; or answer, start, end, score and no_answer); CSV has label and probability, or the fields of an
     answer. Texts without words have "empty": true. Lines of standard input are processed as they arrive.
     Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
+    With --url, a server predicts; the API key, if it wants one, is in the variable MIXLING_API_KEY.
     """
     with no_collections():
-        from mixling.cli.folders import refuse_unfinished
         from mixling.cli.inputs import read_request, write_predictions
         from mixling.cli.predictions import writer_for
         from mixling.data.inputs import Item, file_items, stream_items
-        from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
-        from mixling.runtime.predictor import Predictor
 
     question = _question(options)
     request = read_request(options, kind="text" if question else None)
-    if (kind := kind_of_model(model)) == PRETRAINING:
-        command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
-        raise ConfigError(f"{model}: is pretrained and has no task yet; fine-tune it: {command}")
-    if kind == TEXT_TO_TEXT:
-        raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
-    refuse_unfinished(model)
-    predictor = Predictor(model, num_threads=options.threads)
+    predictor = _open(model, options)
     if question and not predictor.task.windows:
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task.name}")
     header, row = writer_for(
@@ -90,6 +91,30 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
 
     shown = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
     write_predictions(options, windows, header=header, row=row, predict=predict_items, bar=shown)
+
+
+def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
+    """Return what predicts: a saved model, or one of a server.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if options.url is not None:
+        from mixling.serving.client import RemotePredictor
+
+        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE))
+    with no_collections():
+        from mixling.cli.folders import refuse_unfinished
+        from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
+        from mixling.runtime.predictor import Predictor
+
+    if (kind := kind_of_model(model)) == PRETRAINING:
+        command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
+        raise ConfigError(f"{model}: is pretrained and has no task yet; fine-tune it: {command}")
+    if kind == TEXT_TO_TEXT:
+        raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
+    refuse_unfinished(model)
+    return Predictor(model, num_threads=options.threads)
 
 
 def _question(options: PredictOptions) -> list[Item]:
