@@ -65,6 +65,7 @@ def test_top_k_and_threshold_leave_out_what_is_less_probable(
     expected = predictors["intents"].predict_one("play music")
     best = max(expected.probabilities.values())
     found = ask("intents", texts=["play music"], top_k=2)
+    assert ask("intents", texts=["play music"], top_k=2.0) == found
     assert list(found["probabilities"].values()) == pytest.approx(sorted(expected.probabilities.values())[:0:-1])
     assert ask("intents", texts=["play music"], threshold=best - 0.01)["label"] == expected.label
     assert ask("intents", texts=["play music"], threshold=best + 0.01)["label"] is None

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from mixling.serving.models import Loaded
 from mixling.serving.predicting import find_model, json_answer
 from mixling.serving.problems import Problem, encode_json
-from mixling.serving.schemas import problem_of
+from mixling.serving.schemas import WHOLE, problem_of
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.text.predictions import Prediction
@@ -34,7 +34,7 @@ class _Base(BaseModel):
 
 class _Tensor(_Base):
     name: str
-    shape: list[int]
+    shape: list[Annotated[int, WHOLE]]
     datatype: Literal["BYTES"]
     data: list[str]
 

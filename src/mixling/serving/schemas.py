@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from mixling.runtime.predictor import Predictor
 from mixling.serving.problems import Problem
@@ -15,6 +15,10 @@ from mixling.text.encoder import Text
 
 _SHOWN_ERRORS = 10
 _EXAMPLE, _CONTEXT = "play some jazz in oslo", "The film was shot in Oslo."
+
+
+# JSON Schema takes 2.0 for an integer.
+WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,7 @@ _MEANINGS = {
 }
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "top_k": (
-        Annotated[int, Field(ge=1, le=1_000_000)],
+        Annotated[int, Field(ge=1, le=1_000_000), WHOLE],
         "Return only the probabilities of so many labels, the most probable first.",
     ),
     "threshold": (
