@@ -56,8 +56,7 @@ def test_a_body_is_not_received_beyond_its_limit() -> None:
         return {"type": "http.request", "body": b"x" * 1000, "more_body": True}
 
     async def run(bodies: Bodies, headers: list[tuple[bytes, bytes]]) -> None:
-        async with bodies.receive({"headers": headers}, receive):
-            pass
+        await bodies.receive({"headers": headers}, receive)
 
     bodies = Bodies(limit=3000, total=10_000)
     for headers, times in (([], 4), ([(b"content-length", b"1000000000")], 0), ([(b"content-length", b"9" * 30)], 0)):
@@ -75,8 +74,7 @@ def test_a_client_that_leaves_is_no_error() -> None:
         async def receive() -> dict[str, Any]:
             return {"type": "http.disconnect"}
 
-        async with bodies.receive({"headers": []}, receive):
-            pass
+        await bodies.receive({"headers": []}, receive)
 
     with pytest.raises(ClientGone):
         asyncio.run(run(Bodies(limit=10, total=10)))

@@ -23,7 +23,7 @@ from mixling.serving.metrics import Metrics
 from mixling.serving.models import ModelStore
 from mixling.serving.openapi import Document
 from mixling.serving.page import page_routes
-from mixling.serving.problems import Problem, encode_json
+from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler
 from mixling.serving.settings import ServerSettings
 
@@ -103,8 +103,11 @@ class Service:
                 if keys is not None and not keys.admit(scope["headers"]):
                     challenge = {"WWW-Authenticate": "Bearer"}
                     raise Problem(401, "an API key is needed: send Authorization: Bearer KEY", headers=challenge)
-                async with bodies.receive(scope, receive) as body:
+                body = await bodies.receive(scope, receive)
+                try:
                     response = await handler(scope, body)
+                finally:
+                    bodies.release(body)
             except ClientGone:
                 self.metrics.answered(route, 499, perf_counter() - begin)
                 return
@@ -156,21 +159,21 @@ class Service:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _models(self, scope: Scope, body: bytes) -> Response:
-        return json_response({"models": [predicting.description(loaded) for loaded in self.models]})
+        return JsonResponse({"models": [predicting.description(loaded) for loaded in self.models]})
 
     async def _openapi(self, scope: Scope, body: bytes) -> Response:
-        return json_response(self._document.get())
+        return JsonResponse(self._document.get())
 
     async def _metrics(self, scope: Scope, body: bytes) -> Response:
         return self.metrics.response()
 
     async def _alive(self, scope: Scope, body: bytes) -> Response:
-        return json_response({"status": "alive"})
+        return JsonResponse({"status": "alive"})
 
     async def _ready(self, scope: Scope, body: bytes) -> Response:
         if self.stopping:
             raise Problem(503, "the server is stopping", headers={"Retry-After": "1"})
-        return json_response({"status": "ready"})
+        return JsonResponse({"status": "ready"})
 
     async def _not_found(self, scope: Scope, body: bytes) -> Response:
         raise Problem(404, f"there is no {scope['path'][:200]!r}; /openapi.json lists the routes")
@@ -184,8 +187,3 @@ class _AsgiEndpoint:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         return self._app(scope, receive, send)
-
-
-def json_response(values: object) -> Response:
-    """Return an answer with JSON values."""
-    return Response(encode_json(values).encode(), media_type="application/json")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from starlette.types import Message, Receive, Scope
 
@@ -40,9 +38,8 @@ class Bodies:
         self._limit, self._total = limit, total
         self.held = 0
 
-    @asynccontextmanager
-    async def receive(self, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
-        """Yield the body of a request; its bytes count as held until the block ends.
+    async def receive(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the body of a request; its bytes count as held until `release`.
 
         Raises:
             Problem: it is too large or compressed, or too many bytes are held.
@@ -62,10 +59,14 @@ class Bodies:
                 self.held += len(part)
                 parts.append(part)
                 if not message.get("more_body"):
-                    break
-            yield parts[0] if len(parts) == 1 else b"".join(parts)
-        finally:
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
+        except BaseException:
             self.held -= size
+            raise
+
+    def release(self, body: bytes) -> None:
+        """Count the bytes of a body as held no longer."""
+        self.held -= len(body)
 
     def _check_headers(self, scope: Scope) -> None:
         for name, value in scope["headers"]:

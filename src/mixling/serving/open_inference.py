@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import Scope
 
 from mixling.serving.models import Loaded
-from mixling.serving.predicting import find_model, json_answer
-from mixling.serving.problems import Problem, encode_json
+from mixling.serving.predicting import find_model
+from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.schemas import WHOLE, problem_of
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
@@ -69,7 +70,7 @@ def handlers(service: Service) -> dict[str, Handler]:
         answer: dict[str, Any] = {"model_name": loaded.name, "model_version": loaded.version}
         if request.id is not None:
             answer["id"] = request.id
-        return json_answer({**answer, "outputs": [_tensor(output, predictions, loaded) for output in wanted]})
+        return JsonResponse({**answer, "outputs": [_tensor(output, predictions, loaded) for output in wanted]})
 
     return {"/v2/models/{model}/infer": infer, "/v2/models/{model}/versions/{version}/infer": infer}
 
@@ -78,7 +79,7 @@ def descriptions(service: Service) -> dict[str, Handler]:
     """Return the handlers of metadata by their paths."""
 
     async def server(scope: Scope, body: bytes) -> Response:
-        return json_answer({"name": "mixling", "version": __version__, "extensions": []})
+        return JsonResponse({"name": "mixling", "version": __version__, "extensions": []})
 
     async def model(scope: Scope, body: bytes) -> Response:
         loaded = _find(service, scope)
@@ -88,7 +89,7 @@ def descriptions(service: Service) -> dict[str, Handler]:
         ]
         inputs = [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in input_names(loaded)]
         values = {"name": loaded.name, "versions": [loaded.version], "platform": "mixling_onnx"}
-        return json_answer({**values, "inputs": inputs, "outputs": outputs})
+        return JsonResponse({**values, "inputs": inputs, "outputs": outputs})
 
     return {"/v2": server, "/v2/models/{model}": model, "/v2/models/{model}/versions/{version}": model}
 
@@ -97,14 +98,14 @@ def health(service: Service) -> dict[str, Handler]:
     """Return the handlers of health by their paths."""
 
     async def live(scope: Scope, body: bytes) -> Response:
-        return json_answer({"live": True})
+        return JsonResponse({"live": True})
 
     async def ready(scope: Scope, body: bytes) -> Response:
         if service.stopping:
             raise Problem(503, "the server is stopping", headers={"Retry-After": "1"}, ready=False)
         if "model" in scope["path_params"]:
-            return json_answer({"name": _find(service, scope).name, "ready": True})
-        return json_answer({"ready": True})
+            return JsonResponse({"name": _find(service, scope).name, "ready": True})
+        return JsonResponse({"ready": True})
 
     paths = ("/v2/health/ready", "/v2/models/{model}/ready", "/v2/models/{model}/versions/{version}/ready")
     return {"/v2/health/live": live, **dict.fromkeys(paths, ready)}
@@ -169,13 +170,13 @@ def _outputs(task: Task) -> list[_Output]:
             ("score", "FP32", lambda found: found.answer.score),
         ]
     if task.per_word:
-        return [("spans", "BYTES", lambda found: encode_json(found.to_dict()["spans"]))]
+        return [("spans", "BYTES", lambda found: to_json(found.to_dict()["spans"]).decode())]
     if not task.has_probabilities:
         return [("value", "FP64", lambda found: found.value)]
     probabilities: _Output = ("probabilities", "FP32", lambda found: list((found.probabilities or {}).values()))
     if task.exclusive:
         return [("label", "BYTES", lambda found: found.label), probabilities]
-    return [("labels", "BYTES", lambda found: encode_json(list(found.labels))), probabilities]
+    return [("labels", "BYTES", lambda found: to_json(list(found.labels)).decode()), probabilities]
 
 
 def _tensor(output: _Output, predictions: Sequence[Prediction], loaded: Loaded) -> dict[str, Any]:

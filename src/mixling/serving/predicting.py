@@ -11,7 +11,7 @@ from starlette.types import Scope
 from mixling.errors import ConfigError, near_miss
 from mixling.serving.answers import answer
 from mixling.serving.models import Loaded, ModelStore
-from mixling.serving.problems import Problem, encode_json
+from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler, num_chars
 from mixling.serving.schemas import NO_OPTIONS, option_names
 from mixling.text.encoder import Text
@@ -39,13 +39,9 @@ def handlers(service: Service) -> dict[str, Handler]:
             if options.explain:
                 for value, explanation in zip(values, await _explain(scheduler, loaded, texts), strict=True):
                     value["explanation"] = explanation
-        return json_answer({"model": loaded.name, "version": loaded.version, "predictions": values})
+        return JsonResponse({"model": loaded.name, "version": loaded.version, "predictions": values})
 
     return {"/v1/models/{model}/predict": predict}
-
-
-def json_answer(values: dict[str, Any]) -> Response:
-    return Response(encode_json(values).encode(), media_type="application/json")
 
 
 def find_model(models: ModelStore, name: str) -> Loaded:

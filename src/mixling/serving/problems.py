@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from json import JSONEncoder
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.responses import Response
-
-# One encoder for all answers: `json.dumps` with these options would make one for each.
-encode_json = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class Problem(Exception):
@@ -31,12 +28,19 @@ class Problem(Exception):
         """Return the answer; `error` repeats the detail for clients of the Open Inference Protocol."""
         title = HTTPStatus(self.status).phrase
         body = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
-        content = encode_json({**body, "error": self.detail, **self.members})
-        return Response(
-            content.encode("utf-8", "replace"), self.status, self.headers, media_type="application/problem+json"
-        )
+        content = to_json({**body, "error": self.detail, **self.members})
+        return Response(content, self.status, self.headers, media_type="application/problem+json")
 
 
 def overloaded(detail: str) -> Problem:
     """Return the problem of a server that has too much to do."""
     return Problem(503, detail, headers={"Retry-After": "1"})
+
+
+class JsonResponse(Response):
+    """An answer with JSON values; made with less work than Starlette's, because most of the server's time is here."""
+
+    def __init__(self, values: object) -> None:
+        self.status_code, self.background = 200, None
+        self.body = body = to_json(values)
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
