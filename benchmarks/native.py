@@ -3,16 +3,19 @@
     python benchmarks/native.py --data ../shared/data
 
 One core, one thread; in every round the systems take turns in a new order, each on all texts, and then on each of some
-texts one after another, so that the caches of the processor hold what the others left there. The models are
-`mixling-small` (SNIPS) and `mixling-base` (IMDB), what `mixling train` takes for these data, with first weights, since
-speed does not depend on them, and a vocabulary of the training texts; the others are trained. "labels" is the way to
-the label alone (`predict_proba`), the other lines of mixling give `Prediction` objects. Written to
+texts one after another, so that the caches of the processor hold what the others left there. The models are those that
+`mixling train` takes for these data, and the paper's X-SMALL with its token mixing, with first weights, since speed
+does not depend on them, and a vocabulary of the training texts; the others are trained. "AVX2" is the native engine
+built without AVX-512. fastText (left out where its package is not installed) reads texts in lower case with punctuation
+apart, as it was trained, or as they are. Besides: seconds and memory from the start of a process to its first answer,
+two threads on two cores, and a file of 200,000 JSON lines to a file of predictions on the command line. Written to
 benchmarks/results/native.json.
 """
 
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 import os
 import random
@@ -22,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,26 +40,40 @@ from mixling import PRESETS, Predictor, build_model
 from mixling.comparison.fast_text import as_line, is_installed
 from mixling.cost.provenance import provenance
 from mixling.export.onnx import export_onnx
+from mixling.runtime.native import CACHE_BYTES, NativeEngine
 from mixling.storage import write_json
 from mixling.text.encoder import train_vocabulary
 from mixling.text.labels import LabelSet
 
-PRESET = {"snips": "mixling-small", "imdb": "mixling-base"}
+CASES = {
+    "snips": ("snips", "mixling-small"),
+    "imdb": ("imdb", "mixling-base"),
+    "snips, X-SMALL": ("snips", "pnlp-mixer-x-small"),
+}
 TRAINED, TIMED, SINGLE = 10_000, 2_000, 300  # texts
+FILE_ROWS, STARTS, THREAD_ROUNDS = 200_000, 9, 15
 Call = Callable[[Sequence[str]], Any]
-START = "from mixling.runtime.predictor import Predictor; print(Predictor({path!r}).predict({text!r}).label)"
+START = """
+import mixling
+print(mixling.Predictor({path!r}).predict({text!r}).label)
+print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+"""
 
 
 def main() -> None:
     """Write benchmarks/results/native.json."""
     parser = arguments(__doc__ or "", "native")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--sets", nargs="+", default=["snips", "imdb"], choices=sorted(PRESET))
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
+    cores = os.sched_getaffinity(0)
     on_one_core()
     origin = provenance(seed=0, packages=("onnxruntime", "scikit-learn", "numpy"))
-    results = {name: evaluate(args.data / name, PRESET[name], args.rounds) for name in args.sets}
+    results = {}
+    for case in args.cases:
+        data, preset = CASES[case]
+        results[case] = evaluate(args.data / data, preset, args.rounds, cores)
     write_json(args.out, {**origin, "rounds": args.rounds, "results": results})
     print(json.dumps(results, indent=2))
 
@@ -68,7 +86,7 @@ def read(path: Path) -> tuple[list[str], list[str]]:
     return texts, [str(row["intent"] if "intent" in row else row["label"]) for row in rows]
 
 
-def evaluate(folder: Path, preset: str, rounds: int) -> dict[str, Any]:
+def evaluate(folder: Path, preset: str, rounds: int, cores: set[int]) -> dict[str, Any]:
     """All systems on the texts of a data set."""
     texts, labels = read(folder / "train.jsonl.gz")
     chosen = random.Random(0).sample(range(len(texts)), min(TRAINED, len(texts)))
@@ -76,26 +94,50 @@ def evaluate(folder: Path, preset: str, rounds: int) -> dict[str, Any]:
     timed, _ = read(folder / "test.jsonl.gz")
     timed = random.Random(0).sample(timed, min(TIMED, len(timed)))
     content = exported(preset, texts, sorted(set(labels)))
+    avx2 = built_for_avx2()
     fresh: dict[str, Callable[[], Call]] = {
-        "native": lambda: opened(content, "native").predict,
-        "native, labels": lambda: only_labels(opened(content, "native")),
-        "onnx": lambda: opened(content, "onnx").predict,
+        "native": lambda: labels_of(opened(content, "native")),
+        "native, AVX2": lambda: labels_of(opened(content, "native", avx2)),
+        "onnx": lambda: labels_of(opened(content, "onnx")),
     }
     tfidf = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(max_iter=200)).fit(texts, labels)
     fresh["tf-idf + lr"] = lambda: tfidf.predict
     if is_installed():
         fast = fasttext(texts, labels)
         fresh["fasttext, split as for its training"] = lambda: lambda given: fast.predict(list(map(as_line, given)))
+        fresh["fasttext, raw lines"] = lambda: lambda given: fast.predict([text.replace("\n", " ") for text in given])
     with threadpool_limits(1):
         found = in_turns(fresh, timed, rounds)
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "model.onnx"
+        path.write_bytes(content)
+        starts = {name: start(path, name, timed[0]) for name in ("native", "onnx")}
+        file = file_to_file(path, timed) if preset == "mixling-small" else None
     return {
         "preset": preset,
         "texts": len(timed),
         "words": round(statistics.mean(len(text.split()) for text in timed), 1),
         "engine": opened(content, "native").engine,
         "systems": found,
-        "start": {name: start(content, name, timed[0]) for name in ("native", "onnx")},
+        "start": starts,
+        "two_threads": two_threads(opened(content, "native"), timed, cores),
+        "file_to_file": file,
     }
+
+
+def built_for_avx2() -> Any:
+    """The module of the native engine, compiled without AVX-512."""
+    root = Path(__file__).parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", folder, "--build-temp", f"{folder}/t"]
+        subprocess.run(command, check=True, cwd=root, env={**os.environ, "CFLAGS": "-DMIXLING_INSTRUCTIONS=1"})
+        (file,) = Path(folder).rglob("_core*.so")
+        spec = importlib.util.spec_from_file_location("_core", file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
 
 
 def exported(preset: str, texts: list[str], labels: list[str]) -> bytes:
@@ -109,19 +151,21 @@ def exported(preset: str, texts: list[str], labels: list[str]) -> bytes:
     )
 
 
-def opened(content: bytes, engine: str) -> Predictor:
-    """A predictor with this engine, which knows no word yet."""
+def opened(content: bytes, engine: str, module: Any = None) -> Predictor:
+    """A predictor with this engine, or this build of the native one, which knows no word yet."""
     os.environ["MIXLING_ENGINE"] = engine
     try:
-        return Predictor(content)
+        predictor = Predictor(content)
     finally:
         del os.environ["MIXLING_ENGINE"]
+    if module is not None:
+        predictor._native = NativeEngine(module.Model(content, CACHE_BYTES, 1))
+    return predictor
 
 
-def only_labels(predictor: Predictor) -> Call:
-    """What gives the labels without objects."""
-    names = predictor.labels.names
-    return lambda texts: [names[i] for i in predictor.predict_proba(texts).argmax(1).tolist()]
+def labels_of(predictor: Predictor) -> Call:
+    """What gives the labels of texts, as the others do."""
+    return lambda texts: [prediction.label for prediction in predictor.predict(texts)]  # type: ignore[union-attr]
 
 
 def fasttext(texts: list[str], labels: list[str]) -> Any:
@@ -173,26 +217,74 @@ def seconds(call: Call, texts: Sequence[str]) -> float:
     return time.thread_time() - begin
 
 
-def start(content: bytes, engine: str, text: str) -> dict[str, float]:
-    """Seconds from the start of a process to its first answer (median of 7), and its largest memory in MB."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(content)
-        code = START.format(path=str(path), text=text)
-        code += "; import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-        spent, memory = [], 0
-        for _ in range(7):
-            begin = time.perf_counter()
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                check=True,
-                capture_output=True,
-                text=True,
-                env={**os.environ, "MIXLING_ENGINE": engine},
-            )
-            spent.append(time.perf_counter() - begin)
-            memory = max(memory, int(done.stdout.split()[-1]))
-    return {"seconds": round(statistics.median(spent), 3), "memory_mb": round(memory / 1024, 1)}
+def start(path: Path, engine: str, text: str) -> dict[str, float]:
+    """Seconds from the start of a process to its first answer, on the clock and of the processor, and its memory."""
+    command = [sys.executable, "-c", START.format(path=str(path), text=text)]
+    clock, processor, memory = [], [], []
+    for _ in range(STARTS):
+        begin, before = time.perf_counter(), os.times()
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, env={**os.environ, "MIXLING_ENGINE": engine}
+        )
+        clock.append(time.perf_counter() - begin)
+        after = os.times()
+        processor.append(after[2] + after[3] - before[2] - before[3])
+        memory.append(int(done.stdout.split()[-1]) / 1024)
+    return {
+        "seconds": round(statistics.median(clock), 3),
+        "least_seconds": round(min(clock), 3),
+        "processor_seconds": round(statistics.median(processor), 3),
+        "memory_mb": round(statistics.median(memory), 1),
+    }
+
+
+def two_threads(predictor: Predictor, texts: list[str], cores: set[int]) -> dict[str, float]:
+    """Texts per second of the clock by one thread and by two that share a predictor, on all cores."""
+    many = texts * (20_000 // len(texts) + 1)
+    halves = many[::2], many[1::2]
+    taken: dict[str, list[float]] = {"one": [], "two": []}
+    os.sched_setaffinity(0, cores)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            for number in range(THREAD_ROUNDS + 1):
+                begin = time.perf_counter()
+                predictor.predict_proba(many)
+                middle = time.perf_counter()
+                list(pool.map(predictor.predict_proba, halves))
+                if number:
+                    taken["one"].append(middle - begin)
+                    taken["two"].append(time.perf_counter() - middle)
+    finally:
+        on_one_core()
+    speedups = np.divide(taken["one"], taken["two"])
+    return {
+        "cores": len(cores),
+        "one_texts_per_second": round(len(many) / statistics.median(taken["one"])),
+        "two_texts_per_second": round(len(many) / statistics.median(taken["two"])),
+        "speedup": round(float(np.median(speedups)), 2),
+        "best_speedup": round(float(speedups.max()), 2),
+    }
+
+
+def file_to_file(model: Path, texts: list[str]) -> dict[str, float]:
+    """Rows per second of `mixling predict FILE -o FILE`, from the start of the process."""
+    rows, out = model.parent / "rows.jsonl", model.parent / "out.jsonl"
+    with rows.open("w", encoding="utf-8") as file:
+        for number in range(FILE_ROWS):
+            file.write(json.dumps({"text": texts[number % len(texts)]}) + "\n")
+    command = [sys.executable, "-m", "mixling", "predict", str(model), str(rows), "-o", str(out)]
+    clock, processor = [], []
+    for _ in range(3):
+        begin, before = time.perf_counter(), os.times()
+        subprocess.run(command, check=True, capture_output=True)
+        clock.append(time.perf_counter() - begin)
+        after = os.times()
+        processor.append(after[2] + after[3] - before[2] - before[3])
+    return {
+        "rows": FILE_ROWS,
+        "rows_per_second": round(FILE_ROWS / statistics.median(clock)),
+        "rows_per_processor_second": round(FILE_ROWS / statistics.median(processor)),
+    }
 
 
 if __name__ == "__main__":

@@ -80,7 +80,9 @@ def main() -> None:
     options = parser.parse_args()
     predictor = Predictor(options.model)
     columns = ColumnsConfig(text=options.text, label=options.label)
-    rows = read_examples([str(options.file)], reader=predictor.task.reader, columns=columns, on_bad_row=OnBadRow("error"))
+    rows = read_examples(
+        [str(options.file)], reader=predictor.task.reader, columns=columns, on_bad_row=OnBadRow("error")
+    )
     texts = [example.text if isinstance(example.text, str) else " ".join(example.text) for example in rows]
     order = np.random.default_rng(0).permutation(len(texts))
     chosen = [text for index in order if (text := texts[index]).split()][: options.limit]

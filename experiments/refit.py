@@ -18,13 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from own_models import SETS, load
 
-from mixling import Dataset, Predictor, fit
+from mixling import Predictor, fit
 from mixling.cost.provenance import provenance
-from mixling.data.splits import split_validation
+from mixling.data.splits import few_per_label, split_validation
 from mixling.runs.spec import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks.classification import Classification
@@ -32,25 +31,10 @@ from mixling.tasks.classification import Classification
 OUT = Path(__file__).parent / "results" / "refit.json"
 
 
-def some(train: Dataset, count: str, seed: int) -> Dataset:
-    """Return `count` random examples of each label, or all."""
-    if count == "all":
-        return train
-    order = np.random.default_rng(seed).permutation(len(train))
-    classes = train.class_ids()
-    assert classes is not None
-    ranked = order[np.argsort(classes[order], kind="stable")]
-    ends = np.flatnonzero(np.diff(classes[ranked], append=-1))
-    firsts = np.concatenate([[0], ends[:-1] + 1])
-    return train.subset(
-        np.sort(np.concatenate([ranked[a : min(a + int(count), b + 1)] for a, b in zip(firsts, ends, strict=True)]))
-    )
-
-
 def evaluated(name: str, count: str, seed: int, data: Path) -> dict[str, Any]:
     """Return the accuracy of both models on held-out examples, and the cost of their training."""
     full, held_out, _ = load(name, data)
-    chosen = some(full, count, seed)
+    chosen = full if count == "all" else few_per_label(full, int(count), seed=seed)
     train, validation = split_validation(chosen, fraction=0.1, seed=seed)
     task = Classification(Classification.label_set(full))
     texts, targets = list(held_out.texts), list(held_out.targets)

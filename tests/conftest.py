@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib.util import find_spec
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -24,7 +26,8 @@ TESTS = Path(__file__).resolve().parent
 # Their tests train models or start processes: all of them are slow, and the fast tier does not even import them.
 SLOW = ("cli", "comparison", "end_to_end", "experiments", "runs", "test_estimators.py")
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+ROOT = TESTS.parent
+SHARED_DATA = ROOT.parent / "shared" / "data"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -49,6 +52,22 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the folder of public data sets (shared/data beside the checkout) is absent")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def load_script() -> Callable[[str], ModuleType]:
+    """Import a script outside of the package, given its path in the repository."""
+
+    def load(path: str) -> ModuleType:
+        spec = spec_from_file_location(f"script_{Path(path).stem}", ROOT / path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        sys.modules[spec.name] = module  # where dataclasses look it up
+        spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ without a traceback and exits with code 2; any other exception is a bug and keep
 
 from __future__ import annotations
 
-import difflib
 import os
-import shlex
-import subprocess
 from collections.abc import Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class UserError(Exception):
@@ -68,7 +68,13 @@ class NotFittedError(UserError, ValueError, AttributeError):
 def command_line(*words: str | Path) -> str:
     """Return a command for a message, quoted so that it can be pasted into a shell."""
     parts = [str(word) for word in words]
-    return subprocess.list2cmdline(parts) if os.name == "nt" else shlex.join(parts)
+    if os.name == "nt":
+        from subprocess import list2cmdline
+
+        return list2cmdline(parts)
+    from shlex import join
+
+    return join(parts)
 
 
 _SHOWN = 20  # choices listed in a message
@@ -105,12 +111,14 @@ def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "") -> str:
     Args:
         prefix: written before the suggested word, such as the keys of parent tables.
     """
+    from difflib import get_close_matches
+
     choices = [str(choice) for choice in allowed]
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=_NEAR)
+    close = get_close_matches(word, choices, n=1, cutoff=_NEAR)
     hint = f"did you mean {prefix + close[0]!r}? " if close else ""
-    if len(choices) > _FEW and difflib.get_close_matches(word, choices, n=1, cutoff=_VERY_NEAR):
+    if len(choices) > _FEW and get_close_matches(word, choices, n=1, cutoff=_VERY_NEAR):
         return f"{hint}({len(choices)} are allowed)"
     if len(choices) > _SHOWN:
-        listed = difflib.get_close_matches(word, choices, n=_SHOWN, cutoff=0)
+        listed = get_close_matches(word, choices, n=_SHOWN, cutoff=0)
         return f"{hint}allowed: {', '.join(listed)} and {len(choices) - len(listed)} more"
     return f"{hint}allowed: {', '.join(choices)}" if choices else "nothing is allowed here"

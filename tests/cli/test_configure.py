@@ -86,6 +86,15 @@ def test_the_task_is_seen_from_the_rows(name: str, content: str, columns: dict, 
     assert infer_task({"train": [str(tmp_path / name)], "columns": columns})[0] == task
 
 
+def test_a_second_text_that_is_not_read_is_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,Sentence2,label\na,b,c\n")
+    hint = "the column 'Sentence2' is not read; to learn from pairs of texts add --text-pair Sentence2"
+    options = {"data": {"train": [str(tmp_path / "a.csv")]}}
+    assert resolve(options, spec=LABELS).remarks[-1] == hint
+    options["data"]["columns"] = {"text_pair": "Sentence2"}
+    assert all("not read" not in remark for remark in resolve(options, spec=LABELS).remarks)
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("3m", 180), ("1.5h", 5400)])
 def test_time_budgets(text: str, seconds: float) -> None:
     assert read_seconds(text) == seconds

@@ -38,6 +38,10 @@ FLAGS = {
         "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
         "--client-timeout", "--reload-interval", "--drain-wait", "--verbose",
     },
+    "explain": {
+        "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",
+        "--method", "--seed",
+    },
     "generate": {
         "model", "inputs", "--out", "-o", "--format", "--task-name", "--source", "--beams", "--length-penalty",
         "--max-len",
@@ -46,7 +50,7 @@ FLAGS = {
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
         "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
-        "--noise", "--noise-rates",
+        "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
@@ -70,7 +74,15 @@ FLAGS = {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
         "--tokens", "--slots",
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
-        "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates",
+        "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
+    },
+    "audit": {
+        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
+        "--epochs", "--seed", "--out", "-o",
+    },
+    "suggest": {
+        "model", "files", "--text", "--text-pair", "--tokens", "-n", "--count", "--out", "-o", "--escape-formulas",
+        "--threads",
     },
 }  # fmt: skip
 

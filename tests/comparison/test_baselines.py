@@ -184,9 +184,22 @@ def test_fasttext_is_tuned_where_it_is_installed(monkeypatch: pytest.MonkeyPatch
     assert len(tried) == 12
     assert {(call["thread"], call["seed"], call["loss"]) for call in StandIn.calls} == {(1, 3, "softmax")}
     assert {call["bucket"] > 0 for call in StandIn.calls if call["wordNgrams"] == 1} == {False}
-    assert StandIn.lines[0].split()[1:] == fast_text.as_line(texts[0]).split()
+    words = [line.split()[1:] for line in StandIn.lines]
+    expected = [fast_text.as_line(text).split() for text in texts]
+    assert words != expected  # a file sorted by label would be learned badly
+    assert sorted(words) == sorted(expected)
     assert set(best.predict(texts)) == {"very good", "very bad"}
     assert (best.parameters, best.size()) == (900, 123)
+
+
+@pytest.mark.parametrize("fit", [fit_tfidf, fit_word_tags], ids=["tf-idf", "words"])
+def test_a_fit_is_repeated_with_its_options(fit: Any) -> None:
+    texts, labels = rows(40)
+    task, targets = (Classification, labels) if fit is fit_tfidf else (Tagging, [("O", "B-x")] * 40)
+    inputs = texts if fit is fit_tfidf else [text.split()[:2] for text in texts]
+    for found in fit(task, inputs, targets, seed=0):
+        (again,) = fit(task, inputs, targets, seed=0, only=found.options)
+        assert again.options == found.options
 
 
 def test_fasttext_reads_pairs_as_words_apart() -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from mixling import Callback, Dataset, Example, Prediction, RunConfig
+from mixling import Callback, ConfigError, Dataset, Example, Prediction, RunConfig
 from mixling.comparison import benchmark, candidates, outcome
 from mixling.comparison.benchmark import Contestant, LabeledRows, rankings, train_all
 from mixling.comparison.outcome import Comparison, compare
+from mixling.comparison.report import as_text, to_dict
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge
 from mixling.data.dataset import Column
@@ -154,6 +156,65 @@ def test_the_exported_model_answers(held: Comparison, tmp_path: Path) -> None:
     assert set(answers) <= {"is0", "is1"}
     for speed in held.speeds.values():
         assert min(speed.texts_per_second, speed.cold_texts_per_second, speed.p50) > 0
+
+
+class Lengths:
+    """A sentence encoder whose embeddings are the numbers of characters and of words."""
+
+    parameters = 7
+
+    def __init__(self, path: str) -> None:
+        assert path == "an encoder"
+
+    def embed(self, texts: Sequence[Text]) -> np.ndarray:
+        joined = [" ".join(text) for text in texts]
+        return np.array([[len(text), text.count(" ")] for text in joined], np.float32)
+
+
+def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome, "SentenceEncoder", Lengths)
+    fitted: list[tuple[str, int]] = []
+    fit_linear = Classification.fit_linear.__func__  # type: ignore[attr-defined]
+
+    def spied(cls: type[Classification], features: Any, targets: Sequence[Any], **options: Any) -> Any:
+        fitted.append(("encoder" if features.shape[1] == 2 else "tf-idf", len(targets)))
+        return fit_linear(cls, features, targets, **options)
+
+    monkeypatch.setattr(Classification, "fit_linear", classmethod(spied))
+    found = compare(
+        config_of(folder, refit=True), test=[str(folder / "test.csv")], models=(), seeds=(0,), folder=tmp_path,
+        log=lambda message: None, callback=Callback, few=(4, 10), encoder="an encoder",
+    )  # fmt: skip
+    names = ["mixling", TFIDF, "encoder + lr"]
+    assert [one.name for one in found.contestants] == names
+    assert found.validation == {}
+    assert found.test.keys() == set(names)
+    assert {count: values.keys() for count, values in found.few.items()} == {4: set(names), 10: set(names)}
+    # All of train, and train and validation again with the chosen options; then parts of train in the same way.
+    for name, grid in (("tf-idf", 8), ("encoder", 4)):
+        counts = [count for kind, count in fitted if kind == name]
+        assert counts[: grid + 1] == [60] * grid + [80]
+        assert counts[grid + 1 :] == [7] * grid + [8] + [18] * grid + [20]
+    lines = as_text(found)
+    assert "validation accuracy" not in lines
+    assert "per label" in lines
+    values = to_dict(found, {})["results"][0]
+    assert values["validation"] is None
+    assert values["few"].keys() == {"4", "10"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [({"refit": True}, {}, "--refit: the refitted models"), ({"task": "tagging"}, {"few": (5,)}, "--few: tagging has")],
+)
+def test_options_that_do_not_fit(
+    folder: Path, tmp_path: Path, changes: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compare(
+            config_of(folder, **changes), test=(), models=(), seeds=(0,), folder=tmp_path, log=print,
+            callback=Callback, **options,
+        )  # fmt: skip
 
 
 class Always:

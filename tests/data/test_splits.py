@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from mixling import ConfigError, DataError, Dataset, Example, read_examples
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
-from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation, unseen
+from mixling.data.splits import (
+    check_labels,
+    describe_unseen,
+    few_per_label,
+    report_duplicates,
+    split_validation,
+    unseen,
+)
 from mixling.tasks.classification import Classification
 
 
@@ -302,3 +309,18 @@ def test_numbers_are_no_classes() -> None:
     assert len(validation) == 10
     assert sorted([*train.targets, *validation.targets]) == list(store.targets)  # type: ignore[type-var]
     assert store.class_ids() is None
+
+
+def test_few_per_label_are_nested_and_of_different_texts() -> None:
+    texts = [(f"text {i // 2}", "ab"[i % 3 == 0]) for i in range(60)]
+    store = Dataset.from_examples(Example(text, label, "memory", i) for i, (text, label) in enumerate(texts))
+    previous: set[str] = set()
+    for count in (1, 3, 8):
+        found = few_per_label(store, count, seed=3)
+        assert dict(found.label_counts()) == {"a": count, "b": count}
+        chosen = list(found.texts)
+        assert len(set(chosen)) == len(chosen)
+        assert previous <= set(chosen)
+        previous = set(chosen)
+    assert few_per_label(store, 10_000, seed=3).label_counts().keys() == {"a", "b"}
+    assert set(few_per_label(store, 8, seed=4).texts) != previous

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,15 +19,6 @@ RESULTS = sorted(
     [*(ROOT / "benchmarks" / "results").glob("*.json"), *(ROOT / "experiments" / "results").glob("*.json")]
 )
 SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
-
-
-def script(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def read(path: str) -> Any:
@@ -51,9 +42,9 @@ def test_a_result_is_of_a_commit(path: Path) -> None:
     assert not re.search(r"[ \"'=]/(tmp|home|root|work)/", text), "a result names a folder of one machine"
 
 
-def test_accuracies_of_own_models() -> None:
+def test_accuracies_of_own_models(load_script: Callable[[str], ModuleType]) -> None:
     lines = read("experiments/results/own_models.json")
-    texts = script("experiments/own_models.py").tables(lines).split("\n\n")[0]
+    texts = load_script("experiments/own_models.py").tables(lines).split("\n\n")[0]
     assert texts.splitlines()[2:] == [row for row in EXPERIMENTS.splitlines() if row in set(texts.splitlines()[2:])]
     for line in lines:
         seeds = [one["test"] for one in line["seeds"]]

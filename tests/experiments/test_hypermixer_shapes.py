@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,13 +15,8 @@ SMALL += " --validation 10 --test 20"
 
 
 @pytest.fixture(scope="module")
-def experiment() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hypermixer_shapes", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def experiment(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("experiments/hypermixer_shapes.py")
 
 
 def run(experiment: ModuleType, folder: Path, *options: str) -> None:

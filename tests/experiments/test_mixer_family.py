@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -16,13 +16,8 @@ SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "mixer_family.py"
 
 
 @pytest.fixture(scope="module")
-def experiment() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mixer_family", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def experiment(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("experiments/mixer_family.py")
 
 
 @pytest.mark.parametrize("max_len", [64, 128])

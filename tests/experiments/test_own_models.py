@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,13 +15,8 @@ SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "own_models.py"
 
 
 @pytest.fixture(scope="module")
-def experiment() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("own_models", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def experiment(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("experiments/own_models.py")
 
 
 def write(path: Path, rows: list[dict]) -> None:

@@ -45,7 +45,7 @@ def test_decisions_of_one_text_count_as_one_text() -> None:
     )  # 2 of 16 decisions a text
     assert (quantization.decisions, quantization.changed, quantization.worse, quantization.better) == (16, 4, 2, 0)
     assert (quantization.agreement, quantization.accuracy_drop) == pytest.approx((0.75, 25))
-    tagger = Tagging(LabelSet(("O", "B-x", "I-x", "B-y"), "iob"))
+    tagger = Tagging(LabelSet(("O", "B-x", "B-y", "B-z"), "iob"))
     targets = np.array([0, 1, 2, 3, 0])  # the last word is beyond the model's length
     quantization = tagger.compare_quantized(np.split(exact, [1]), np.split(moved, [1]), np.split(targets, [1]))
     assert (quantization.decisions, quantization.changed, quantization.worse, quantization.better) == (4, 2, 1, 0)

@@ -59,7 +59,7 @@ def export() -> Callable[..., bytes]:
     """`export(preset, task=..., precision=..., pairs=..., **changes)`: the bytes of a model, made once."""
 
     def make(
-        preset: str, *, task: str = "classification", precision: str = "int8", pairs: bool = False, **changes: Any
+        preset: str, *, task: str = "classification", precision: str = "float32", pairs: bool = False, **changes: Any
     ) -> bytes:
         return _export(preset, task, precision, pairs, repr(changes))
 

@@ -289,7 +289,7 @@ def other_dims(model: Any) -> None:
 
 
 def negative_dims(model: Any) -> None:
-    model.graph.initializer[0].dims[0] = -1
+    next(item for item in model.graph.initializer if len(item.dims) == 1).dims[0] = -1
 
 
 def missing_input(model: Any) -> None:

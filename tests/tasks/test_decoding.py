@@ -160,7 +160,7 @@ def test_tokens_get_tags_and_character_spans() -> None:
     #         0123456789012345678901
     tokens = ["to", "New", "York", "on", "Monday"]
     offsets = np.array([[0, 2], [3, 6], [7, 11], [12, 14], [15, 21]])
-    tags = ["O", "B-city", "I-city", "O", "I-day"]
+    tags = ["O", "B-city", "I-city", "O", "B-day"]
     top = [0.9, 0.8, 0.6, 0.9, 0.7]
     probabilities = np.array(
         [[p if IOB.labels.names[c] == tag else (1 - p) / 4 for c in range(5)] for tag, p in zip(tags, top, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -419,3 +420,28 @@ def test_long_words_of_many_hashes_take_little_memory_and_the_same_features() ->
             width = one.positions.shape[1]  # in the larger table bags are filled up
             np.testing.assert_array_equal(other.positions[:, :width], one.positions)
             assert not other.positions[:, width:].any()
+
+
+def test_texts_are_split_once_and_encoded_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    import mixling.text.encoder as module
+
+    texts: list[Text] = ["what a film!", "naïve größe " * 20, "", ("what a film!", "a pair"), ["three", "words"]]
+    config = TextConfig(max_len=8)
+    vocabulary = train_vocabulary(["what a film", "naïve größe"], config)
+    plain, keeping = TextEncoder(config, vocabulary), TextEncoder(config, vocabulary)
+    keeping.keep_splits(12)
+    split, calls = module.split_words, []
+    monkeypatch.setattr(module, "split_words", lambda text, **options: calls.append(text) or split(text, **options))
+
+    def reverse(words: Sequence[str]) -> list[str]:
+        return list(words)[::-1]
+
+    for changes in (None, [reverse] * len(texts), None):
+        del calls[:]
+        expected = plain.encode(texts, changes=changes)
+        number = len(calls)
+        for found, wanted in zip(keeping.encode(texts, changes=changes), expected, strict=True):
+            np.testing.assert_array_equal(found.words, wanted.words)
+            assert found.truncated == wanted.truncated
+    assert number == 5
+    assert calls[number:] == ["a pair"], "4 + 8 + 0 words are kept, there is no room for 2 more"

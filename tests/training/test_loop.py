@@ -7,8 +7,10 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ import torch
 from torch import Tensor
 
 from mixling import Callback, Step, TrainConfig
-from mixling.data.batches import collate, training_batches
+from mixling.data.batches import TextSet, collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.tasks.base import LossConfig
@@ -24,6 +26,7 @@ from mixling.tasks.classification import Classification
 from mixling.training import dataset_adapter, loop
 from mixling.training.augmentation import NO_AUGMENTATION
 from mixling.training.config import Initialization
+from mixling.training.dataset_adapter import LabeledData
 from mixling.training.files import HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.loop import Trainer
@@ -478,3 +481,27 @@ def test_the_table_has_a_rate_of_its_own(fraction: float | None, moved: float, t
     steps = {name: (value - before[name]).abs().max().item() for name, value in made.model.named_parameters()}
     assert steps["embedding.weight"] == pytest.approx(moved, rel=1e-2, abs=1e-9)
     assert steps["head.output.weight"] == pytest.approx(0.1, rel=1e-2)
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_evaluations_during_training_are_of_a_bounded_sample(
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tagged: bool
+) -> None:
+    data = trainer(TrainConfig(epochs=1), num_validation=30, tagged=tagged).data
+    assert isinstance(data, LabeledData)
+    model = trainer(TrainConfig(epochs=1), num_validation=30, tagged=tagged).model
+    full, _ = data.evaluate(model, Mock())
+    monkeypatch.setattr("mixling.training.dataset_adapter.MAX_EVALUATED", 20)
+    sampled = replace(data)
+    numbers, loss = sampled.evaluate(model, Mock())
+    chosen = sampled._evaluated
+    assert chosen is not None
+    assert len(set(chosen.tolist())) == 20
+    assert (numbers, loss) == sampled.evaluate(model, Mock())
+    examples = data.validation.dataset.subset(chosen)
+    targets = data.validation_task.targets(examples.targets)
+    alone = replace(data, validation=TextSet(examples, data.validation.encoder), validation_targets=targets)
+    expected, expected_loss = alone.evaluate(model, Mock())
+    assert numbers == pytest.approx(expected)
+    assert loss == pytest.approx(expected_loss)
+    assert numbers != pytest.approx(full)

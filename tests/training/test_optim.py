@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 from typing import Any, Literal
 
 import numpy as np
@@ -189,3 +192,37 @@ def test_the_table_of_an_encoder_decoder_has_a_rate_of_its_own() -> None:
     assert [parameter is model.table.weight for parameter in groups[0]["params"]] == [True]
     assert [group["fraction"] for group in groups] == [0.0, 1.0, 1.0]
     assert not any(parameter is model.table.weight for group in groups[1:] for parameter in group["params"])
+
+
+@pytest.mark.parametrize("name", ["adamw", "adafactor"])
+def test_training_does_not_import_the_compiler_and_steps_as_torch_does(name: str) -> None:
+    code = f"""
+import sys, torch
+from mixling.training.optim import OptimConfig, build_optimizer
+torch.manual_seed(0)
+model = torch.nn.Linear(3, 2)
+optimizer = build_optimizer(model, OptimConfig(name={name!r}, weight_decay=0.01))
+for group in optimizer.param_groups:
+    group["lr"] = 0.01
+for _ in range(2):
+    model(torch.ones(4, 3)).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+optimizer.load_state_dict(optimizer.state_dict())
+assert "torch._dynamo" not in sys.modules
+print(model.weight.tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2)
+    groups = [{"params": [model.weight], "weight_decay": 0.01}, {"params": [model.bias], "weight_decay": 0.0}]
+    plain: torch.optim.Optimizer
+    if name == "adamw":
+        plain = torch.optim.AdamW(groups, lr=0.01, fused=True)
+    else:
+        plain = torch.optim.Adafactor(groups, lr=0.01, eps=(1e-15, 1e-3), foreach=False)
+    for _ in range(2):
+        model(torch.ones(4, 3)).square().sum().backward()
+        plain.step()
+        plain.zero_grad()
+    assert json.loads(done.stdout) == model.weight.tolist()

@@ -43,6 +43,14 @@ class CompareModels(VectorOptions):
         list[str] | None,
         typer.Option("--unlabeled", metavar="FILE", help="Initialize them from word vectors of this text; repeatable."),
     ] = None
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder",
+            metavar="DIR|hf:NAME",
+            help="Add a baseline: logistic regression on this sentence encoder's embeddings.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +65,14 @@ class CompareTraining(Duration):
         typer.Option("--time-budget", metavar="90s|3m|1h", help="Limit for each training; reduces the epochs."),
     ] = None
     seeds: Annotated[str, typer.Option("--seeds", metavar="N,N,...", help="Train neural models once per seed.")] = "0"
+    few: Annotated[
+        str,
+        typer.Option("--few", metavar="N,N,...", help="Also train on so many examples per label, such as 5,10,50."),
+    ] = ""
+    refit: Annotated[
+        bool,
+        typer.Option("--refit", help="Train all systems anew on training and validation data; needs --test."),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,15 +110,16 @@ class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOp
     def values(self, *, seed: int) -> dict[str, Any]:
         """Return the options in the layout of `RunConfig`, without the additional models."""
         init = {"vectors": self.init_embeddings, "texts": self.unlabeled}
-        return {**self.data_values(), "init": init, "train": {**self.training_values(), "seed": seed}}
+        values = {**self.data_values(), "init": init, "train": {**self.training_values(), "seed": seed}}
+        return {**values, "refit": self.refit or None}
 
 
 def compare_command(options: CompareOptions) -> None:
     """Compare mixling with baselines on your data.
 
     The model that `mixling train` chooses, pNLP-Mixer X-SMALL and those of --model are compared with a Transformer of
-    the same size, TF-IDF with logistic regression and fastText (if installed): accuracy, size, training time and speed
-    in one table.
+    the same size, TF-IDF with logistic regression, fastText (if installed) and the sentence encoder of --encoder:
+    accuracy, size, training time and speed in one table.
     """
     started = announce("compare")
     from mixling.comparison.benchmark import check_folder
@@ -115,6 +132,7 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.training.progress import TrainingProgress
 
     seeds, keep, noise = read_seeds(options.seeds), options.keep, options.levels()
+    few = read_counts(options.few)
     for path in (options.out, options.markdown):
         if path is not None and path.is_dir():
             raise ConfigError(f"{path}: is a folder; name a file to write the report to")
@@ -147,6 +165,8 @@ def compare_command(options: CompareOptions) -> None:
                     log=terminal.log,
                     callback=callback,
                     noise=noise,
+                    few=few,
+                    encoder=None if options.encoder is None else options.encoder.removeprefix("hf:"),
                 )
         except Interrupted as error:
             kept = f"; finished runs are in {keep}" if keep is not None else "; nothing was kept"
@@ -165,8 +185,26 @@ def read_seeds(text: str) -> tuple[int, ...]:
     Raises:
         ConfigError: the text is malformed, or a seed is repeated.
     """
-    parts = [part.strip() for part in text.split(",")]
-    seeds = tuple(int(part) for part in parts if part.isascii() and part.isdigit())
-    if len(seeds) != len(parts) or len(set(seeds)) != len(seeds) or max(seeds) >= 2**32:
+    seeds = _numbers(text)
+    if not seeds or max(seeds) >= 2**32:
         raise ConfigError(f"--seeds: got {text!r}; allowed: different whole numbers from 0, such as 0,1,2")
     return seeds
+
+
+def read_counts(text: str) -> tuple[int, ...]:
+    """Return the numbers of examples per label in a text such as "5,10,50"; none if it is empty.
+
+    Raises:
+        ConfigError: the text is malformed, or a number is repeated or less than 2.
+    """
+    counts = _numbers(text)
+    if text and (not counts or min(counts) < 2):
+        raise ConfigError(f"--few: got {text!r}; allowed: different whole numbers from 2, such as 5,10,50")
+    return counts
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return the different whole numbers of a list; none if it is malformed."""
+    parts = [part.strip() for part in text.split(",")]
+    numbers = tuple(int(part) for part in parts if part.isascii() and part.isdigit())
+    return numbers if len(set(numbers)) == len(parts) else ()

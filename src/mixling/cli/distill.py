@@ -26,7 +26,8 @@ class TeacherOptions:
         typer.Option(
             "--teacher",
             metavar="MODEL|FILE",
-            help="A run folder, a transformers folder, hf:NAME[@REVISION], a file of texts and probabilities, or self.",
+            help="A run folder, a transformers folder, hf:NAME[@REVISION], encoder:DIR (a sentence encoder), a file of "
+            "texts and probabilities, or self.",
         ),
     ] = None
     fine_tune: Annotated[
@@ -86,6 +87,6 @@ def distill_command(options: DistillOptions) -> None:
 def _check_teacher(config: RunConfig) -> None:
     if config.distill is None:
         raise ConfigError(
-            "no teacher; --teacher names one: a run folder, a folder of the transformers library, hf:NAME, a "
-            "file of texts and probabilities, or self"
+            "no teacher; --teacher names one: a run folder, a folder of the transformers library, hf:NAME, "
+            "encoder:DIR, a file of texts and probabilities, or self"
         )

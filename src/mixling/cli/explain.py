@@ -41,7 +41,7 @@ class Explained(InputColumns):
         typer.Option(
             "--method",
             metavar="auto|leave_one_out|shapley",
-            help="Shapley values are exact up to 10 words, and sampled beyond.",
+            help="Shapley values are exact up to 10 words, sampled beyond; auto: up to 64 words.",
         ),
     ] = "auto"
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of sampled Shapley values.")] = 0
@@ -64,7 +64,9 @@ class ExplainOutput:
 
 
 def explain_command(model: ModelArgument, options: Explained, output: ExplainOutput) -> None:
-    """Explain answers of a saved model by the effect of each word, found by leaving words out.
+    """Explain the answers of a saved model by words.
+
+    The effect of a word is found by leaving it out of the text, alone or together with others.
 
     Text has colors on a terminal; JSON has one object per line, with the characters and the effect of each word; HTML
     is one page that loads nothing. Effects are differences of the label's log-odds, in regression of the number.

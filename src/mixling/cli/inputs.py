@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 
 from mixling.cli.options import PredictionOptions
 from mixling.cli.predictions import open_output
-from mixling.data.inputs import Item
+from mixling.data.inputs import Item, PlainTexts
 from mixling.data.readers import OnBadRow, format_of_name
 from mixling.errors import ConfigError, DataError
 
@@ -57,7 +59,7 @@ def read_request(options: PredictionOptions, *, kind: str | None = None) -> Requ
 
 def write_predictions(
     options: PredictionOptions,
-    windows: Iterable[Sequence[Item]],
+    windows: Iterable[Sequence[Item] | Finished],
     *,
     header: str,
     row: Callable[[Any, Any, str | None], str],
@@ -81,14 +83,18 @@ def write_predictions(
     with open_output(options.out) as write, _bar(shown=bar) as progress:
         write(header)
         for items in windows:
+            if isinstance(items, Finished):
+                write("".join(items))
+                done += len(items)
+                _show(progress, done)
+                continue
             results, error = predict(items)
             write("".join(row(item.text, out, item.id) for item, out in zip(items, results, strict=error is None)))
             if error is not None:
                 raise error
             done += len(items)
             failed += sum(isinstance(result, str) for result in results)
-            if progress is not None:
-                progress.update(progress.task_ids[0], completed=done)
+            _show(progress, done)
     if failed:
         print(f"{failed} bad rows have an error instead of a prediction", file=sys.stderr)
     if options.out is not None:
@@ -150,6 +156,43 @@ def keep_inputs(inputs: Sequence[str], out: Path) -> None:
     """
     if out.exists() and any(os.path.isfile(item) and out.samefile(item) for item in inputs):
         raise ConfigError(f"{out}: is also an input; give another file with -o")
+
+
+class Finished(list[str]):
+    """Rows of output."""
+
+
+def finish_plain(
+    windows: Iterable[Sequence[Item] | PlainTexts], lines: Callable[[Sequence[str]], list[str]], threads: int
+) -> Iterator[Sequence[Item] | Finished]:
+    """Yield the windows in order, those of plain texts as the rows of output that `lines` makes in other threads.
+
+    So a window is read and written while others are predicted.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Sequence[Item] | Future[list[str]]] = deque()
+
+        def next_one() -> Sequence[Item] | Finished:
+            first = waiting.popleft()
+            return Finished(first.result()) if isinstance(first, Future) else first
+
+        error = None
+        try:
+            for window in windows:
+                waiting.append(pool.submit(lines, window) if isinstance(window, PlainTexts) else window)
+                if len(waiting) > threads:
+                    yield next_one()
+        except DataError as found:  # what was read before it is written first
+            error = found
+        while waiting:
+            yield next_one()
+        if error is not None:
+            raise error
+
+
+def _show(progress: Any, done: int) -> None:
+    if progress is not None:
+        progress.update(progress.task_ids[0], completed=done)
 
 
 def _bar(*, shown: bool) -> AbstractContextManager[Any]:

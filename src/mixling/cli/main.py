@@ -34,6 +34,8 @@ COMMANDS = (
     "vectors",
     "distill",
     "compare",
+    "audit",
+    "suggest",
 )
 
 # The extra that installs each optional package.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from mixling.cli.output import no_collections
 from mixling.errors import ConfigError, command_line
 
 if TYPE_CHECKING:
+    from mixling.cli.inputs import Finished
     from mixling.data.inputs import Item
     from mixling.runtime.predictor import Predictor
     from mixling.serving.client import RemotePredictor
@@ -55,9 +57,9 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     With --url, a server predicts; the API key, if it wants one, is in the variable MIXLING_API_KEY.
     """
     with no_collections():
-        from mixling.cli.inputs import read_request, write_predictions
+        from mixling.cli.inputs import finish_plain, read_request, write_predictions
         from mixling.cli.predictions import writer_for
-        from mixling.data.inputs import Item, file_items, stream_items
+        from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
 
     question = _question(options)
     request = read_request(options, kind="text" if question else None)
@@ -71,13 +73,20 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         skip=request.skip,
         escape=options.escape,
     )
-    windows: Iterator[list[Item]]
+    windows: Iterator[Sequence[Item] | Finished]
     inputs = options.inputs or []
     if request.kind == "files":
         from mixling.runs.evaluation import columns_of
 
         given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
-        windows = file_items(inputs, reader=predictor.task.reader, columns=columns_of(model, given), skip=request.skip)
+        reader, columns = predictor.task.reader, columns_of(model, given)
+        rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
+        if options.url is not None or not rows_alone or not predictor.task.json_of_texts:
+            windows = file_items(inputs, reader=reader, columns=columns, skip=request.skip)
+        else:
+            parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in inputs)
+            lines = predictor.json_lines  # type: ignore[union-attr]  # no server: see above
+            windows = finish_plain(itertools.chain.from_iterable(parts), lines, options.threads)
     elif request.kind == "stdin":
         windows = stream_items(sys.stdin.buffer, "<stdin>", skip=request.skip)
     else:

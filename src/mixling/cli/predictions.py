@@ -16,7 +16,7 @@ from mixling.errors import ConfigError, near_miss, printable
 from mixling.storage import atomic_file
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.predictions import Prediction
+from mixling.text.predictions import JSON_DIGITS, Prediction
 
 FORMATS = ("jsonl", "csv", "text")
 _FORMULA = re.compile(r"(?!-?\d+(\.\d+)?\Z)[=+\-@\t\r]")
@@ -63,6 +63,8 @@ def _json_line(text: Text | None, result: Prediction | str, name: str | None) ->
     row: dict[str, Any] = {} if name is None else {"id": name}
     row |= {} if text is None else {"text": text}
     row |= {"error": result} if isinstance(result, str) else result.to_dict()
+    if (probabilities := row.get("probabilities")) is not None:
+        row["probabilities"] = {name: round(value, JSON_DIGITS) for name, value in probabilities.items()}
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -1,1 +1,1 @@
-"""Our models beside the baselines that a sceptic would ask for: trained with equal care, measured in one run."""
+"""Comparisons with the baselines a skeptic would ask for, tuned with equal care and measured in one run."""

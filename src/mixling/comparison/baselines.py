@@ -1,11 +1,11 @@
-"""The baselines' common face, and the first of them: TF-IDF and logistic regression, tuned on validation."""
+"""The interface of baselines, and TF-IDF with logistic regression, tuned on validation."""
 
 from __future__ import annotations
 
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,9 @@ class Baseline(ABC):
     """A fitted baseline.
 
     Attributes:
-        options: the values that it was fitted with, of those tried.
-        parameters: numbers that were learned.
-        seconds: of fitting.
+        options: the chosen values of the grid.
+        parameters: number of learned parameters.
+        seconds: time to fit.
     """
 
     options: dict[str, Any]
@@ -38,16 +38,16 @@ class Baseline(ABC):
 
     @abstractmethod
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        """The answers, in the form of the targets that were learned."""
+        """Return answers in the form of the targets."""
 
     @abstractmethod
     def size(self) -> int:
-        """Bytes of the smallest file that could answer: what is learned in float32, and the vocabulary as text."""
+        """Return the bytes of the smallest file that could predict: float32 parameters, and the vocabulary as text."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A choice of options and its measure on validation."""
+    """A choice of options and its validation metric."""
 
     options: dict[str, Any]
     validation: float
@@ -57,7 +57,7 @@ class Tried:
 def choose(
     fitted: Iterable[Baseline], evaluate: Callable[[Baseline], float], *, less_is_better: bool = False
 ) -> tuple[Baseline, tuple[Tried, ...]]:
-    """Return the first of those with the best metric on validation, and all that were tried."""
+    """Return the first of the fits with the best validation metric, and all that were tried."""
     best: Baseline | None = None
     tried: list[Tried] = []
     sign, highest = -1 if less_is_better else 1, -math.inf
@@ -71,17 +71,17 @@ def choose(
 
 
 def flat(text: Text) -> tuple[str, ...]:
-    """A text as one string, a pair as two; words that were split before are joined by spaces."""
+    """Return a text as one string and a pair as two; pre-split words are joined by spaces."""
     return text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
 
 
 def weight_bytes(weights: npt.NDArray[np.floating]) -> int:
-    """Bytes of a matrix in float32: dense, or a number and its place for each that is not zero, if that is less."""
+    """Return the bytes of a float32 matrix, dense or as (index, value) pairs of its nonzeros, whichever is smaller."""
     return min(4 * weights.size, 8 * int(np.count_nonzero(weights)))
 
 
 class TfidfFeatures:
-    """TF-IDF of word 1-2-grams, alone or with character 2-5-grams inside words; a pair has the features of each text.
+    """TF-IDF of word 1-2-grams, optionally with character 2-5-grams inside words; both texts of a pair have their own.
 
     Args:
         features: of FEATURES.
@@ -92,7 +92,7 @@ class TfidfFeatures:
         self._sides: list[list[TfidfVectorizer]] = []
 
     def fit_transform(self, texts: Sequence[Text]) -> csr_matrix:
-        """Learn the terms; the features (R, F).
+        """Learn the terms and return the features (R, F).
 
         Raises:
             DataError: no text has a term.
@@ -108,19 +108,19 @@ class TfidfFeatures:
         return hstack(parts, format="csr")
 
     def transform(self, texts: Sequence[Text]) -> csr_matrix:
-        """The features (R, F) of other texts."""
+        """Return the features (R, F) of other texts."""
         sides = zip(*map(flat, texts), strict=True)
         parts = [one.transform(side) for ones, side in zip(self._sides, sides, strict=True) for one in ones]
         return hstack(parts, format="csr")
 
     def size(self) -> int:
-        """Bytes of the terms as lines of text, and of their weights in float32."""
+        """Return the bytes of the terms as lines of text, and of their float32 weights."""
         terms = (term for ones in self._sides for one in ones for term in one.vocabulary_)
         return sum(len(term.encode("utf-8", "surrogatepass")) + 1 + 4 for term in terms)
 
 
 def _vectorizers(features: str) -> list[TfidfVectorizer]:
-    # Each by itself: a FeatureUnion of the two takes a third longer for one text.
+    # Separately: a FeatureUnion of the two takes a third longer for one text.
     out = [TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+", sublinear_tf=True, dtype=np.float32)]
     if features == "word+char":
         letters = {"analyzer": "char_wb", "ngram_range": (2, 5), "min_df": 2}
@@ -129,9 +129,10 @@ def _vectorizers(features: str) -> list[TfidfVectorizer]:
 
 
 class Linear:
-    """Weights and biases of fitted regressions, which answer as scikit-learn's `predict` does.
+    """Weights and biases of fitted regressions, with the predictions of scikit-learn's `predict`.
 
-    Its own copies the transposed weights at every call: of a tagger with 72 tags nearly all of 27 ms a sentence.
+    scikit-learn copies the transposed weights at every call, nearly all of the 27 ms per sentence of a tagger with 72
+    tags.
     """
 
     def __init__(self, models: Sequence[Any], num_features: int) -> None:
@@ -144,18 +145,18 @@ class Linear:
         self.bytes = weight_bytes(self._weights) + 4 * len(self._bias)
 
     def scores(self, features: csr_matrix) -> npt.NDArray[np.float32]:
-        """(R, C), or (R, 1) of two classes."""
+        """Return scores (R, C), or (R, 1) with two classes."""
         assert features.dtype == np.float32, "of another type, and the weights would be copied"
         return features @ self._weights + self._bias
 
     def classes(self, features: csr_matrix) -> npt.NDArray[np.int64]:
-        """The numbers of the best classes (R,)."""
+        """Return the indices of the best classes (R,)."""
         scores = self.scores(features)
         return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(1)
 
 
 class TfidfRegression(Baseline):
-    """The task's linear model over TF-IDF: of classes logistic regression, with several labels a text one for each."""
+    """The task's linear model on TF-IDF, such as logistic regression for classes."""
 
     def __init__(
         self,
@@ -183,19 +184,27 @@ class TfidfRegression(Baseline):
 
 
 def fit_tfidf(
-    task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
+    task: type[Task],
+    texts: Sequence[Text],
+    targets: Sequence[Target],
+    *,
+    seed: int,
+    only: Mapping[str, Any] | None = None,
 ) -> Iterator[TfidfRegression]:
-    """Yield one fit for each choice of features and C, the smaller first; the seconds of one include its features'.
+    """Yield one fit per choice of features and C, smaller ones first; its seconds include computing the features.
+
+    Args:
+        only: the options of one earlier fit; None: all choices.
 
     Raises:
         DataError: no text has a word.
     """
-    for features in FEATURES:
+    for features in FEATURES if only is None else (only["features"],):
         begin = time.perf_counter()
         encode = TfidfFeatures(features)
         encoded = encode.fit_transform(texts)
         seconds = time.perf_counter() - begin
-        for strength in STRENGTHS:
+        for strength in STRENGTHS if only is None else (only["C"],):
             options = {"features": features, "C": strength, "columns": encoded.shape[1]}
             baseline = TfidfRegression(task, encode, encoded, targets, options, seed)
             baseline.seconds += seconds
@@ -204,9 +213,10 @@ def fit_tfidf(
 
 @dataclass(frozen=True)
 class BaselineKind:
-    """A baseline as a task names it.
+    """A baseline that a task can name.
 
-    title, about: its name in the table, and what it is, for the legend. fit: one fit for each choice of options.
+    title, about: its name in the table and its description in the legend. fit: yields one fit per choice of options, or
+    with `only`, the options of a fit, that one.
     """
 
     title: Callable[[type[Task] | Task], str]

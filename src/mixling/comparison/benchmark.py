@@ -1,9 +1,9 @@
-"""The benchmark: everyone is trained on train, chosen on validation, and only then asked about test and timed."""
+"""The benchmark: all systems are trained on train, tuned on validation, and then evaluated on test and timed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ import numpy as np
 from mixling.comparison import fast_text, word_tags
 from mixling.comparison.baselines import Baseline, BaselineKind, Tried, choose, tfidf
 from mixling.comparison.candidates import Candidate, candidates
-from mixling.comparison.scores import Interval, rate_interval, resampled
 from mixling.comparison.speed import Answerer, Speed, time_predictions
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, near_miss
+from mixling.metrics.intervals import Interval, rate_interval, resampled
 from mixling.metrics.robustness import Robustness
 from mixling.runs.artifact import ONNX_FILE
 from mixling.runs.config import RunConfig
@@ -32,12 +32,12 @@ from mixling.text.encoder import Text
 from mixling.text.noise import NoiseLevel, noisy_texts
 from mixling.training.callbacks import Callback, Log
 
-# By the names that `Task.baselines` gives.
+# By their names in `Task.baselines`.
 BASELINES: dict[str, BaselineKind] = {"tf-idf": tfidf, "words": word_tags.words, "fasttext": fast_text.fasttext}
 
 
 def reference_name(task: type[Task] | Task) -> str:
-    """Return the name of the baseline that differences are to."""
+    """Return the name of the baseline that differences refer to."""
     return BASELINES[task.baselines[0]].title(task)
 
 
@@ -50,21 +50,21 @@ class LabeledRows:
 
     @classmethod
     def of(cls, store: Dataset) -> LabeledRows:
-        """All examples of a store."""
+        """Return all examples of a dataset."""
         return cls(list(store.texts), list(store.targets))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """A trained model or baseline: all choices are made.
+    """A trained model or baseline, after all choices on validation.
 
     Attributes:
-        about: what it is, for the legend of the table.
-        options: what was chosen on validation.
-        tried: all that validation chose from.
-        file_bytes: of a saved model of the first seed, vocabulary included.
-        seconds: of training for each seed; those of the first include all options that were tried.
-        answerers: one for each seed; a baseline has one.
+        about: its description in the legend of the table.
+        options: the values chosen on validation.
+        tried: all values tried.
+        file_bytes: of the saved model of the first seed, including the vocabulary.
+        seconds: training time per seed; that of the first includes all values tried.
+        answerers: one per seed; a baseline has one. With `refit`, validation rows are among their training rows.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Contestant:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How right a contestant is on the rows of a split.
+    """A contestant's scores on the rows of a split.
 
     Attributes:
-        mean: of the headline measure over the seeds; `interval` is of this mean, over the choice of rows.
-        by_seed: all measures.
-        difference, difference_interval: of the mean to that of the reference baseline, paired by rows; None for itself.
+        mean: of the headline metric over the seeds; `interval` is that of the mean, over the choice of rows.
+        by_seed: all metrics.
+        difference, difference_interval: of the mean to the reference baseline's, paired by rows; None for itself.
     """
 
     mean: float
@@ -95,7 +95,7 @@ class Standing:
 
 
 class ExportedSystem:
-    """Answers with a run's model.onnx, as a user gets them."""
+    """The exported model of a run, as a user gets it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -132,8 +132,14 @@ def train_all(
     folder: Path,
     log: Log,
     callback: Callable[[], Callback],
+    encoder: BaselineKind | None = None,
 ) -> list[Contestant]:
     """Train the models, the reference baseline and the others, in the order of the table.
+
+    With `refit` in the configuration, all are trained anew on training and validation rows after the choices.
+
+    Args:
+        encoder: a baseline in addition to those of the task.
 
     Raises:
         UserError: of the kind that fits; see `candidates`, `fit_tfidf` and `mixling.runs.training`.
@@ -141,10 +147,16 @@ def train_all(
     begin = time.perf_counter()
     config, chosen = resolved.config, resolved.for_examples(train).config
     choosing = time.perf_counter() - begin
-    field = candidates(config, chosen, models)  # a mistake in them is told before an hour is spent
+    field = candidates(config, chosen, models)  # report mistakes in them before hours of training
     task = task_type(config.task)
     rivals = _baselines(
-        task(task.label_set(train)), LabeledRows.of(train), LabeledRows.of(validation), seed=seeds[0], log=log
+        task(task.label_set(train)),
+        LabeledRows.of(train),
+        LabeledRows.of(validation),
+        encoder,
+        seed=seeds[0],
+        refit=config.refit,
+        log=log,
     )
     ours = []
     for index, candidate in enumerate(field):
@@ -153,11 +165,21 @@ def train_all(
     return [*ours, *rivals]
 
 
-def _baselines(task: Task, train: LabeledRows, validation: LabeledRows, *, seed: int, log: Log) -> list[Contestant]:
+def _baselines(
+    task: Task,
+    train: LabeledRows,
+    validation: LabeledRows,
+    encoder: BaselineKind | None,
+    *,
+    seed: int,
+    refit: bool,
+    log: Log,
+) -> list[Contestant]:
     metric = task.metric
 
-    def tuned(name: str, about: str, fitted: Iterator[Baseline]) -> Contestant:
-        log(f"== {name}")
+    def tuned(kind: BaselineKind) -> Contestant:
+        log(f"== {kind.title(task)}")
+        fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
         begin = time.perf_counter()
 
         def evaluate(baseline: Baseline) -> float:
@@ -166,9 +188,12 @@ def _baselines(task: Task, train: LabeledRows, validation: LabeledRows, *, seed:
             return value
 
         best, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
+        if refit:
+            texts, targets = train.texts + validation.texts, train.targets + validation.targets
+            best = next(kind.fit(type(task), texts, targets, seed=seed, only=best.options))
         return Contestant(
-            name=name,
-            about=about,
+            name=kind.title(task),
+            about=kind.about(task),
             options=best.options,
             tried=tried,
             parameters=best.parameters,
@@ -181,11 +206,9 @@ def _baselines(task: Task, train: LabeledRows, validation: LabeledRows, *, seed:
     for name in task.baselines:
         if name not in BASELINES:
             raise ConfigError(f"{task.name}: got the baseline {name!r}; {near_miss(name, BASELINES)}")
-        kind = BASELINES[name]
-        if kind.is_installed():
-            fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
-            out.append(tuned(kind.title(task), kind.about(task), fitted))
-    return out
+        if BASELINES[name].is_installed():
+            out.append(tuned(BASELINES[name]))
+    return out if encoder is None else [*out, tuned(encoder)]
 
 
 def _train(
@@ -199,7 +222,7 @@ def _train(
     log: Log,
     callback: Callable[[], Callback],
 ) -> Contestant:
-    """Train one of our models with every seed; of several rates validation chooses one with the first seed."""
+    """Train one of our models with every seed; among several rates, validation chooses with the first seed."""
     task = task_type(candidate.config.task)
     better = min if task.less_is_better else max
     best_rate, tried = candidate.rates[0], []
@@ -248,7 +271,7 @@ def _with_rate(config: RunConfig, seed: int, rate: float) -> RunConfig:
 
 
 def rankings(contestants: Sequence[Contestant], task: Task, rows: LabeledRows) -> dict[str, Standing]:
-    """How right everyone is on the rows, and how far from the reference baseline."""
+    """Return each contestant's scores on the rows, and the difference to the reference baseline."""
     scores = {
         one.name: [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
         for one in contestants
@@ -285,15 +308,15 @@ def robustness(
 
 
 def speeds(contestants: Sequence[Contestant], rows: LabeledRows) -> dict[str, Speed]:
-    """How fast everyone answers these texts, models with their first seed."""
+    """Return each contestant's speed on these texts; models with their first seed."""
     return time_predictions({one.name: one.answerers[0] for one in contestants}, rows.texts)
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse what trained models cannot be kept in.
+    """Check that trained models can be saved in a folder.
 
     Raises:
-        ConfigError: it is a file, or holds something.
+        ConfigError: it is a file, or not empty.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--keep {folder}: is a file; a folder is needed")

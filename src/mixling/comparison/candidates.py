@@ -1,4 +1,4 @@
-"""Which models of ours take part: the library's own choice, models by name, and a Transformer of the same size."""
+"""Our models in a comparison: the default, named models, and a Transformer of the same size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mixling.models.presets import PRESETS, model_config
 from mixling.runs.config import RunConfig
 from mixling.training.initialization import check_projection
 
-ALWAYS = ("pnlp-mixer-x-small",)  # beside the library's own choice
+ALWAYS = ("pnlp-mixer-x-small",)  # beside the default
 OWN, MATCHED = "mixling", "transformer-matched"
 # Attention is known to want a lower rate than mixers: that of the defaults, times these; validation chooses.
 MATCHED_RATES = (1.0, 0.3)
@@ -28,8 +28,8 @@ class Candidate:
     """A model before training.
 
     Attributes:
-        about: what it is, for the legend of the table.
-        rates: learning rates, as multiples of the configuration's, of which validation chooses with the first seed.
+        about: its description in the legend of the table.
+        rates: learning rates as multiples of the configuration's; validation chooses one with the first seed.
     """
 
     name: str
@@ -39,21 +39,21 @@ class Candidate:
 
     @property
     def folder(self) -> str:
-        """The name of its folder."""
+        """The name of its run folder."""
         return re.sub(r"[^\w.-]+", "-", self.name)
 
 
 def candidates(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list[Candidate]:
-    """The library's choice, ALWAYS, the named models, and the Transformer; one that stands here already is left out.
+    """Return the default, ALWAYS, the named models, and the Transformer, without duplicates.
 
     Args:
-        config: of all but the model, for those that are named.
-        chosen: what `mixling train` trains on these rows where no model is named.
-        names: of presets, or TOML files.
+        config: the configuration of named models, except the model itself.
+        chosen: the configuration `mixling train` would choose for these rows.
+        names: presets, or TOML files.
 
     Raises:
-        ConfigError: an unknown name or file; two models of one name; a start from word vectors where a model has no
-            hashed features.
+        ConfigError: a name or file is unknown, two models have the same name, or initialization from word vectors is
+            configured for a model without hashed features.
     """
     like = [
         name for name in PRESETS if model_config(name, {"text": {"max_len": chosen.model.text.max_len}}) == chosen.model
@@ -95,10 +95,10 @@ def _matched(chosen: RunConfig) -> Candidate:
 
 
 def matched_transformer(model: ModelConfig) -> ModelConfig:
-    """A pre-norm Transformer whose number of parameters is as near as can be to the model's, with its width.
+    """Return a pre-norm Transformer of the model's width with nearly as many parameters as the model.
 
-    Text, projection and head are the model's; positions are sinusoidal where it has none. There are as many layers as
-    the model has, or fewer where attention alone would take their parameters; the feed-forward takes what is left.
+    Text, projection and head are the model's; positions are sinusoidal if it has none. It has as many layers as the
+    model, or fewer if attention alone would need their parameters; the feed-forward gets the rest.
     """
     budget = _body_parameters(model)
     heads = next(number for number in (4, 2, 1) if model.dim % number == 0)
@@ -113,11 +113,11 @@ def matched_transformer(model: ModelConfig) -> ModelConfig:
 
     for num_layers in range(max(len(model.blocks), 1), 0, -1):
         least = _body_parameters(build(num_layers, 1))
-        each = _body_parameters(build(num_layers, 2)) - least  # parameters of one more unit of width
+        each = _body_parameters(build(num_layers, 2)) - least  # parameters per unit of width
         ffn_dim = 1 + round((budget - least) / each)
         if ffn_dim >= model.dim or num_layers == 1:
             break
-    # Where attention takes all, the Transformer is larger than the model rather than without a feed-forward.
+    # If attention needs all parameters, the Transformer is larger than the model rather than without a feed-forward.
     return build(num_layers, max(ffn_dim, model.dim // 4 if model.blocks else 1))
 
 

@@ -1,12 +1,13 @@
-"""The baseline fastText, where its package is installed."""
+"""The fastText baseline, if its package is installed."""
 
 from __future__ import annotations
 
 import itertools
+import random
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,27 +21,27 @@ from mixling.text.encoder import Text
 
 MISSING = "fasttext was left out: its package is not installed (pip install fasttext-wheel)"
 GRID = {"wordNgrams": (1, 2), "epoch": (5, 25), "lr": (0.1, 0.5, 1.0)}
-BUCKETS = 1 << 18  # places of word pairs; its default, two million, only makes a file of 0.8 GB here
+BUCKETS = 1 << 18  # buckets of word pairs; the default, two million, would make a file of 0.8 GB
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LABEL = "__label__"
 
 
 def is_installed() -> bool:
-    """Whether fastText can be imported."""
+    """Return whether fastText can be imported."""
     return find_spec("fasttext") is not None
 
 
 def as_line(text: Text) -> str:
-    """A text as fastText reads it: lower case, punctuation apart; words of a pair's second text are words apart."""
+    """Return a text as a line for fastText: lower-cased words and punctuation, those of a second text prefixed."""
     first, *second = (_WORD.findall(part.lower()) for part in flat(text))
     line = " ".join([*first, *(f"2:{word}" for words in second for word in words)])
-    return line.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be written
+    return line.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be encoded
 
 
 class FastText(Baseline):
-    """fastText's supervised model, one thread; with several labels a text, one-vs-all losses.
+    """fastText's supervised model on one thread; one-vs-all losses for multi-label.
 
-    Labels stand in its file by their numbers, since names may have spaces.
+    Its file has the indices of labels, since names may contain spaces.
     """
 
     def __init__(self, file: Path, names: Sequence[str], options: dict[str, Any], *, many: bool, seed: int) -> None:
@@ -63,7 +64,7 @@ class FastText(Baseline):
         self.seconds = time.perf_counter() - begin
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        # Not `predict`, which breaks with NumPy 2.
+        # `predict` fails with NumPy 2.
         ask = self._model.f.predict
         if self._many:
             answers = (ask(f"{as_line(text)}\n", -1, 0.5, "strict") for text in texts)
@@ -81,9 +82,17 @@ class FastText(Baseline):
 
 
 def fit_fasttext(
-    task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
+    task: type[Task],
+    texts: Sequence[Text],
+    targets: Sequence[Target],
+    *,
+    seed: int,
+    only: Mapping[str, Any] | None = None,
 ) -> Iterator[FastText]:
-    """Yield one fit for each choice of the grid."""
+    """Yield one fit per choice of the grid, or with `only`, the options of a fit, that one.
+
+    The lines are shuffled: fastText reads its file in order, and loses up to 9 points if it is sorted by label.
+    """
     many = not task.exclusive
     rows = list(map(names_of, targets))
     names = sorted({name for row in rows for name in row})
@@ -92,11 +101,13 @@ def fit_fasttext(
         " ".join([*(f"{_LABEL}{numbers[name]}" for name in row), as_line(text)])
         for text, row in zip(texts, rows, strict=True)
     ]
+    random.Random(seed).shuffle(lines)
     with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
         file = Path(folder) / "train.txt"
         file.write_text("\n".join(lines) + "\n", "utf-8")
-        for values in itertools.product(*GRID.values()):
-            yield FastText(file, names, dict(zip(GRID, values, strict=True)), many=many, seed=seed)
+        grid = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
+        for options in grid if only is None else [dict(only)]:
+            yield FastText(file, names, options, many=many, seed=seed)
 
 
 fasttext = BaselineKind(

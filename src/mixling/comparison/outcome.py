@@ -1,4 +1,4 @@
-"""From files to the outcome of a benchmark: data, training, and then the test rows."""
+"""Comparisons from files to results: data, training, and then the test rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from mixling.comparison.benchmark import (
     speeds,
     train_all,
 )
+from mixling.comparison.embeddings import embeddings
 from mixling.comparison.speed import Speed
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
 from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import describe_unseen, report_duplicates
+from mixling.data.splits import describe_unseen, few_per_label, report_duplicates, split_validation
 from mixling.errors import ConfigError
 from mixling.metrics.robustness import Robustness
 from mixling.runs.config import RunConfig
@@ -30,6 +31,7 @@ from mixling.runs.initialization import init_texts
 from mixling.runs.spec import Resolved
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
+from mixling.teachers.encoder import SentenceEncoder
 from mixling.text.noise import NoiseLevel
 from mixling.text.vectors import WordVectors
 from mixling.training.callbacks import Callback, Log
@@ -37,14 +39,15 @@ from mixling.training.callbacks import Callback, Log
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All that was measured; contestants are in the order of the table.
+    """The results; contestants are in the order of the table.
 
     Attributes:
-        reference: the name of the baseline that differences are to.
-        rows: how many each split has.
-        test: by name, as `validation` and `speeds`; empty where there were no test rows.
-        noisy: by name, on the test or else validation rows with noise; empty without noise.
-        remarks: what a reader must know of these data and this machine.
+        reference: the name of the baseline that differences refer to.
+        rows: number of rows per split.
+        test: by name, like `validation` and `speeds`; empty without test rows.
+        noisy: by name, on the test (else validation) rows with noise; empty without noise.
+        few: the headline metric on the test (else validation) rows by examples per label, and by name.
+        remarks: caveats about the data and the machine.
     """
 
     task: Task
@@ -56,6 +59,7 @@ class Comparison:
     test: dict[str, Standing]
     speeds: dict[str, Speed]
     noisy: dict[str, Robustness]
+    few: dict[int, dict[str, float]]
     remarks: tuple[str, ...]
 
 
@@ -69,36 +73,65 @@ def compare(
     log: Log,
     callback: Callable[[], Callback],
     noise: Sequence[NoiseLevel] = (),
+    few: Sequence[int] = (),
+    encoder: str | None = None,
 ) -> Comparison:
-    """Train everyone, and measure.
+    """Train all systems and evaluate them.
 
     Args:
-        resolved: data and training of all, and the library's own model for them; its seed splits the rows
-            where there are no validation rows.
-        test: files; they are looked at first, so that a bad row is told early, and asked about last.
-        models: names or TOML files, beside those that always take part.
-        folder: for run folders.
-        callback: makes one for each training.
+        resolved: data and training of all, and the default model for them; its seed splits the rows if there are no
+            validation rows.
+        test: files; read first, so that bad rows are reported early, and evaluated last.
+        models: presets or TOML files, in addition to the standard ones.
+        folder: where run folders are written.
+        callback: makes a callback for each training.
         noise: noise to add to the texts of the last rows, each level separately.
+        few: numbers of examples per label; for each all systems are trained anew on so many.
+        encoder: a sentence encoder for one more baseline, see `mixling.teachers.encoder.SentenceEncoder`.
 
     Raises:
-        ConfigError: the task is question answering.
-        UserError: of the kind that fits, for rows, models and trainings that cannot be used.
+        ConfigError: the task is question answering, `few` is given for a task without classes, or `refit` is
+            configured without test rows.
+        UserError: rows, models or trainings cannot be used.
     """
     config = resolved.config
     kind = task_type(config.task)
     if not kind.baselines:
         got = f"no baseline gives {kind.gives}"
         raise ConfigError(f"{got}; use `mixling train` and `mixling evaluate` for the task {kind.name}")
+    if few and not kind.has_classes:
+        raise ConfigError(f"--few: {kind.name} has no examples per label; it is for classification")
+    if config.refit and not test:
+        raise ConfigError("--refit: the refitted models have seen the validation rows; name other rows with --test")
     _check_start(config)
+    extra = None if encoder is None else embeddings(encoder, SentenceEncoder(encoder))
     train_rows, validation_rows = read_data(config, spool_dir=None, log=log)
     test_rows = _read_test(config, test, log) if test else None
-    contestants = train_all(
-        resolved, train_rows, validation_rows, models=models, seeds=seeds, folder=folder, log=log, callback=callback
-    )
+
+    def train_on(train: Dataset, validation: Dataset, folder: Path) -> list[Contestant]:
+        return train_all(
+            resolved,
+            train,
+            validation,
+            models=models,
+            seeds=seeds,
+            folder=folder,
+            log=log,
+            callback=callback,
+            encoder=extra,
+        )
+
+    contestants = train_on(train_rows, validation_rows, folder)
     task = kind(kind.label_set(train_rows))
     validation = LabeledRows.of(validation_rows)
     last = validation if test_rows is None else LabeledRows.of(test_rows)
+    curve = {}
+    for count in few:
+        log(f"== {count} examples per label")
+        rows = few_per_label(train_rows, count, seed=seeds[0])
+        some = split_validation(rows, fraction=config.data.validation_fraction, seed=seeds[0])
+        trained = train_on(*some, folder / f"few-{count}")
+        curve[count] = {name: found.mean for name, found in rankings(trained, task, last).items()}
     log("== measuring")
     return Comparison(
         task=task,
@@ -110,16 +143,17 @@ def compare(
         },
         seeds=tuple(seeds),
         contestants=tuple(contestants),
-        validation=rankings(contestants, task, validation),
+        validation={} if config.refit else rankings(contestants, task, validation),
         test={} if test_rows is None else rankings(contestants, task, last),
         speeds=speeds(contestants, last),
         noisy=robustness(contestants, task, last, noise) if noise else {},
+        few=curve,
         remarks=tuple(_remarks(config, task, seeds, contestants, train_rows, validation_rows, test_rows)),
     )
 
 
 def _check_start(config: RunConfig) -> None:
-    """Open what our models begin with: a training would find a mistake in it only after the baselines."""
+    """Open the models' initialization, so that mistakes are reported before the baselines are fitted."""
     if config.init.vectors is not None:
         WordVectors.load(config.init.vectors)
     next(init_texts(config), None)

@@ -1,4 +1,4 @@
-"""The outcome of a benchmark: one table as text or markdown, and all numbers as JSON."""
+"""The results of a comparison as a table in text or Markdown, and as JSON."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from mixling.comparison.outcome import Comparison
-from mixling.comparison.scores import RESAMPLES, Interval
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
+from mixling.metrics.intervals import RESAMPLES, Interval
 from mixling.metrics.robustness import format_columns, noise_cells, noise_values
 
 _PAIRED = (
@@ -32,14 +32,14 @@ _SPEED = (
 
 
 def as_text(found: Comparison) -> str:
-    """The table in columns, the legend and the remarks."""
+    """Return the table, the legend and the remarks as text."""
     tables = [format_columns(table) + "\n" for table in _tables(found)]
     notes = [f"{name}: {about}" for name, about in _legend(found)]
     return "\n".join([*tables, *notes, "", *_notes(found)])
 
 
 def as_markdown(found: Comparison, command: str) -> str:
-    """The same as a document."""
+    """Return the same as Markdown."""
     lines = [line for table in _tables(found) for line in (*_markdown(table), "")]
     legend = [f"- *{name}*: {about}" for name, about in _legend(found)]
     notes = [f"- {note}" for note in _notes(found)]
@@ -47,7 +47,7 @@ def as_markdown(found: Comparison, command: str) -> str:
 
 
 def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
-    """All numbers as JSON values."""
+    """Return all numbers as JSON values."""
     results = [
         {
             "name": one.name,
@@ -57,10 +57,11 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "parameters": one.parameters,
             "file_bytes": one.file_bytes,
             "train_seconds": list(one.seconds),
-            "validation": asdict(found.validation[one.name]),
+            "validation": asdict(found.validation[one.name]) if found.validation else None,
             "test": asdict(found.test[one.name]) if found.test else None,
             "speed": asdict(found.speeds[one.name]),
             "noise": noise_values(found.noisy[one.name]) if found.noisy else None,
+            "few": {str(count): values[one.name] for count, values in found.few.items()} or None,
         }
         for one in found.contestants
     ]
@@ -76,11 +77,16 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tables(found: Comparison) -> list[list[list[str]]]:
-    """Return the table of all contestants, and that of noise if there is any."""
-    if not found.noisy:
-        return [_cells(found)]
-    clean = {name: standing.mean for name, standing in (found.test or found.validation).items()}
-    return [_cells(found), noise_cells(clean, found.noisy)]
+    """Return the table of all contestants, and those with noise and with few examples, if any."""
+    last = {name: standing.mean for name, standing in (found.test or found.validation).items()}
+    out = [_cells(found)]
+    if found.noisy:
+        out.append(noise_cells(last, found.noisy))
+    if found.few:
+        curve = {**{f"{count:,}": values for count, values in found.few.items()}, "all": last}
+        rows = [[count, *(f"{value:.4f}" for value in values.values())] for count, values in curve.items()]
+        out.append([["per label", *last], *rows])
+    return out
 
 
 def _markdown(table: Sequence[Sequence[str]]) -> list[str]:
@@ -92,7 +98,7 @@ def _markdown(table: Sequence[Sequence[str]]) -> list[str]:
 def _cells(found: Comparison) -> list[list[str]]:
     last = found.test or found.validation
     evaluate, aside = (name.replace("_", " ") for name in (found.task.headline, found.task.aside[0]))
-    splits = ["validation", "test"] if found.test else ["validation"]
+    splits = [name for name, part in (("validation", found.validation), ("test", found.test)) if part]
     several = len(found.seeds) > 1
     header = ["", *(f"{split} {evaluate}" for split in splits)]
     header += [f"{splits[-1]} seeds"] * several
@@ -149,7 +155,11 @@ def _value(value: Any) -> str:
 
 def _notes(found: Comparison) -> list[str]:
     rows = ", ".join(f"{count:,} {split}" for split, count in found.rows.items())
-    if found.test:
+    if not found.validation:
+        chose = (
+            "validation chose epochs and options, and was trained on afterwards; test was read once, after all choices"
+        )
+    elif found.test:
         chose = (
             "validation chose epochs and options, so its numbers are too good; test was read once, after all choices"
         )
@@ -167,5 +177,7 @@ def _notes(found: Comparison) -> list[str]:
         what = found.task.headline.replace("_", " ")
         split = "test" if found.test else "validation"
         notes.append(f"Noise: {what} on the {split} texts, with the change in points in parentheses.")
+    if found.few:
+        notes.append("Few examples: training examples per label, a fraction of them for validation; all trained anew.")
     notes += [_SIZE, _SPEED]
     return [*notes, *found.remarks]

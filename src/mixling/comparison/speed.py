@@ -1,4 +1,4 @@
-"""How fast the contestants answer: the same texts, in turn, in one process, with one thread."""
+"""Prediction speed: the same texts for all systems, in turn, in one process, with one thread."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ BATCH_TEXTS, SINGLE_TEXTS, ROUNDS = 1000, 200, 5
 
 
 class Answerer(Protocol):
-    """What answers for texts."""
+    """A system that answers for texts."""
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        """The answers in the order of the texts."""
+        """Return the answers in the order of the texts."""
 
     def predict_one(self, text: Text) -> Target:
-        """The answer for one text."""
+        """Return the answer for one text."""
 
     def fresh(self) -> Answerer:
-        """The same as it is when it was just loaded: without anything kept from earlier calls."""
+        """Return the system as just loaded, without caches of earlier calls."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Speed:
     """Medians of ROUNDS rounds.
 
     Attributes:
-        texts_per_second: of up to BATCH_TEXTS texts in one call; all of them were met before.
+        texts_per_second: for up to BATCH_TEXTS texts in one call, all of them seen before.
         cold_texts_per_second: in the first call after loading.
-        p50: seconds of one text, from string to label, over SINGLE_TEXTS texts.
+        p50: median seconds for one text, from string to label, over SINGLE_TEXTS texts.
     """
 
     texts_per_second: float
@@ -47,13 +47,13 @@ class Speed:
 def time_predictions(
     systems: Mapping[str, Answerer], texts: Sequence[Text], *, rounds: int = ROUNDS
 ) -> dict[str, Speed]:
-    """The speed of each system, one core's worth of threads."""
+    """Return the speed of each system on one thread."""
     batch, single = _spread(texts, BATCH_TEXTS), _spread(texts, SINGLE_TEXTS)
     warm: dict[str, list[float]] = {name: [] for name in systems}
     cold: dict[str, list[float]] = {name: [] for name in systems}
     ones: dict[str, list[float]] = {name: [] for name in systems}
     with threadpool_limits(1):
-        for system in systems.values():  # not counted: the first call loads libraries
+        for system in systems.values():  # not timed: the first call loads libraries
             system.predict(batch)
         for _ in range(rounds):
             for name, system in systems.items():
@@ -67,7 +67,7 @@ def time_predictions(
 
 
 def _spread(texts: Sequence[Text], number: int) -> list[Text]:
-    """At most so many of them, from the first to the last."""
+    """Return at most so many items, evenly spaced from the first to the last."""
     if len(texts) <= number:
         return list(texts)
     return [texts[i * len(texts) // number] for i in range(number)]

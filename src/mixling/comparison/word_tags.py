@@ -1,10 +1,11 @@
-"""The baseline of a tagger: logistic regression over a word, its affixes and its neighbors."""
+"""The tagging baseline: logistic regression on a word, its affixes and its neighbors."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -22,7 +23,7 @@ _MAX_EPOCHS = 30
 
 
 def word_features(words: Sequence[str], index: int) -> dict[str, float]:
-    """What the regression sees of one word: itself, affixes of up to 4 letters, shape, two neighbors on each side."""
+    """Return the features of one word: itself, affixes of up to 4 letters, its shape, two neighbors on each side."""
     around = [words[i].lower() if 0 <= i < len(words) else "" for i in range(index - 2, index + 3)]
     word, lower = words[index], around[2]
     names = [f"{offset}={text}" for offset, text in zip(range(-2, 3), around, strict=True)]
@@ -33,20 +34,20 @@ def word_features(words: Sequence[str], index: int) -> dict[str, float]:
 
 
 class WordFeatures:
-    """`word_features` as columns."""
+    """`word_features` as matrix columns."""
 
     def __init__(self, sentences: Sequence[Text]) -> None:
         self._encode = DictVectorizer(dtype=np.float32)
         self._encode.fit(_rows(sentences))
 
     def transform(self, sentences: Sequence[Text]) -> csr_matrix:
-        """One row for each word of each sentence; features that were never seen are left out."""
+        """Return one row per word of each sentence; unseen features are left out."""
         out = self._encode.transform(_rows(sentences))
-        # DictVectorizer makes places of 64 bits, which SGDClassifier refuses.
+        # DictVectorizer makes 64-bit indices, which SGDClassifier refuses.
         return csr_matrix((out.data, out.indices.astype(np.int32), out.indptr.astype(np.int32)), out.shape)
 
     def size(self) -> int:
-        """Bytes of the names as lines of text."""
+        """Return the bytes of the names as lines of text."""
         return sum(len(name.encode("utf-8", "surrogatepass")) + 1 for name in self._encode.feature_names_)
 
 
@@ -55,9 +56,9 @@ def _rows(sentences: Sequence[Text]) -> Iterator[dict[str, float]]:
 
 
 class WordRegression(Baseline):
-    """A tag for each word by itself; tags that were given to its neighbors play no part.
+    """Tags each word independently of its neighbors' tags.
 
-    One regression for each tag, fitted by averaged stochastic gradient descent.
+    One regression per tag, fitted by averaged stochastic gradient descent.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class WordRegression(Baseline):
             loss="log_loss", alpha=alpha, average=True, max_iter=_MAX_EPOCHS, tol=1e-3, random_state=seed
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # validation says whether it is good
+            warnings.simplefilter("ignore", ConvergenceWarning)  # validation decides
             model.fit(features, tags)
         self._names = [str(name) for name in model.classes_]
         self._linear = Linear([model], features.shape[1])
@@ -86,15 +87,20 @@ class WordRegression(Baseline):
 
 
 def fit_word_tags(
-    task: type[Task], texts: Sequence[Text], targets: Sequence[Target], *, seed: int
+    task: type[Task],
+    texts: Sequence[Text],
+    targets: Sequence[Target],
+    *,
+    seed: int,
+    only: Mapping[str, Any] | None = None,
 ) -> Iterator[WordRegression]:
-    """Yield one fit for each penalty; the seconds of one include those of its features."""
+    """Yield one fit per penalty, or with `only`, the options of a fit, that one; its seconds include the features'."""
     begin = time.perf_counter()
     encode = WordFeatures(texts)
     encoded = encode.transform(texts)
     tags = [tag for target in targets for tag in names_of(target)]
     seconds = time.perf_counter() - begin
-    for alpha in PENALTIES:
+    for alpha in PENALTIES if only is None else (only["alpha"],):
         baseline = WordRegression(encode, encoded, tags, alpha, seed)
         baseline.seconds += seconds
         yield baseline

@@ -23,6 +23,10 @@ WINDOW = 4096  # rows of a file in memory at a time
 _CHUNK = 1 << 16
 
 
+class PlainTexts(list[str]):
+    """A window of texts, none of which has an error or an id."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A text to predict for, or the error of its row; and the id of a question, if it has one."""
@@ -49,6 +53,23 @@ def file_items(
         text_lines(source, skip) if is_plain(source) else _rows(source, reader, columns, skip) for source in sources
     )
     return in_windows(items)
+
+
+def plain_or_items(
+    source: str, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool
+) -> Iterator[PlainTexts | list[Item]]:
+    """Stream the rows of a file as `file_items` does, but as texts alone as long as `plain_rows` reads them."""
+    from mixling.data.plain_rows import plain_rows
+
+    done = 0
+    for texts in plain_rows(source, text=columns.text, label=columns.label):
+        if texts is not None:
+            done += len(texts)
+            yield PlainTexts(texts)
+            continue
+        # From the start, for the numbers of lines, and because a later row may contradict an earlier one.
+        left = itertools.chain.from_iterable(file_items([source], reader=reader, columns=columns, skip=skip))
+        yield from in_windows(itertools.islice(left, done, None))
 
 
 def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:

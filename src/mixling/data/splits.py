@@ -65,6 +65,23 @@ def split_validation(
     return store.subset(np.flatnonzero(~in_validation)), store.subset(np.flatnonzero(in_validation))
 
 
+def few_per_label(store: Dataset, count: int, *, seed: int) -> Dataset:
+    """Return a sample with `count` examples of each label, or all of a label with fewer.
+
+    Equal texts count once. Samples of one seed are nested: a smaller one is part of a larger one.
+
+    Args:
+        store: examples with one label each.
+    """
+    keys = _shuffled(store.text_hashes(), seed)
+    _, first = np.unique(keys, return_index=True)
+    chosen: list[npt.NDArray[np.int64]] = []
+    targets = np.array([str(store.targets[int(index)]) for index in first])  # in the order of the keys
+    for label in np.unique(targets):
+        chosen.append(first[targets == label][:count])
+    return store.subset(np.sort(np.concatenate(chosen)))
+
+
 def _shuffled(hashes: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
     """Apply a seeded bijection of 64-bit numbers (multiply and xor-shift), the same on every platform."""
     keys = hashes + np.uint64(seed % 2**64)

@@ -1,4 +1,4 @@
-"""The scikit-learn face: `TextClassifier`, `TextRegressor` and `TokenClassifier`."""
+"""Estimators with scikit-learn's interface: `TextClassifier`, `TextRegressor` and `TokenClassifier`."""
 
 from mixling.estimators.classifier import TextClassifier
 from mixling.estimators.regressor import TextRegressor

@@ -1,4 +1,4 @@
-"""What both estimators share: from rows in memory to a run and its files."""
+"""The base class of the estimators: from examples in memory to a run and its files."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from mixling.tasks import task_type
 from mixling.teachers.base import FunctionTeacher, Teacher
 from mixling.training.progress import TrainingProgress
 
-# What stands for the file in messages about rows that were given in memory; rows count from 0, as the items of a list.
+# In place of a file name in messages about rows in memory; rows count from 0, like list items.
 FIT, VALIDATION, SCORE = "<fit>", "<validation>", "<score>"
 
 
 class Estimator(BaseEstimator, ABC):
-    """Parameters, fitting through a run, saving and loading.
+    """Base class: parameters, fitting by a run, saving and loading.
 
     A fitted estimator holds the content of its run folder as bytes (`files_`), so that it can be pickled, copied and
-    moved; it predicts with the exported model, exactly as the command line and a server do.
+    moved; it predicts with the exported model, as the command line does.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class Estimator(BaseEstimator, ABC):
         self.verbose = verbose
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Refuse a parameter of a wrong name with the near miss, which Python itself does not give.
+        """Refuse an unknown parameter, suggesting the closest name.
 
         Raises:
-            TypeError: there is one.
+            TypeError: a parameter is unknown.
         """
         known = cls._get_param_names()
         for name in parameters:
@@ -133,7 +133,7 @@ class Estimator(BaseEstimator, ABC):
 
     @property
     def predictor_(self) -> Predictor:
-        """The fitted model, for single texts at full speed.
+        """The `Predictor` of the fitted model, the fastest way to single predictions.
 
         Raises:
             NotFittedError: `fit` was not called.
@@ -146,7 +146,7 @@ class Estimator(BaseEstimator, ABC):
         return self._predictor_
 
     def save(self, folder: str | Path) -> None:
-        """Write the run folder, which the command line and `load` read.
+        """Write the run folder, for `load` and the command line.
 
         Raises:
             StorageError: a file could not be written.
@@ -157,12 +157,12 @@ class Estimator(BaseEstimator, ABC):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read a run folder, or a `model.onnx` alone; the labels come back as strings.
+        """Load a run folder or a `model.onnx`; labels become strings.
 
-        Of a folder the files that a run writes are read, and no links, so that nothing else is pickled or saved.
+        Only files that a run writes are read, and no links, so that pickles and `save` contain nothing else.
 
         Raises:
-            ModelFileError: there is no model of this kind, or a file is too large to be of one.
+            ModelFileError: there is no model for this estimator, or a file is too large.
         """
         out, folder = cls(), Path(folder)
         out._predictor_ = Predictor(folder)
@@ -178,7 +178,7 @@ class Estimator(BaseEstimator, ABC):
         return out
 
     def _loaded(self) -> None:
-        """Complete what `load` has read."""
+        """Complete a loaded estimator."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "files_")
@@ -188,10 +188,10 @@ class Estimator(BaseEstimator, ABC):
 
 
 def _teacher(teacher: Any) -> tuple[str | None, Teacher | None]:
-    """Return the name of a teacher for the configuration, and the teacher itself where it is an object.
+    """Return the teacher's name for the configuration, and the teacher itself if it is an object.
 
     Raises:
-        DataError: it is neither.
+        DataError: `teacher` is none of the allowed kinds.
     """
     if teacher is None or isinstance(teacher, str | Path):
         return None if teacher is None else str(teacher), None

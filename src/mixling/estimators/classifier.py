@@ -1,4 +1,4 @@
-"""Texts and their labels, as an estimator of scikit-learn."""
+"""Text classification as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from mixling.text.encoder import Text
 
 
 class TextClassifier(ClassifierMixin, Estimator):
-    """Classifies texts, pairs of texts (tuples) or pre-split texts (lists of words).
+    """Classify texts, pairs of texts (tuples) or pre-split texts (lists of words).
 
-    Targets are strings, integers or booleans, one each; or several labels each, which makes it multi-label: a
-    collection of strings each, or an indicator matrix (n, C) of 0 and 1, a NumPy array or a sparse matrix of SciPy; its
-    labels are the numbers of its columns.
+    A target is a string, an integer or a boolean. For multi-label classification it is a collection of strings, or a
+    row of an indicator matrix (n, C) of 0 and 1, a NumPy array or a SciPy sparse matrix, whose labels are the column
+    numbers.
 
     Args:
-        model: a preset's name, or a TOML file; None: chosen by the size and kind of the data.
-        pretrained: the folder of a run, such as one of `mixling pretrain`, to begin with instead.
-        epochs, time_budget (seconds), batch_size, lr, seed: of the training; None: as in the defaults.
-        validation_fraction: share of the examples that the best epoch is chosen on, where `fit` gets no `validation`.
-        verbose: 1 shows the progress of `fit` on standard error, 2 what is read and made, too.
-        config: nested values of `RunConfig` laid over all that, such as `{"model": {"text": {"max_len": 128}}}`.
+        model: the name of a preset, or a TOML file; None: chosen by the number and length of the examples.
+        pretrained: the folder of a run to start from, such as one of `mixling pretrain`.
+        epochs, time_budget (in seconds), batch_size, lr, seed: of the training; None: the default.
+        validation_fraction: fraction of the examples set aside to choose the best epoch, if `fit` gets no `validation`.
+        verbose: 1: progress of `fit` on standard error; 2: also what is read and written.
+        config: nested values of `RunConfig` that override all others, such as `{"model": {"text": {"max_len": 128}}}`.
 
     Attributes:
-        classes_: (C,) the labels, in the order of `predict_proba`'s columns; of an indicator matrix 0 to C - 1.
-        metrics_: of the exported model on validation.
+        classes_: (C,) the labels in the order of `predict_proba`'s columns; 0 to C - 1 for an indicator matrix.
+        metrics_: of the exported model on the validation examples.
     """
 
     def fit(
@@ -47,17 +47,17 @@ class TextClassifier(ClassifierMixin, Estimator):
         teacher: Any = None,
         unlabeled: Iterable[Text] = (),
     ) -> Self:
-        """Train.
+        """Train on texts and their labels.
 
         Args:
             sample_weight: (n,) numbers >= 0.
-            validation: texts and labels to choose the best epoch on; by default a stratified share of the examples.
-            teacher: learn from it, too: a saved model's folder, a `Teacher`, a fitted estimator with `predict_proba`
-                and `classes_`, or a function from texts to probabilities (see `mixling.teachers.base`).
-            unlabeled: texts for the teacher to label; those that stand in `validation` are left out.
+            validation: texts and labels to choose the best epoch on; default: a stratified fraction of the examples.
+            teacher: a model to learn from as well: a saved model's folder, a `Teacher`, a fitted estimator with
+                `predict_proba` and `classes_`, or a function from texts to probabilities (see `mixling.teachers.base`).
+            unlabeled: texts for the teacher to label; those that occur in `validation` are left out.
 
         Raises:
-            DataError: texts and labels that cannot be used.
+            DataError: the texts or labels cannot be used.
         """
         indicators = IndicatorFormat.of(y, FIT)
         targets = listed(y, "targets") if indicators is None else indicators.sets(y, FIT)
@@ -76,7 +76,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:
-        """The most probable label of each text, (n,); for multi-label a list of tuples, or what `fit` got: a matrix."""
+        """Return the most probable labels (n,); for multi-label a list of tuples, or a matrix if `fit` got one."""
         if not self.predictor_.task.exclusive:
             found = self.predictor_.predict_stream(X)
             sets = [tuple(self._original[name] for name in item.labels or ()) for item in found]
@@ -84,7 +84,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
-        """Probabilities (n, C), columns in the order of `classes_`; 0 of a column that had no 1 in training."""
+        """Return probabilities (n, C), columns as in `classes_`; 0 for a label without examples in training."""
         found = self.predictor_.predict_proba(X)
         if self._indicators is None:
             return found[:, self._columns]
@@ -93,10 +93,10 @@ class TextClassifier(ClassifierMixin, Estimator):
         return out
 
     def score(self, X: Iterable[Text], y: Iterable[Any], sample_weight: Any = None) -> float:
-        """The share of texts whose label is right; for multi-label, whose whole set of labels is right.
+        """Return the accuracy; for multi-label, the fraction of texts whose whole set of labels is right.
 
         Raises:
-            DataError: texts, targets and weights that cannot be used, or none.
+            DataError: the texts, targets or weights cannot be used, or there are none.
         """
         many = not self.predictor_.task.exclusive
         texts, targets = labeled_rows(

@@ -1,4 +1,4 @@
-"""Indicator matrices: the labels of n texts as (n, C) zeros and ones, as scikit-learn has them."""
+"""Indicator matrices: the labels of n texts as a matrix (n, C) of 0 and 1, scikit-learn's multi-label format."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mixling.errors import DataError
 
 @dataclass(frozen=True)
 class IndicatorFormat:
-    """An indicator matrix without its rows: how to read others like it, and to write predictions so.
+    """The format of an indicator matrix: to read others like it, and to return predictions in it.
 
     Attributes:
-        columns: C, of which column j is the label j.
-        container: the type of a sparse matrix in CSR format; None: a NumPy array.
+        columns: C; column j is the label j.
+        container: the class of a sparse matrix (its CSR form); None: a NumPy array.
     """
 
     columns: int
@@ -27,10 +27,10 @@ class IndicatorFormat:
 
     @classmethod
     def of(cls, y: Any, where: str) -> IndicatorFormat | None:
-        """Return the form of targets; None where they are no matrix of numbers.
+        """Return the format of targets; None if they are not a matrix of numbers.
 
         Raises:
-            DataError: they are one of less than two columns.
+            DataError: the matrix has fewer than two columns.
         """
         if sparse.issparse(y):
             container = sparse.csr_array if isinstance(y, sparse.sparray) else sparse.csr_matrix
@@ -49,7 +49,7 @@ class IndicatorFormat:
         """Return the columns that are 1 in each row.
 
         Raises:
-            DataError: it is no matrix of so many columns, or one with other numbers than 0 and 1.
+            DataError: it is no matrix of `columns` columns, or has values other than 0 and 1.
         """
         if type(self).of(y, where) is None or y.shape[1] != self.columns:
             got = f"shape {y.shape}" if hasattr(y, "shape") else type(y).__name__
@@ -67,7 +67,7 @@ class IndicatorFormat:
         return [tuple(row.tolist()) for row in np.split(rows.indices, rows.indptr[1:-1])] if rows.shape[0] else []
 
     def matrix(self, sets: Sequence[Sequence[int]]) -> Any:
-        """Return sets of columns as a matrix (n, C) of this form, of integers."""
+        """Return sets of columns as an integer matrix (n, C) of this format."""
         out: npt.NDArray[np.int64] = np.zeros((len(sets), self.columns), np.int64)
         for row, columns in zip(out, sets, strict=True):
             row[list(columns)] = 1

@@ -1,4 +1,4 @@
-"""Texts and their numbers, as an estimator of scikit-learn."""
+"""Text regression as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mixling.text.encoder import Text
 
 
 class TextRegressor(RegressorMixin, Estimator):
-    """Predicts a number for texts, pairs of texts or pre-split texts. Parameters are those of `TextClassifier`."""
+    """Predict a number for texts, pairs of texts or pre-split texts; the parameters are those of `TextClassifier`."""
 
     def fit(
         self,
@@ -27,30 +27,30 @@ class TextRegressor(RegressorMixin, Estimator):
         *,
         validation: tuple[Iterable[Text], Iterable[float]] | None = None,
     ) -> Self:
-        """Train.
+        """Train on texts and their numbers.
 
         Args:
             X: n texts.
             y: (n,) finite numbers.
             sample_weight: (n,) numbers >= 0.
-            validation: texts and numbers to choose the best epoch on; by default a part of the examples.
+            validation: texts and numbers to choose the best epoch on; default: a fraction of the examples.
 
         Raises:
-            DataError: texts and numbers that cannot be used.
+            DataError: the texts or numbers cannot be used.
         """
         validation_rows = None if validation is None else numbered_rows(*validation, VALIDATION)
         self._fit(Regression.name, numbered_rows(X, y, FIT), validation_rows, sample_weight)
         return self
 
     def predict(self, X: Iterable[Text]) -> npt.NDArray[np.float64]:
-        """Return the number of each text, (n,), in the unit of `y`."""
+        """Return the number of each text (n,), in the unit of `y`."""
         return np.array([item.value for item in self.predictor_.predict_stream(X)], np.float64)
 
     def score(self, X: Iterable[Text], y: Iterable[float], sample_weight: Any = None) -> float:
-        """Return R squared, as scikit-learn's regressors do.
+        """Return R squared, the score of scikit-learn's regressors.
 
         Raises:
-            DataError: texts, numbers and weights that cannot be used, or none.
+            DataError: the texts, numbers or weights cannot be used, or there are none.
         """
         texts, targets = numbered_rows(X, y, SCORE)
         weights = score_weights(sample_weight, len(texts))

@@ -1,4 +1,4 @@
-"""Words and their tags, as an estimator of scikit-learn."""
+"""Tagging as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mixling.text.predictions import Prediction
 
 
 class TokenClassifier(Estimator):
-    """Labels words with IOB tags: slots, entities, any spans. Parameters as those of `TextClassifier`."""
+    """Tag words with IOB tags: slots, entities, any spans; the parameters are those of `TextClassifier`."""
 
     def fit(
         self,
@@ -27,10 +27,10 @@ class TokenClassifier(Estimator):
         teacher: Any = None,
         unlabeled: Iterable[list[str]] = (),
     ) -> Self:
-        """Train on words and their IOB2 tags; a teacher gives each word probabilities.
+        """Train on words and their IOB2 tags; a teacher returns probabilities for each word.
 
         Raises:
-            DataError: words and tags of different numbers, or tags that are not IOB2.
+            DataError: the numbers of words and tags differ, or the tags are not IOB2.
         """
         validation_rows = None if validation is None else tagged_rows(*validation, VALIDATION)
         more = [unpacked(words) for words in listed(unlabeled, "sentences")]
@@ -38,7 +38,7 @@ class TokenClassifier(Estimator):
         return self
 
     def predict(self, X: Iterable[list[str]]) -> list[list[str]]:
-        """The tags of each sentence's words; words beyond the model's length are tagged O."""
+        """Return the tags of each sentence's words; words beyond the model's maximum length are tagged O."""
         sentences = [unpacked(words) for words in listed(X, "sentences")]
         for number, words in enumerate(sentences):
             if not isinstance(words, list):
@@ -51,14 +51,14 @@ class TokenClassifier(Estimator):
         ]
 
     def predict_spans(self, X: Iterable[Text]) -> list[Prediction]:
-        """The spans of each text, with character offsets."""
+        """Return the spans of each text, with character offsets."""
         return list(self.predictor_.predict_stream(X))
 
     def score(self, X: Iterable[list[str]], y: Iterable[Sequence[str]], sample_weight: Any = None) -> float:
-        """Word accuracy; `sample_weight` weighs sentences.
+        """Return word accuracy; `sample_weight` weighs sentences.
 
         Raises:
-            DataError: words, tags and weights that cannot be used, or none.
+            DataError: the words, tags or weights cannot be used, or there are none.
         """
         sentences, gold = tagged_rows(X, y, SCORE)
         weights = score_weights(sample_weight, len(sentences))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import json
 import logging
 import warnings
@@ -24,6 +25,7 @@ from torch.nn import functional as F
 from mixling.errors import UserError
 from mixling.export.native import native_plan
 from mixling.export.quantize import quantize, quantize_graph
+from mixling.export.write import write_graph
 from mixling.models.model import Model, count_parameters
 from mixling.runtime.onnx_file import OPSET, seal
 from mixling.runtime.session import MODEL_FORMAT, Metadata
@@ -100,7 +102,7 @@ def export_onnx(
     Raises:
         UserError: the packages for exporting are not installed.
     """
-    _require()
+    _require("onnx")
     from onnx import ModelProto, OperatorSetIdProto, helper
 
     has_weights = text.projection.weighted
@@ -117,7 +119,9 @@ def export_onnx(
     )
     frozen = copy.deepcopy(model).cpu().float().eval()
     exported = ExportedModel(frozen, precision=precision, has_weights=has_weights)
-    graph = _trace(exported, max_len=text.max_len)
+    graph = write_graph(frozen, exported.table, exported.scale, has_weights=has_weights)
+    if graph is None:
+        graph = trace(exported, max_len=text.max_len)
     plan = native_plan(frozen, graph, exported.table, exported.scale)
     if precision == "int8":
         quantize_graph(graph)
@@ -141,8 +145,9 @@ def export_onnx(
     return seal(proto.SerializeToString(deterministic=True))
 
 
-def _trace(module: ExportedModel, *, max_len: int) -> Any:
-    """Return the GraphProto of a module."""
+def trace(module: ExportedModel, *, max_len: int) -> Any:
+    """Return the GraphProto of a model that has parts without a writer."""
+    _require("onnxscript")
     # Two texts, because a dimension of size 1 is treated as constant, and so is a length of 1 or `max_len`.
     length = min(max(2, max_len // 2), max_len)
     example = {
@@ -212,9 +217,8 @@ def _quiet() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-def _require() -> None:
+def _require(package: str) -> None:
     try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
+        importlib.import_module(package)
     except ImportError as error:
         raise UserError(f'export needs the package {error.name}; run pip install "mixling[train]"') from None

@@ -1,1 +1,1 @@
-"""How good predictions are, by NumPy alone: a saved model is evaluated where nothing was installed for training."""
+"""Metrics, computed with NumPy alone, so that a base install can evaluate a saved model."""

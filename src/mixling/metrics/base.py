@@ -1,6 +1,6 @@
-"""How good predictions are: what there is to say of each kind of task, and as a table for a terminal.
+"""The metrics of each task, and their table for a terminal.
 
-Scores that divide by zero are 0 (a class never predicted has precision 0); scores that do not exist at all are None.
+A score with a zero denominator is 0 (a class that is never predicted has precision 0); an undefined score is None.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ class ClassScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics(ABC):
-    """What every report has: `n` texts or sentences, and the scores of each class in the order of the label set.
+    """Metrics of any task: `n` examples, and the scores of each class in the order of the label set.
 
-    A report that was made without tables has none of the classes, and no confusion matrix.
+    Computed with `tables=False`, they have no classes and no confusion matrix.
     """
 
     n: int
     per_class: tuple[ClassScore, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """Return JSON values."""
         return vars(self) | {"per_class": [asdict(row) for row in self.per_class]}
 
     def numbers(self) -> dict[str, float]:
-        """The measures that are single numbers and exist; not the counts."""
+        """Return the metrics that are single numbers and defined, without the counts."""
         return {name: value for name, value in vars(self).items() if isinstance(value, float)}
 
     @abstractmethod
     def summary(self) -> str:
-        """One line for a terminal."""
+        """Return one line for a terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationMetrics(Metrics):
-    """Scores of a classifier whose texts have one label each.
+    """Metrics of single-label classification.
 
     Attributes:
         macro_f1: the mean F1 of the classes that occur among the targets or the predictions.
-        log_loss: in nats, of the texts whose label the model knows.
-        roc_auc: of class 1 where there are two classes; else the mean of each class against the rest, over the classes
-            that some but not all texts have; None where there is none.
+        log_loss: in nats, over the texts whose label the model has.
+        roc_auc: with two classes, that of class 1; with more, the mean one-vs-rest area over the classes that some but
+            not all texts have; None without such a class.
         calibration_error: sum over 15 equal bins b of the top probability of (n_b / n) * |accuracy_b - confidence_b|.
-        confusion: (C, C) counts, a row for each true class, a column for each predicted one.
+        confusion: (C, C) counts; rows are true classes, columns predicted ones.
     """
 
     accuracy: float
@@ -85,13 +85,13 @@ class ClassificationMetrics(Metrics):
 
 @dataclass(frozen=True, kw_only=True)
 class MultiLabelMetrics(Metrics):
-    """Scores of a classifier whose texts have any number of labels.
+    """Metrics of multi-label classification.
 
     Attributes:
-        subset_accuracy: the part of the texts whose set of labels is right as a whole.
-        micro_f1: of all decisions (text, label) together.
+        subset_accuracy: the fraction of texts whose whole set of labels is right.
+        micro_f1: over all (text, label) decisions.
         macro_f1: the mean F1 of the labels that occur among the targets or the predictions.
-        roc_auc: the mean over the labels that some but not all texts have; None where there is none.
+        roc_auc: the mean over the labels that some but not all texts have; None without such a label.
     """
 
     subset_accuracy: float
@@ -108,14 +108,15 @@ class MultiLabelMetrics(Metrics):
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingMetrics(Metrics):
-    """Scores of a tagger; its classes are the types of spans, sorted.
+    """Metrics of tagging; the classes are the span types, sorted.
 
     Attributes:
-        n_words: words.
-        word_accuracy: over all words, those tagged O included.
-        word_accuracy_without_o: over the words whose true tag is not O; None where there is none.
-        span_precision, span_recall, span_f1: of whole spans, type and both ends right, all types together (conlleval).
-        sentence_accuracy: fraction of the sentences without a wrong tag. The "exact match" that the pNLP-Mixer paper
+        n_words: number of words.
+        word_accuracy: over all words, including those tagged O.
+        word_accuracy_without_o: over the words whose true tag is not O; None without such a word.
+        span_precision, span_recall, span_f1: over spans of all types; a span counts if its type and both ends are
+            right (as in conlleval).
+        sentence_accuracy: fraction of sentences without a wrong tag. The "exact match" that the pNLP-Mixer paper
             reports is compared with this: its text names the accuracy over words, but its figures rule that out.
     """
 
@@ -137,13 +138,13 @@ class TaggingMetrics(Metrics):
 
 @dataclass(frozen=True)
 class Score:
-    """How right the answers of one model are, for a comparison with others.
+    """The score of one model's answers, for comparisons.
 
     Attributes:
-        numbers: the task's headline metric and those beside it.
-        hits: (R,) what each row adds to the headline: 1 for a right answer, of a tagger its right words; of numbers
-            the error.
-        sizes: (R,) answers that each row asks for: 1, of a tagger its words. The headline is sum(hits) / sum(sizes).
+        numbers: the task's headline metric and the secondary ones.
+        hits: (R,) each row's contribution to the headline metric: 1 for a right answer, the number of right words in
+            tagging, the error in regression.
+        sizes: (R,) answers per row: 1, or the number of words in tagging. The headline is sum(hits) / sum(sizes).
     """
 
     numbers: dict[str, float]
@@ -152,13 +153,13 @@ class Score:
 
 
 def format_table(metrics: Metrics) -> str:
-    """The summary and the table of classes (if any) as plain text columns; of many classes the 40 of lowest F1."""
+    """Return the summary and the table of classes as text; of more than 40 classes, those with the lowest F1."""
     rows = list(metrics.per_class)
     if not rows:
         return metrics.summary()
     remark = ""
     if len(rows) > TABLE_ROWS:
-        # The worst are what one looks for; a class without a case in the data tells nothing and comes last.
+        # The lowest scores are of interest; classes without examples come last.
         order = sorted(range(len(rows)), key=lambda index: (rows[index].support == 0, rows[index].f1, index))
         shown = sorted(order[:TABLE_ROWS])
         remark = f"({TABLE_ROWS} of {len(rows)} classes: those of lowest F1; {len(rows) - TABLE_ROWS} are left out)"
@@ -177,7 +178,7 @@ def _or_dash(value: float | None) -> str:
 
 
 def _printable(name: str) -> str:
-    """A label that cannot move a terminal's cursor, cut to `_NAME_COLUMNS` columns."""
+    """Return a label without control characters, cut to `_NAME_COLUMNS` columns."""
     name = printable(name)
     if _columns(name) <= _NAME_COLUMNS:
         return name
@@ -187,5 +188,5 @@ def _printable(name: str) -> str:
 
 
 def _columns(name: str) -> int:
-    """How many columns of a terminal a name takes: East Asian wide characters two, combining marks none."""
+    """Return the width of a name in terminal columns: East Asian wide characters take two, combining marks none."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in name)

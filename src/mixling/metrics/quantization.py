@@ -1,4 +1,4 @@
-"""What 8-bit weights did to a model's decisions, which decides whether it may be exported with them."""
+"""The effect of 8-bit weights on a model's decisions, which decides whether they may be exported."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantizationCheck:
-    """What 8 bits did to a model's decisions on the validation data.
+    """The effect of 8-bit weights on the decisions for the validation examples.
 
-    agreement: fraction of the decisions that are those of the float model.
-    accuracy_drop: in points (hundredths); negative where 8 bits did better.
-    decisions, changed: how many there are, and how many are not those of the float model.
-    worse, better: texts of which 8 bits have fewer decisions right than floats, or more.
+    agreement: fraction of decisions equal to the float model's.
+    accuracy_drop: in percentage points; negative if 8 bits are better.
+    decisions, changed: number of decisions, and of those that differ from the float model's.
+    worse, better: number of texts with fewer, or more, right decisions than with the float model.
     """
 
     agreement: float
@@ -30,12 +30,12 @@ class QuantizationCheck:
 def compare_quantized(
     before: npt.NDArray, after: npt.NDArray, targets: npt.NDArray, *, lengths: Sequence[int] | None = None
 ) -> QuantizationCheck:
-    """Compare the decisions of two models on the same texts, or on their words one after another.
+    """Compare the decisions of two models on the same texts, or on the concatenated words of the texts.
 
     Args:
         before, after: decisions (S,) or (S, C) of the float model and of the 8-bit one.
         targets: the right decisions, of the same shape.
-        lengths: the number of words of each text; None where a row of decisions is a text.
+        lengths: number of words per text; None if each row of decisions is one text.
     """
     assert before.shape == after.shape == targets.shape
     assert len(targets) > 0
@@ -47,10 +47,10 @@ def compare_quantized(
 
 
 def quantization_check(lost: npt.NDArray[np.integer], *, changed: int, decisions: int) -> QuantizationCheck:
-    """Return the check of `decisions`, of which 8 bits changed some.
+    """Return the check of `decisions`, of which 8-bit weights changed `changed`.
 
     Args:
-        lost: (texts,) right decisions of the float model less those of the 8-bit one.
+        lost: (texts,) right decisions of the float model minus those of the 8-bit one.
     """
     return QuantizationCheck(
         agreement=1 - changed / decisions,

@@ -1,7 +1,7 @@
-"""From predictions to metrics, by NumPy alone: a saved model is evaluated where nothing was installed for training.
+"""Metrics from predictions, with NumPy alone, so that a base install can evaluate a saved model.
 
-The numbers are those of scikit-learn and seqeval, which the tests compare them with. B is the number of texts, C of
-labels.
+The results equal those of scikit-learn and seqeval, which the tests compare them with. B is the number of texts, C the
+number of labels.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ def classification_report(
     """Score probabilities (B, C) against target ids (B,).
 
     Args:
-        unseen: number of labels, the last ones, that the model does not know; texts with them are left out of the
-            log-loss.
-        tables: with the scores of each class and the confusion matrix, which take C^2 numbers.
+        unseen: number of labels at the end that the model does not have; the log-loss leaves out texts with them.
+        tables: compute the scores of each class and the (C, C) confusion matrix.
 
     Raises:
         DataError: there is no text.
@@ -35,7 +34,7 @@ def classification_report(
     classes = np.arange(len(labels))
     assert probabilities.shape == (len(targets), len(labels)), probabilities.shape
     probabilities = probabilities.astype(np.float64)
-    probabilities /= probabilities.sum(1, keepdims=True)  # half precision adds up to 1 less well than log_loss demands
+    probabilities /= probabilities.sum(1, keepdims=True)  # float16 sums to 1 too roughly for log_loss
     predictions = probabilities.argmax(1)
     right = targets == predictions
     hits, predicted, true = (np.bincount(ids, minlength=len(labels)) for ids in (targets[right], predictions, targets))
@@ -48,7 +47,7 @@ def classification_report(
     given = probabilities[np.arange(len(targets)), targets]
     if unseen and (seen := targets < len(labels) - unseen).any():
         given = given[seen]
-    least = np.finfo(np.float64).eps  # as scikit-learn's, so that one wrong certainty does not make it infinite
+    least = np.finfo(np.float64).eps  # as in scikit-learn: a probability of 0 must not make it infinite
     return ClassificationMetrics(
         n=len(targets),
         accuracy=float(right.mean()),
@@ -74,7 +73,7 @@ def multilabel_report(
     """Score probabilities (B, C) against targets (B, C) of 0 and 1; a label is predicted from `threshold` on.
 
     Args:
-        tables: with the scores of each class.
+        tables: compute the scores of each class.
 
     Raises:
         DataError: there is no text.
@@ -98,10 +97,10 @@ def multilabel_report(
 def tagging_report(
     labels: LabelSet, targets: Sequence[np.ndarray], predictions: Sequence[np.ndarray], *, tables: bool = True
 ) -> TaggingMetrics:
-    """Score predicted tag ids against true ones: one array (words of the sentence,) for each sentence.
+    """Score predicted tag ids against true ones, one array (number of words,) per sentence.
 
     Args:
-        tables: with the scores of each type of span.
+        tables: compute the scores of each span type.
 
     Raises:
         DataError: there is no word.
@@ -141,9 +140,9 @@ def _require(n: int) -> None:
 
 
 def _roc_auc(hits: np.ndarray, scores: np.ndarray) -> float | None:
-    """The mean over the columns of (B, C) whose `hits` are neither all true nor all false.
+    """Return the mean area over the columns of (B, C) whose `hits` are neither all true nor all false.
 
-    Of a column the area is the share of the pairs of a hit and a miss where the hit has the higher score, ties half.
+    The area of a column is the fraction of (hit, miss) pairs in which the hit scores higher; ties count half.
     """
     areas = []
     for column in np.flatnonzero(hits.any(0) & ~hits.all(0)):
@@ -155,13 +154,13 @@ def _roc_auc(hits: np.ndarray, scores: np.ndarray) -> float | None:
 
 
 def _scores(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Precision, recall, F1 and support (C, 4) of counts (C,)."""
+    """Return precision, recall, F1 and support (C, 4) from counts (C,)."""
     f1 = _ratio(2 * hits, predicted + true)
     return np.stack([_ratio(hits, predicted), _ratio(hits, true), f1, true], axis=1)
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """part / whole; 0 where whole is 0."""
+    """Return part / whole, or 0 where whole is 0."""
     return part / np.maximum(whole, 1)
 
 
@@ -174,7 +173,7 @@ def _calibration_error(right: np.ndarray, confidence: np.ndarray) -> float:
 
 
 def _class_scores(names: Sequence[str], scores: np.ndarray) -> tuple[ClassScore, ...]:
-    """Rows (precision, recall, F1, support) (C, 4) with their names."""
+    """Return `ClassScore`s from rows (precision, recall, F1, support) (C, 4)."""
     return tuple(
         ClassScore(name, precision, recall, f1, int(support))
         for name, (precision, recall, f1, support) in zip(names, scores.tolist(), strict=True)

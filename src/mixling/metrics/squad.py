@@ -1,8 +1,8 @@
-"""How good answers are: exact match and F1, as SQuAD's evaluation defines them (Rajpurkar et al. 2016 and 2018).
+"""Exact match and F1 of answers, as defined by SQuAD's evaluation (Rajpurkar et al. 2016 and 2018).
 
-Answers are compared in lower case, without ASCII punctuation, the words a, an, the, and repeated white space. That is
-English: in other languages articles stay, other punctuation stays, and what is written without spaces is one word, so
-that F1 there is little more than exact match. Published numbers of such languages may come from other definitions.
+Answers are compared in lower case, without ASCII punctuation, without the words a, an and the, and with single spaces.
+These rules are for English: articles and punctuation of other languages stay, and text without spaces is one word, so
+that its F1 is close to exact match. Published numbers for such languages may use other definitions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerMetrics(Metrics):
-    """Scores of answers to `n` questions, from 0 to 1; no answer is the right one where there is none.
+    """Metrics of answers to `n` questions, from 0 to 1; for a question without an answer, the empty one is right.
 
     Attributes:
-        exact_match: the part of the questions whose answer is one of the right ones, normalized.
-        f1: the mean over questions of the overlap of words with the nearest right answer.
-        answerable_exact_match, answerable_f1: of the questions that have an answer (HasAns); None where all have, or
-            none.
-        unanswerable_accuracy: of the others (NoAns), the part that was told to have none; None where all have one.
+        exact_match: fraction of questions whose normalized answer is one of the right ones.
+        f1: mean over questions of the word overlap with the closest right answer.
+        answerable_exact_match, answerable_f1: over the questions that have an answer (HasAns); None if all have one, or
+            none has.
+        unanswerable_accuracy: fraction of the others (NoAns) that got no answer; None if all have one.
     """
 
     n_unanswerable: int
@@ -53,14 +53,14 @@ class AnswerMetrics(Metrics):
 
 
 def normalize_answer(text: str) -> str:
-    """Lower case, no punctuation, no articles, single spaces."""
+    """Return an answer in lower case, without punctuation and articles, with single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def score_answer(text: str, right: Answers) -> tuple[float, float]:
-    """Exact match and F1 of one answer, empty for none, each the greatest over the right answers.
+    """Return exact match and F1 of one answer ("": no answer), each the maximum over the right answers.
 
-    Right answers of which normalizing leaves nothing do not count, unless all are so; then the right one is none.
+    Right answers that are empty after normalization do not count, unless all are; then no answer is right.
     """
     given = normalize_answer(text)
     golds = [gold for gold in map(normalize_answer, right.texts) if gold] or [""]
@@ -76,7 +76,7 @@ def _overlap(given: str, gold: str) -> float:
 
 
 def answer_report(answers: Sequence[str], right: Sequence[Answers]) -> AnswerMetrics:
-    """Score answers, empty ones for none.
+    """Score answers; "" is no answer.
 
     Raises:
         DataError: there is no question.
@@ -100,15 +100,15 @@ def answer_report(answers: Sequence[str], right: Sequence[Answers]) -> AnswerMet
 
 
 def choose_threshold(found: Sequence[Found], texts: Sequence[str], right: Sequence[Answers]) -> float:
-    """The threshold on the margin of no answer that gives the greatest mean F1.
+    """Return the threshold on the margin of no answer with the highest mean F1.
 
-    Midway between two questions' margins, so that it does not hang on the last bits of a number; of equally good ones
-    the least, which says "no answer" most often.
+    It is midway between the margins of two questions, so that rounding does not matter; of equally good thresholds the
+    lowest, which gives "no answer" most often.
 
     Args:
-        texts: what was found, as text.
+        texts: the text of each found answer.
     """
-    known = [i for i, item in enumerate(found) if item.span is not None]  # the others have no answer in any case
+    known = [i for i, item in enumerate(found) if item.span is not None]  # the others have no answer at any threshold
     known.sort(key=lambda i: found[i].margin)
     margins = [found[i].margin for i in known]
     if not margins:
@@ -118,6 +118,6 @@ def choose_threshold(found: Sequence[Found], texts: Sequence[str], right: Sequen
         gains.append(score_answer(texts[i], right[i])[1] - score_answer("", right[i])[1])
     cuts = [margins[0] - 1, *((a + b) / 2 for a, b in itertools.pairwise(margins)), margins[-1] + 1]
     totals = np.cumsum([0.0, *gains])
-    # Between equal margins no threshold can stand.
+    # No threshold separates equal margins.
     allowed = np.array([True, *(a < b for a, b in itertools.pairwise(margins)), True])
     return float(cuts[int(np.where(allowed, totals, -np.inf).argmax())])

@@ -1,1 +1,1 @@
-"""Front ends, blocks, encoders, heads; `ModelConfig` -> `build_model`."""
+"""Embeddings, blocks, encoders, heads; `build_model` builds a model from a `ModelConfig`."""

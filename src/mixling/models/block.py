@@ -1,4 +1,4 @@
-"""The one block: token mixers, then a feed-forward over the channels, each a residual sublayer."""
+"""The block: token mixers, then a feed-forward over the channels, each a residual sublayer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mixling.mixers import mixer_config
 
 
 class FeedForwardConfig(Config):
-    """The MLP over channels: W2 gelu(W1 x), or T5.1.1's gated one, W2 (gelu(W1 x) * V x)."""
+    """The MLP over channels: W2 gelu(W1 x), or the gated one of T5.1.1, W2 (gelu(W1 x) * V x)."""
 
     type: Literal["mlp", "gated"] = "mlp"
     ffn_dim: int = Field(256, ge=1)
@@ -29,7 +29,7 @@ class FeedForwardConfig(Config):
 
 
 class BlockConfig(Config):
-    """Mixers in order, one that reads a context after or between them (optional), then a feed-forward (optional)."""
+    """Mixers in order, optionally one that reads a context after or between them, and optionally a feed-forward."""
 
     mixers: tuple[SerializeAsAny[MixerConfig], ...] = ()
     cross: SerializeAsAny[MixerConfig] | None = Field(None, description="reads the source, in decoders")
@@ -73,7 +73,7 @@ class BlockConfig(Config):
 
 
 class BlockState(NamedTuple):
-    """What the mixers of a block remember between steps; `cross` keeps what it read of the source, and the position."""
+    """The state of a block's mixers between steps; that of `cross` holds the source and the position."""
 
     mixers: tuple[State, ...]
     cross: State
@@ -83,14 +83,14 @@ class FeedForward(nn.Module):
     """Y = W2 gelu(W1 X + b1) + b2 over the channels; gated, Y = W2 (gelu(W1 X + b1) * (V X + c)) + b2.
 
     W1, V (ffn_dim, D), W2 (D, ffn_dim). Cost is O(N * D * ffn_dim). Source of the gated form: T5.1.1, after GLU
-    Variants (Shazeer 2020); as there, its gelu is the tanh approximation, and weights start at N(0, 1/fan-in).
+    Variants (Shazeer 2020); as there, gelu is the tanh approximation, and weights are initialized from N(0, 1/fan-in).
 
     Args:
         dim: D, the width of the tokens.
         ffn_dim: the width of the hidden layer.
-        gated: the gated form.
-        bias: whether its linear layers have biases.
-        dropout: rate on the hidden layer, in training.
+        gated: use the gated form.
+        bias: give the linear layers biases.
+        dropout: rate on the hidden layer.
     """
 
     def __init__(self, *, dim: int, ffn_dim: int, gated: bool = False, bias: bool = True, dropout: float = 0.0) -> None:
@@ -122,14 +122,14 @@ class Block(nn.Module):
     """Pre-norm: x + f(LN(x)) for each sublayer f; post-norm: LN(x + f(x)). LN is LayerNorm or RMSNorm.
 
     Args:
-        config: its mixers, feed-forward and norms.
+        config: the mixers, the feed-forward and the norms.
         dim: D, the width of the tokens.
-        max_len: tokens of the longest input.
-        causal: the mixers see no later position; such a block has steps.
-        context_len: tokens of the longest context that `cross` will be given; None: there is none.
+        max_len: length of the longest input, in tokens.
+        causal: mixers see no later position, which allows `step`.
+        context_len: length of the longest context of `cross`, in tokens; None: there is none.
 
     Raises:
-        ConfigError: a mixer cannot be built like this; the message names it.
+        ConfigError: a mixer cannot be built with these values; the message names it.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Block(nn.Module):
         return total
 
     def _mixing(self) -> list[tuple[Mixer, nn.Module]]:
-        """Return the mixers and their norms in order, `cross` among them."""
+        """Return the mixers, including `cross`, and their norms in order."""
         pairs = list(zip(self.mixers, self.mixer_norms, strict=True))
         if self.cross is not None and self.cross_norm is not None:
             pairs.insert(self.cross_after, (self.cross, self.cross_norm))
@@ -225,7 +225,7 @@ class Block(nn.Module):
             return x + update
         update = dropout(update, self.dropout)
         if self.drop_path > 0:
-            # For each text on its own, rescaled so that the expectation is unchanged (gMLP, Table 1).
+            # Per text, rescaled so that the expectation is unchanged (gMLP, Table 1).
             kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= self.drop_path
             update = update * kept / (1 - self.drop_path)
         return x + update

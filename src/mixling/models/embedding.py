@@ -1,4 +1,4 @@
-"""Features -> token vectors: the projection bottleneck or, which is the same thing, an embedding table."""
+"""From features to token vectors: the projection bottleneck, of which an embedding table is a special case."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
+from mixling.layers.bags import sum_bags
 from mixling.layers.dropout import dropout
 from mixling.layers.positions import PositionKind, Positions
 
@@ -41,19 +42,19 @@ class EmbeddingConfig(Config):
 class ProjectionEmbedding(nn.Module):
     """x_i = b + sum over o = -w..w of W_o c_{i+o}, where c_i are the m features of word i; zero beyond the ends.
 
-    The m-wide features are never multiplied: they are weighted bags of positions, so W c is a weighted sum of a few
-    rows of W, computed once for each distinct word of a batch and for all 2w+1 matrices together.
+    The features are weighted bags of positions, so W c is a weighted sum of a few rows of W. It is computed once per
+    distinct word of a batch, for all 2w+1 matrices together, without a matrix product over m.
     Source: pNLP-Mixer, section 3.2 (bottleneck). Parameters: ((2w+1) m + 1) D.
     Decided beyond the paper: a factorized window, W_o = A_o W with A_o (D, D), has (m + (2w+1) D + 1) D parameters and
-    one sum for each word; for other models no bias, positions, a norm and dropout are options.
+    one sum per word; other models may have no bias, positions, a norm and dropout.
 
     Args:
         config: the options.
-        num_features: m, rows that the bags point into.
+        num_features: m, the number of rows of W.
         dim: D, the width of the tokens.
-        max_len: tokens of the longest input.
-        embedding_dim: width of fixed embeddings over which the bags are summed first; None: there are none.
-        table: the rows are an embedding table, whose initialization differs.
+        max_len: length of the longest input, in tokens.
+        embedding_dim: width of a fixed embedding matrix over which bags are summed first; None: there is none.
+        table: the rows are an embedding table, which is initialized differently.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class ProjectionEmbedding(nn.Module):
         window = config.window
         self.dim, self.window, self.dropout = dim, window, config.dropout
         inputs = num_features if embedding_dim is None else embedding_dim
-        # The rows of the 2w+1 matrices are side by side, so that one gather fetches them all.
+        # The 2w+1 matrices are concatenated, so that one gather reads all of them.
         width = (2 * window + 1) * dim
         factorized = config.window_type == "factorized"
         self.weight = nn.Parameter(torch.empty(inputs, dim if factorized else width))
@@ -80,14 +81,14 @@ class ProjectionEmbedding(nn.Module):
         if config.positions != "none":
             self.positions = Positions(config.positions, dim=dim, max_len=max_len)
         self.norm = nn.LayerNorm(dim) if config.norm else None
-        # Averaged embeddings: the bag is summed over a fixed table first.
+        # Bags are summed over the fixed embeddings first.
         self.embeddings: Tensor | None
         self.register_buffer("embeddings", None if embedding_dim is None else torch.zeros(num_features, embedding_dim))
-        if table:  # Xavier's scale is for a sum of many rows; a row of an embedding table is alone
+        if table:  # Xavier's scale assumes a sum of many rows; an embedding table contributes one
             nn.init.normal_(self.weight, std=0.02 if config.norm else dim**-0.5)
         else:
             nn.init.xavier_uniform_(self.weight)
-        if self.spread is not None:  # starts as the word itself, with a little of its neighbors
+        if self.spread is not None:  # initially the word itself, with little of its neighbors
             nn.init.normal_(self.spread, std=0.1 * dim**-0.5)
             with torch.no_grad():
                 self.spread[:, window * dim : (window + 1) * dim] += torch.eye(dim)
@@ -96,7 +97,7 @@ class ProjectionEmbedding(nn.Module):
         """Read the fixed embeddings from a .npy or .safetensors file; a saved model has them among its weights.
 
         Raises:
-            ConfigError: no file is named, or it has no matrix of the right shape.
+            ConfigError: the configuration names no file, or the file has no matrix of the right shape.
         """
         assert self.embeddings is not None, "only the projection 'embedding' has a table"
         if path is None:
@@ -116,17 +117,17 @@ class ProjectionEmbedding(nn.Module):
         self.embeddings.copy_(torch.from_numpy(np.asarray(arrays[0], np.float32)))
 
     def table(self) -> Float[Tensor, "m S"]:
-        """Return the matrix whose rows are summed; `spread_rows` turns the sums into the rows of words."""
+        """Return the matrix whose rows are summed; `spread_rows` turns the sums into word rows."""
         return self.weight if self.embeddings is None else self.embeddings @ self.weight
 
     def spread_rows(self, sums: Float[Tensor, "U S"]) -> Float[Tensor, "U R"]:
-        """Return what each word adds to the tokens around it, R = (2w+1) D, from its sum of rows."""
+        """Return each word's contribution to the tokens around it (U, (2w+1) D), from its sum of rows."""
         return sums if self.spread is None else sums @ self.spread
 
     def word_rows(self, positions: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U+1 R"]:
-        """Return the summed rows of each distinct word, after a row of zeros for padding and dropped words."""
+        """Return the summed rows of each distinct word, preceded by a row of zeros for padding and dropped words."""
         if self.embeddings is None:
-            rows = F.embedding_bag(positions, self.weight, mode="sum", per_sample_weights=weights)
+            rows = sum_bags(positions, self.weight, weights)
         else:
             rows = F.embedding_bag(positions, self.embeddings, mode="sum", per_sample_weights=weights) @ self.weight
         return F.pad(self.spread_rows(rows), (0, 0, 1, 0))

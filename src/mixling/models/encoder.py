@@ -16,7 +16,7 @@ from mixling.layers.mixer import Mixer
 from mixling.layers.norms import build_norm
 from mixling.models.block import Block, BlockConfig, BlockState
 
-# What a stack remembers between steps, for each block.
+# The state of a stack between steps, per block.
 StackState = tuple[BlockState, ...]
 
 
@@ -37,7 +37,7 @@ class StackConfig(Config):
 
     @property
     def blocks(self) -> tuple[BlockConfig, ...]:
-        """Return the configurations of all layers, repeated where `num_layers` says so."""
+        """Return the configurations of all layers, repeated as `num_layers` requires."""
         return self.layers if self.num_layers is None else self.layers * self.num_layers
 
 
@@ -50,19 +50,18 @@ class EncoderConfig(StackConfig):
 class Encoder(nn.Module):
     """Blocks one after another.
 
-    Mixers configured to share positions use the position parameters of the first mixer of their type (T5).
+    Mixers configured to share positions use those of the first mixer of their type (T5).
 
     Args:
         layers: the configuration of each block.
         dim: D, the width of the tokens.
-        max_len: tokens of the longest input.
-        final_norm: a norm after the last block; the parameter counts of pNLP-Mixer and gMLP rule it out.
-        causal: build the mixers' causal form, which has steps.
-        context_len: tokens of the longest context; None: there is none.
+        max_len: length of the longest input, in tokens.
+        final_norm: add a norm after the last block; the parameter counts of pNLP-Mixer and gMLP rule it out.
+        causal: build the causal form of the mixers, which allows `step`.
+        context_len: length of the longest context, in tokens; None: there is none.
 
     Raises:
-        ConfigError: a mixer cannot be built for this width or length, or differs in what it shares; the message names
-            it.
+        ConfigError: a mixer cannot be built for this width or length, or cannot share positions; the message names it.
     """
 
     def __init__(

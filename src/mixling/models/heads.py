@@ -1,4 +1,4 @@
-"""Token vectors -> logits."""
+"""Heads: from token vectors to logits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixling.layers.masks import as_mask
 
 
 class HeadConfig(Config):
-    """How token vectors become logits; a model that labels tokens does not pool."""
+    """The head; models that label tokens do not pool."""
 
     pooling: Literal["attention", "mean", "max", "all"] = Field(
         "attention", description="all: the three concatenated, for a last layer of three times the width"
@@ -25,13 +25,13 @@ class HeadConfig(Config):
 
 
 class PoolingHead(nn.Module):
-    """logits = W pool(X) + b, the pool over real tokens only; without any it is 0.
+    """logits = W pool(X) + b; the pool is over real tokens, and 0 without any.
 
-    Attention pooling: sum of softmax(X a + c)_i x_i, one score a token (pNLP-Mixer, section 3.2; the parameter counts
-    require a scalar score).
+    Attention pooling is the sum of softmax(X a + c)_i x_i, with one score per token (pNLP-Mixer, section 3.2; the
+    parameter counts imply a scalar score).
 
     Args:
-        config: kind of pool and dropout.
+        config: the pooling and dropout.
         dim: D, the width of the tokens.
         num_outputs: C.
     """
@@ -43,16 +43,16 @@ class PoolingHead(nn.Module):
         self.output = nn.Linear(3 * dim if config.pooling == "all" else dim, num_outputs)
 
     def forward(self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None) -> Float[Tensor, "B C"]:
-        """Return the logits of each text; `mask` as in `Mixer.forward`."""
+        """Return the logits (B, C); `mask` as in `Mixer.forward`."""
         real = as_mask(mask, x)[..., None]
         pools = []
         if self.score is not None:
             scores = self.score(x)
-            # Under autocast the scores have another precision than x, and so must the lowest number.
+            # Under autocast the scores and x differ in precision; the minimum must be that of the scores.
             weights = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(dim=1)
             pools.append((weights.mT @ x.masked_fill(~real, 0)).squeeze(1))
         if self.pooling in ("mean", "all"):
-            wide = torch.promote_types(x.dtype, torch.float32)  # the sum of a long text overflows float16
+            wide = torch.promote_types(x.dtype, torch.float32)  # sums over long texts overflow float16
             mean = x.masked_fill(~real, 0).sum(1, dtype=wide) / real.sum(1).clamp(min=1)
             pools.append(mean.to(x.dtype))
         if self.pooling in ("max", "all"):
@@ -62,16 +62,16 @@ class PoolingHead(nn.Module):
 
 
 class LMHead(nn.Module):
-    """logits_i = E LN(x_i) + b over the subwords, or words, that a masked token may be.
+    """logits_i = E LN(x_i) + b over the subwords or words that a masked token may be.
 
-    E is the table of the embedding layer where it has a row for each of them (BERT, gMLP), else the head's own. The
-    norm takes the place of BERT's transform and of the norm after the last block, neither of which gMLP's counts
-    include. Fine-tuning drops the head of a pretrained model.
+    E is the embedding table if it has a row for each of them (BERT, gMLP), else a matrix of the head. The norm replaces
+    BERT's transform and the norm after the last block, neither of which is in gMLP's parameter counts. Fine-tuning
+    drops the head of a pretrained model.
 
     Args:
         dim: D, the width of the tokens.
-        num_outputs: C, subwords or words to choose from.
-        tied: E is the table of the embedding layer.
+        num_outputs: C, number of subwords or words.
+        tied: use the embedding table as E.
     """
 
     def __init__(self, *, dim: int, num_outputs: int, tied: bool) -> None:

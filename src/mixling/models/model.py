@@ -1,4 +1,4 @@
-"""A model from features to logits: embedding layer, encoder, head."""
+"""Models: embedding, encoder and head, from features to logits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BERT_SUBWORDS = 30_522
 
 
 class ModelConfig(EncoderConfig):
-    """A whole model, from text to logits; everything that models differ in is a value here."""
+    """The complete configuration of a model, from text to logits."""
 
     text: TextConfig = TextConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
@@ -29,18 +29,18 @@ class ModelConfig(EncoderConfig):
 
 
 class Model(nn.Module):
-    """Logits of texts whose words are weighted bags of features.
+    """A model whose input words are weighted bags of features.
 
     Args:
-        config: the whole model.
+        config: the configuration of the model.
         num_outputs: C, number of labels.
-        output: "text" for one row of logits a text, "tokens" for one a word, "subwords" for one a masked token.
+        output: "text": logits per text; "tokens": per word; "subwords": per masked token.
 
     Raises:
-        ConfigError: parts of the configuration do not fit together.
+        ConfigError: parts of the configuration do not fit each other.
     """
 
-    embedding_tables = ("embedding.weight",)  # parameters with a learning rate of their own
+    embedding_tables = ("embedding.weight",)  # these parameters have their own learning rate
 
     def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
         super().__init__()
@@ -73,11 +73,11 @@ class Model(nn.Module):
         """Return the logits of a batch.
 
         Args:
-            positions: features of the U distinct words of the batch, P for each.
-            weights: of the features; None: all are 1.
-            index: for each token 1 + the number of its word, 0 in padding.
-            mask: as in `Mixer.forward`; None: tokens with a word are real, as in an exported model.
-            starts: compute logits for these tokens only: the first one of each word, or those that were masked.
+            positions: (U, P) features of the U distinct words of the batch.
+            weights: (U, P) of the features; None: all are 1.
+            index: (B, N) 1 + the index of each token's word; 0 in padding.
+            mask: as in `Mixer.forward`; None: every token with a word is real, as in exported models.
+            starts: tokens to compute logits for: the first one of each word, or the masked ones.
         """
         return self.from_rows(self.embedding.word_rows(positions, weights), index, mask, starts)
 
@@ -88,7 +88,7 @@ class Model(nn.Module):
         mask: Shaped[Tensor, "B N"] | None = None,
         starts: Int[Tensor, "B W"] | None = None,
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
-        """Return the logits from the summed rows of words, which may come from a cache; see `forward`."""
+        """Return the logits from the summed rows of words, for instance cached ones; see `forward`."""
         mask = index != 0 if mask is None else as_mask(mask, index)
         x = self.encoder(self.embedding(rows, index, mask), mask)
         if starts is not None:
@@ -99,11 +99,11 @@ class Model(nn.Module):
 
 
 def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | None = None) -> ModelConfig:
-    """Return the configuration with the number of subwords that it leaves to a vocabulary, and for texts of `max_len`.
+    """Return the configuration with the vocabulary's size filled in where it is open, and for texts of `max_len`.
 
     Args:
-        vocabulary: rows of the embedding table of a configuration without a number of them; None: BERT's 30,522.
-        max_len: the longest text, in tokens; None: as it is.
+        vocabulary: rows of the embedding table if the configuration has no number; None: BERT's 30,522.
+        max_len: length of the longest text, in tokens; None: unchanged.
     """
     text = config.text
     if text.projection.num_features is None:
@@ -114,15 +114,15 @@ def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | 
 
 
 def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text", seed: int | None = None) -> Model:
-    """Build the model; with a seed, its first weights do not depend on what random numbers were drawn before.
+    """Build a model; with a seed, the initial weights do not depend on the state of the random generator.
 
     Args:
-        config: if it leaves the number of subwords to a vocabulary, there are 30,522, as in BERT's.
+        config: without a number of subwords, there are 30,522, as in BERT's vocabulary.
         num_outputs: C, number of labels.
-        output: "text" for one row of logits a text, "tokens" for one a word, "subwords" for one a masked token.
+        output: "text": logits per text; "tokens": per word; "subwords": per masked token.
 
     Raises:
-        ConfigError: parts of the configuration do not fit together.
+        ConfigError: parts of the configuration do not fit each other.
     """
     config = sized(config)
     if seed is None:
@@ -133,5 +133,5 @@ def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return the number of trained parameters."""
+    """Return the number of trainable parameters."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

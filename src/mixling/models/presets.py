@@ -1,10 +1,10 @@
-"""Models by name: those of the papers, and mixling's own.
+"""Presets: the models of the papers, and mixling's own, by name.
 
-Models over an embedding table leave its size to the vocabulary, which by default is trained on the user's own text;
-`Preset.vocabulary` is the size to which the paper's parameter counts refer.
+The size of an embedding table is that of the vocabulary, which by default is trained on the user's own text;
+`Preset.vocabulary` is the size in the paper's parameter counts.
 
-Two widths printed in gMLP contradict its counts: with 3072 the models without a split of Table 3 would have 130 million
-parameters, not 92 (which 2048 gives), and its text MLP-Mixer 140.4 million, not 112 (which 2304 gives).
+Two widths printed in gMLP contradict its parameter counts: with 3072, the models of Table 3 without a split would have
+130 million parameters, not 92 (which 2048 gives), and its text MLP-Mixer 140.4 million, not 112 (which 2304 gives).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from mixling.text.fingerprint import MinHash, SubwordEmbedding, Tsp
 
 @dataclass(frozen=True)
 class Preset:
-    """A model by name.
+    """A named model.
 
     Args:
         config: the model.
-        source: the paper and where in it.
-        vocabulary: subwords of the embedding table in the paper's parameter counts; None where there is no table.
-        defaults: the parts of a `RunConfig` that go with the model; empty for the papers' models.
+        source: paper and section.
+        vocabulary: rows of the embedding table in the paper's parameter counts; None: there is no table.
+        defaults: values of a `RunConfig` that go with the model; empty for the papers' models.
     """
 
     config: ModelConfig
@@ -67,8 +67,8 @@ def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> 
 def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None = None, **options: Any) -> ModelConfig:
     """Return mixling's own small model: hashed words, a factorized window, channel MLPs, three pools.
 
-    For labels of texts it has one layer without token mixing, which costs accuracy where examples are few; labels of
-    words, and pairs of texts with many examples, need two layers with token mixing (experiments/README.md).
+    To label texts it has one layer without token mixing, which lowers accuracy with few examples; to label words, and
+    pairs of texts with many examples, it needs two layers with token mixing (experiments/README.md).
     """
     mixers = () if mixer is None else (mixer,)
     return ModelConfig(
@@ -128,9 +128,9 @@ def hypermixer_family(
     positions: PositionKind = "none",
     norm: Literal["pre", "post"] = "pre",
 ) -> ModelConfig:
-    """Return one of the models that HyperMixer compares, of 11 million parameters (section 4.1).
+    """Return one of the models of 11 million parameters that HyperMixer compares (section 4.1).
 
-    It has 6 layers of width 256 and 30,522 subwords. The paper's own layout is in an appendix that was not available;
+    It has 6 layers of width 256 and 30,522 subwords. The paper's layout is in an appendix that was not available;
     this one has its parameter count. Mixers with fewer parameters than attention's 4 (D^2 + D) get a wider
     feed-forward.
     """
@@ -208,7 +208,7 @@ PRESETS: dict[str, Preset] = {
         )
         for layers in (6, 12, 24, 48)
     },
-    # For a few hours of two cores: eight layers of gMLP, six of aMLP and six of BERT have as many parameters.
+    # Trainable in hours on two cores; eight layers of gMLP, six of aMLP and six of BERT have equally many parameters.
     "gmlp-tiny": Preset(gmlp(num_layers=8, dim=128, ffn_dim=768), _OWN, 8192),
     "amlp-tiny": Preset(gmlp(num_layers=6, dim=128, ffn_dim=768, tiny_attention_dim=64), _OWN, 8192),
     "bert-tiny": Preset(
@@ -220,14 +220,14 @@ PRESETS: dict[str, Preset] = {
     "linear-transformer": Preset(
         hypermixer_family(LinearAttentionConfig(num_heads=4), positions="sinusoidal"), _HYPERMIXER, 30_522
     ),
-    # The transform is sqrt(N D) times as large as its input: only the norm after the sum, FNet's own, can hold it.
+    # The transform is sqrt(N D) times as large as its input, which only post-norm, as in FNet, can handle.
     "fnet": Preset(
         hypermixer_family(FourierConfig(), ffn_dim=1025, positions="sinusoidal", norm="post"), _HYPERMIXER, 30_522
     ),
     "mlp-mixer": Preset(hypermixer_family(TokenMLPConfig(hidden_dim=1023)), _HYPERMIXER, 30_522),
     "gmlp": Preset(hypermixer_family(SpatialGatingConfig(ffn_dim=1362), None), _HYPERMIXER, 30_522),
 }
-# The presets of other parts of the package, which are imported for a message alone.
+# The presets of other packages, imported only to name them in messages.
 _ELSEWHERE = {
     "mixling.vision:IMAGE_PRESETS": "an image model, for Python only (mixling.vision.build_image_model); "
     "`mixling models` lists those for text",
@@ -238,7 +238,7 @@ DEFAULT_PRESET = "pnlp-mixer-x-small"
 
 
 def preset_values(name: str) -> dict[str, Any]:
-    """What a named model says of a run: its defaults; of a TOML file that of the preset it starts from.
+    """Return a preset's defaults for a run; for a TOML file, those of the preset it starts from.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -249,10 +249,10 @@ def preset_values(name: str) -> dict[str, Any]:
 
 
 def model_config(name: str, changes: dict | None = None) -> ModelConfig:
-    """The configuration of a preset, or of a TOML file that may name a preset to start from (`preset = "..."`).
+    """Return the configuration of a preset, or of a TOML file, which may start from a preset (`preset = "..."`).
 
     Args:
-        changes: nested values laid over it, such as `{"dim": 32, "text": {"max_len": 128}}`.
+        changes: nested values that override it, such as `{"dim": 32, "text": {"max_len": 128}}`.
 
     Raises:
         ConfigError: unknown preset, file or key.
@@ -276,7 +276,7 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
 
 
 def with_changes(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
-    """A model by name, file or table (which may name a preset), with changes laid over it; raises as `model_config`."""
+    """Return a model by name, file or table (which may name a preset), with changes; raises as `model_config`."""
     if isinstance(given, str):
         return model_config(given, dict(changes))
     table = dict(given)

@@ -2,6 +2,8 @@ from collections.abc import Sequence
 
 class Model:
     labels: tuple[str, ...]
+    task: str
+    pairs: bool | None
     instructions: str
     def __init__(self, data: bytes, cache_bytes: int, seed: int) -> None: ...
     def predict(self, texts: Sequence[str | tuple[str, str] | list[str]]) -> tuple[bytes, bytes]: ...

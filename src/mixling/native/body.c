@@ -19,7 +19,7 @@ static int reserve(mixling_worker *worker, size_t n) {
     free(worker->scores);
     free(worker->parts);
     free(worker->folded);
-    worker->parts = malloc(size * sizeof *worker->parts);
+    worker->parts = malloc(2 * size * sizeof *worker->parts);
     worker->folded = malloc((size * model->parts * model->folded.stride + 1) * sizeof(float));
     worker->tokens = malloc(size * model->width * sizeof(float));
     worker->normed = malloc(size * model->width * sizeof(float));
@@ -79,34 +79,42 @@ static void set_columns(float *out, size_t rows, size_t width, const float *bias
         for (size_t j = 0; j < width; j++) out[i * width + j] = bias[i];
 }
 
-/* The hidden layer of the first sublayer before GELU, from the products of words. */
-static void expand_folded(mixling_worker *worker, const uint32_t *rows, size_t n) {
+/* The tokens and the hidden layer of the first sublayer, from the rows and products of words. */
+static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n) {
     const mixling_model *model = worker->model;
-    const kernels *kernels = model->kernels;
     const word_table *table = &worker->table;
-    size_t stride = model->folded.stride, width = model->width, floats = model->parts * stride;
-    const float *parts[MAX_PARTS];
+    size_t stride = model->folded.stride, width = model->width;
+    size_t row = model->parts * width, product = model->parts * stride;
+    const float **from = worker->parts, **products = worker->parts + n;
+    const float *parts[MAX_PARTS], *folded[MAX_PARTS];
     for (size_t i = 0; i < n; i++) {
-        float *out = worker->folded + i * floats;
-        if (rows[i] >= table->folded_capacity) table_fold(worker, table->rows + rows[i] * model->parts * width, out);
-        worker->parts[i] = rows[i] < table->folded_capacity ? table->folded + rows[i] * floats : out;
+        from[i] = table->rows + rows[i] * row;
+        products[i] = table->folded + rows[i] * product;
+        if (rows[i] >= table->folded_capacity) {
+            products[i] = worker->folded + i * product;
+            table_fold(worker, from[i], worker->folded + i * product);
+        }
     }
     for (size_t i = 0; i < n; i++) {
-        float *out = worker->inner + i * stride;
-        prefetch(worker->parts, floats, n, i + AHEAD);
-        size_t number = parts_of(model, worker->parts, stride, n, i, parts);
-        kernels->combine(stride, model->folded_bias, number, parts, out);
-        float factor = kernels->factor(model->dim, width, worker->tokens + i * width);
-        kernels->affine(stride, factor, model->folded_shift, out);
+        prefetch(from, row, n, i + AHEAD);
+        prefetch(products, product, n, i + AHEAD);
+        size_t number = parts_of(model, from, width, n, i, parts);
+        parts_of(model, products, stride, n, i, folded);
+        model->kernels->hidden(
+            model->dim, width, stride, number, parts, folded, model->bias, model->folded_bias, model->folded_shift,
+            worker->tokens + i * width, worker->inner + i * stride);
     }
 }
 
-/* y += W2 gelu(hidden) + b2 over channels. */
+/* y += W2 hidden + b2 over channels. */
 static void contract(mixling_worker *worker, const sublayer *layer, size_t n, float *y) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
     size_t width = model->width, stride = layer->expand.stride;
-    kernels->gelu(worker->inner, n * stride);
+    if (layer->integers.values) {
+        model->int8_kernels->multiply(n, width, stride, worker->inner, &layer->integers, worker->integers, y);
+        return;
+    }
     for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f, layer->contract_bias, y + i * width);
     kernels->multiply(
         n, width, layer->expand.columns, worker->inner, stride, layer->contract.values, width, y, width);
@@ -134,6 +142,7 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     }
     set_rows(inner, n, expand->stride, layer->expand_bias);
     kernels->multiply(n, expand->stride, model->dim, x, width, expand->values, expand->stride, inner, expand->stride);
+    kernels->gelu(inner, n * expand->stride);
     contract(worker, layer, n, y);
 }
 
@@ -161,11 +170,13 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     const kernels *kernels = model->kernels;
     size_t width = model->width;
     if (reserve(worker, n)) return MIXLING_MEMORY;
-    embed(worker, rows, n);
+    if (model->folded.values)
+        embed_folded(worker, rows, n);
+    else
+        embed(worker, rows, n);
     for (size_t i = 0; i < model->num_sublayers; i++) {
         const sublayer *layer = model->sublayers + i;
         if (i == 0 && model->folded.values) {
-            expand_folded(worker, rows, n);
             contract(worker, layer, n, worker->tokens);
             continue;
         }

@@ -29,12 +29,18 @@
 #include "kernels_body.h"
 #endif
 
-const kernels *kernels_choose(void) {
+const kernels *kernels_choose(int *instructions) {
+    *instructions = 0;
 #if defined(__x86_64__)
     if (MIXLING_INSTRUCTIONS > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) {
+        *instructions = 2;
         return &kernels_avx512;
-    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &kernels_avx2;
+    }
+    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        *instructions = 1;
+        return &kernels_avx2;
+    }
 #endif
     return &kernels_plain;
 }

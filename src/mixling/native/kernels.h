@@ -20,12 +20,16 @@ typedef struct {
     void (*gelu)(float *x, size_t n);
     /* Layer norm of rows: y = w (x - mean) / sqrt(variance + 1e-5) + b over the first `dim` values of `stride`. */
     void (*norm)(size_t rows, size_t dim, size_t stride, const float *x, const float *w, const float *b, float *y);
-    /* 1 / sqrt(variance + 1e-5) of the first `dim` values of `stride`, of which the others are zero. */
-    float (*factor)(size_t dim, size_t stride, const float *x);
+    /* One token of a sublayer whose first product is folded into the rows (see model.h).
+
+       token = bias + the sum of `number` rows, of `width` values;
+       inner = gelu(scale (folded_bias + the sum of `number` products) + shift), of `stride` values, where `scale` is
+       1 / the deviation of the token. */
+    void (*hidden)(
+        size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
+        const float *bias, const float *folded_bias, const float *shift, float *token, float *inner);
     /* y = first + the sum of `number` rows, of n values, a multiple of LANES. */
     void (*combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y);
-    /* x = scale x + shift */
-    void (*affine)(size_t n, float scale, const float *shift, float *x);
     /* y += scale x, of n values, a multiple of LANES. */
     void (*add)(size_t n, float scale, const float *x, float *y);
     /* Of each column of x (n, width): the sum by weights (n), the mean, the maximum. */
@@ -39,8 +43,30 @@ typedef struct {
     void (*minhash)(size_t n, uint32_t base, const uint32_t *keys, uint32_t *lowest);
 } kernels;
 
-/* The fastest that this processor has. */
-const kernels *kernels_choose(void);
+/* The fastest that this processor has; `instructions`: 0 plain ones, 1 AVX2, 2 AVX-512. */
+const kernels *kernels_choose(int *instructions);
+
+/* A matrix (k, n) of 8-bit integers q: its values are scale[i] q[i][j]. k and n are multiples of LANES. */
+typedef struct {
+    void *values;  /* packed; NULL where there is none */
+    float *scale;  /* (k), positive */
+    float *base;   /* (n): added to every row of the product */
+    float largest; /* of the scales */
+} int8_matrix;
+
+typedef struct {
+    size_t value_size; /* bytes of a packed value */
+    /* y (m, n) += x W + base, where x is not below -0.17; scratch: INT8_ROWS * k bytes. */
+    void (*multiply)(
+        size_t m, size_t n, size_t k, const float *x, const int8_matrix *w, uint8_t *scratch, float *y);
+    void (*pack)(size_t k, size_t n, const int8_t *from, void *to);
+} int8_kernels;
+
+enum { INT8_ROWS = 6 };
+#define INT8_LEAST 0.17f /* gelu(x) > -0.17 */
+
+/* The fastest of these, NULL where the products of floats are not slower. */
+const int8_kernels *int8_kernels_choose(int instructions);
 
 /* The finaliser of MurmurHash3. */
 static inline uint32_t hash_mix(uint32_t x) {

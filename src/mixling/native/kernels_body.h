@@ -1,8 +1,15 @@
 /* Included once for each set of instructions, with NAME(x), TARGET, and WIDTH floats in a register. */
 
 typedef float NAME(vector) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+typedef int32_t NAME(integers) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 #define VECTOR NAME(vector)
 #define INLINE static inline __attribute__((always_inline)) TARGET
+
+/* The greater of two values each; the second where one is not a number. */
+INLINE VECTOR NAME(highest)(VECTOR x, VECTOR y) {
+    NAME(integers) greater = x > y;
+    return (VECTOR)(((NAME(integers))x & greater) | ((NAME(integers))y & ~greater));
+}
 
 /* `rows` rows of C, `columns` registers wide. Every value is summed in the order of k, whatever the tile: a text's logits
    are the same bits in any company. */
@@ -53,24 +60,24 @@ TARGET static void NAME(multiply)(
 }
 
 /* gelu(x) = x (1 + erf(x / sqrt 2)) / 2; erf as a quotient of polynomials, off by less than 6e-7 (that of Eigen). */
+INLINE VECTOR NAME(gelu_of)(VECTOR x) {
+    VECTOR t = x * 0.70710678118654752f, most = (VECTOR){0} + 4.0f;
+    t = NAME(highest)(-most, -NAME(highest)(-most, -t));
+    VECTOR z = t * t, p = z * -2.72614225801306e-10f + 2.77068142495902e-08f;
+    p = p * z - 2.10102402082508e-06f;
+    p = p * z - 5.69250639462346e-05f;
+    p = p * z - 7.34990630326855e-04f;
+    p = p * z - 2.95459980854025e-03f;
+    p = p * z - 1.60960333262415e-02f;
+    VECTOR q = z * -1.45660718464996e-05f - 2.13374055278905e-04f;
+    q = q * z - 1.68282697438203e-03f;
+    q = q * z - 7.37332916720468e-03f;
+    q = q * z - 1.42647390514189e-02f;
+    return 0.5f * x * (1.0f + t * p / q);
+}
+
 TARGET static void NAME(gelu)(float *x, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        float t = x[i] * 0.70710678118654752f;
-        t = t > 4.0f ? 4.0f : t;
-        t = t < -4.0f ? -4.0f : t;
-        float z = t * t, p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;
-        p = p * z + 2.77068142495902e-08f;
-        p = p * z - 2.10102402082508e-06f;
-        p = p * z - 5.69250639462346e-05f;
-        p = p * z - 7.34990630326855e-04f;
-        p = p * z - 2.95459980854025e-03f;
-        p = p * z - 1.60960333262415e-02f;
-        q = q * z - 2.13374055278905e-04f;
-        q = q * z - 1.68282697438203e-03f;
-        q = q * z - 7.37332916720468e-03f;
-        q = q * z - 1.42647390514189e-02f;
-        x[i] = 0.5f * x[i] * (1.0f + t * p / q);
-    }
+    for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(x + i) = NAME(gelu_of)(*(const VECTOR *)(x + i));
 }
 
 INLINE float NAME(sum)(VECTOR x) {
@@ -95,10 +102,6 @@ INLINE float NAME(deviation)(size_t dim, size_t stride, const float *x, float me
     return 1.0f / sqrtf((square > 0 ? square : 0) / (float)dim + 1e-5f);
 }
 
-TARGET static float NAME(factor)(size_t dim, size_t stride, const float *x) {
-    return NAME(deviation)(dim, stride, x, NAME(mean)(dim, stride, x));
-}
-
 TARGET static void NAME(norm)(
     size_t rows, size_t dim, size_t stride, const float *x, const float *w, const float *b, float *y) {
     for (size_t r = 0; r < rows; r++, x += stride, y += stride) {
@@ -121,9 +124,31 @@ TARGET static void NAME(combine)(size_t n, const float *first, size_t number, co
     }
 }
 
-TARGET static void NAME(affine)(size_t n, float scale, const float *shift, float *x) {
-    for (size_t i = 0; i < n; i += WIDTH)
-        *(VECTOR *)(x + i) = scale * *(VECTOR *)(x + i) + *(const VECTOR *)(shift + i);
+/* `number` is a constant, so that the sums stay in registers. */
+INLINE void NAME(hidden_of)(
+    const size_t number, size_t dim, size_t width, size_t stride, const float *const *rows,
+    const float *const *products, const float *bias, const float *folded_bias, const float *shift, float *token,
+    float *inner) {
+    for (size_t i = 0; i < width; i += WIDTH) {
+        VECTOR sum = *(const VECTOR *)(bias + i);
+        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)(rows[r] + i);
+        *(VECTOR *)(token + i) = sum;
+    }
+    float scale = NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
+    for (size_t i = 0; i < stride; i += WIDTH) {
+        VECTOR sum = *(const VECTOR *)(folded_bias + i);
+        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)(products[r] + i);
+        *(VECTOR *)(inner + i) = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i));
+    }
+}
+
+TARGET static void NAME(hidden)(
+    size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
+    const float *bias, const float *folded_bias, const float *shift, float *token, float *inner) {
+    if (number == 3)
+        NAME(hidden_of)(3, dim, width, stride, rows, products, bias, folded_bias, shift, token, inner);
+    else
+        NAME(hidden_of)(number, dim, width, stride, rows, products, bias, folded_bias, shift, token, inner);
 }
 
 TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
@@ -138,7 +163,7 @@ TARGET static void NAME(pool)(
             VECTOR value = *(const VECTOR *)(x + t * width + i);
             sum += weights[t] * value;
             plain += value;
-            for (int j = 0; j < WIDTH; j++) top[j] = value[j] > top[j] ? value[j] : top[j];
+            top = NAME(highest)(value, top);
         }
         *(VECTOR *)(weighted + i) = sum;
         *(VECTOR *)(mean + i) = plain * (1.0f / (float)n);
@@ -164,7 +189,7 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 }
 
 static const kernels NAME(kernels) = {
-    TEXT,      NAME(multiply), NAME(gelu), NAME(norm),     NAME(factor), NAME(combine), NAME(affine),
+    TEXT,      NAME(multiply), NAME(gelu), NAME(norm),     NAME(hidden), NAME(combine),
     NAME(add), NAME(pool),     NAME(dot),  NAME(add_int8), NAME(minhash),
 };
 

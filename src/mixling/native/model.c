@@ -138,7 +138,9 @@ int mixling_open(const void *data, size_t size, mixling_model **out, char *error
         /* A model in 8 bits takes four times its file when it is unpacked, and padding some more; more than that is an
            attempt to fill the memory. */
         model->budget = (size < SIZE_MAX / 32 ? 16 * size : SIZE_MAX / 2) + ((size_t)1 << 26);
-        model->kernels = kernels_choose();
+        int instructions;
+        model->kernels = kernels_choose(&instructions);
+        model->int8_kernels = int8_kernels_choose(instructions);
         status = file_read((bytes){data, size}, &file, &reason);
         if (status == MIXLING_OK) status = open_parts(model, &file, &reason);
         file_close(&file);
@@ -174,6 +176,8 @@ const char *mixling_label(const mixling_model *model, size_t index) {
 }
 
 const char *mixling_task(const mixling_model *model) { return model->task; }
+
+int mixling_pairs(const mixling_model *model) { return model->pairs; }
 
 size_t mixling_max_len(const mixling_model *model) { return model->max_len; }
 

@@ -23,6 +23,7 @@ typedef struct {
     float *norm_weight, *norm_bias;
     matrix expand, contract; /* of channels: (D, F), (F, D); of tokens: (H, max_len), (max_len, H) */
     float *expand_bias, *contract_bias;
+    int8_matrix integers; /* `contract` of channels as it is stored, with its bias, where that is faster */
 } sublayer;
 
 /* WordPiece: a set of byte strings. */
@@ -71,6 +72,7 @@ struct mixling_model {
     size_t widest; /* floats of a token in the hidden layer of a sublayer over channels */
     size_t hidden; /* rows of the hidden layer of one over tokens */
     const kernels *kernels;
+    const int8_kernels *int8_kernels; /* NULL: none */
 };
 
 /* Take zeroed memory that counts as the model's; NULL beyond its budget. */
@@ -144,6 +146,7 @@ struct mixling_worker {
     const float **parts;            /* of each token, its row or product; grown with the next */
     float *folded;                  /* products of words that the table does not keep */
     float *tokens, *normed, *inner; /* (N, width) twice, and the hidden layer; grown as needed */
+    uint8_t *integers;              /* for products with integers */
     size_t body_size;               /* tokens that they are for */
     float *pools, *scores, *logits;
 };

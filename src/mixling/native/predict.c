@@ -36,6 +36,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->shared_hashes = take(words, 2 * sizeof *worker->shared_hashes);
     worker->pools = take(model->output.rows + model->width, sizeof *worker->pools);
     worker->logits = take(model->output.stride, sizeof *worker->logits);
+    worker->integers = take(model->widest + 1, INT8_ROWS);
     table->mask = 1023;
     table->slots = take(table->mask + 1, sizeof *table->slots);
     table->capacity = cache_bytes / (model->folded.values ? 2 : 1) / (floats * sizeof(float));
@@ -45,7 +46,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
     if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
         !scratch->lowest || !scratch->sums || !scratch->row || !worker->words || !worker->rows || !worker->features ||
-        !worker->shared_hashes || !worker->pools || !worker->logits || !table->slots) {
+        !worker->shared_hashes || !worker->pools || !worker->logits || !worker->integers || !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
     }
@@ -62,7 +63,7 @@ void mixling_stop(mixling_worker *worker) {
                      worker->pools,     worker->logits,        worker->table.slots, worker->table.keys,
                      worker->table.rows, worker->table.folded, worker->shared[0],    worker->shared[1],  worker->tokens,
                      worker->normed,    worker->inner,         worker->scores,     (void *)worker->parts,
-                     worker->folded};
+                     worker->folded,    worker->integers};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     free(worker);
 }

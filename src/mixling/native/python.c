@@ -188,6 +188,18 @@ static PyObject *labels(Model *self, void *unused) {
     return out;
 }
 
+static PyObject *task(Model *self, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(mixling_task(self->model));
+}
+
+static PyObject *pairs(Model *self, void *unused) {
+    int known = mixling_pairs(self->model);
+    (void)unused;
+    if (known < 0) Py_RETURN_NONE;
+    return PyBool_FromLong(known);
+}
+
 static PyObject *instructions(Model *self, void *unused) {
     (void)unused;
     return PyUnicode_FromString(mixling_instructions(self->model));
@@ -233,6 +245,8 @@ static PyMethodDef METHODS[] = {
 
 static PyGetSetDef GETTERS[] = {
     {"labels", (getter)labels, NULL, "The names of the labels.", NULL},
+    {"task", (getter)task, NULL, "The name of the task.", NULL},
+    {"pairs", (getter)pairs, NULL, "Whether it is a model of pairs of texts; None: unknown.", NULL},
     {"instructions", (getter)instructions, NULL, "The instructions that it computes with.", NULL},
     {0}};
 

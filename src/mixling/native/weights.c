@@ -132,6 +132,39 @@ static void read_table(loader *from) {
     model->scale = read_vector(from, scale, model->row_size);
 }
 
+/* Have the second matrix of an MLP over channels as the integers that it is stored as, with a scale for each row. */
+static void read_integers(loader *from, uint32_t at, sublayer *layer) {
+    mixling_model *model = from->model;
+    size_t rows = layer->contract.rows, columns = layer->contract.columns, width = model->width;
+    size_t padded_rows = padded(rows);
+    if (from->status != MIXLING_OK || !model->int8_kernels) return;
+    bytes name = json_plain(from->plan, at + 1); /* `read_values` has checked what is there */
+    const tensor *item = find(from, name, ".int8"), *scale = find(from, name, ".scale");
+    if (find(from, name, "") || json_boolean(from->plan, json_item(from->plan, at, 1))) return;
+    if (scale->dims[0] != rows || scale->dims[1] != 1) return;
+    int8_matrix out = {NULL, model_take(model, padded_rows, sizeof(float)), model_take(model, width, sizeof(float)), 0};
+    int8_t *values = model_take(model, padded_rows, width);
+    void *packed = model_take(model, padded_rows, width * model->int8_kernels->value_size);
+    if (!out.scale || !out.base || !values || !packed) {
+        fail(from, MIXLING_MEMORY, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        float value = out.scale[i] = float_at(scale, i);
+        if (!(value > 1e-20f && value < 1e20f)) return; /* of no model that was trained */
+        if (value > out.largest) out.largest = value;
+        memcpy(values + i * width, item->data.data + i * columns, columns);
+    }
+    for (size_t j = 0; j < columns; j++) {
+        int32_t sum = 0;
+        for (size_t i = 0; i < rows; i++) sum += values[i * width + j];
+        out.base[j] = layer->contract_bias[j] - INT8_LEAST * out.largest * (float)sum;
+    }
+    model->int8_kernels->pack(padded_rows, width, values, packed);
+    out.values = packed;
+    layer->integers = out;
+}
+
 static void read_sublayer(loader *from, uint32_t at, sublayer *out) {
     mixling_model *model = from->model;
     const json *plan = from->plan;
@@ -159,6 +192,7 @@ static void read_sublayer(loader *from, uint32_t at, sublayer *out) {
     out->expand = read_matrix(from, expand, dim, hidden, padded(hidden));
     out->contract = read_matrix(from, contract, hidden, dim, width);
     out->contract_bias = read_optional(from, item_of(from, at, "contract", 1), dim);
+    read_integers(from, contract, out);
     if (out->expand.stride > model->widest) model->widest = out->expand.stride;
 }
 

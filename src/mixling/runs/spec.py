@@ -214,8 +214,9 @@ class _Labels(Spec[RunConfig]):
     def complete(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         if "task" in values:
             return values, ()
-        task, why = infer_task(values.get("data", {}))
-        return {**values, "task": task}, (f"task: {task} ({why}; change it with --task)",)
+        task, why, hint = infer_task(values.get("data", {}))
+        remarks = (f"task: {task} ({why}; change it with --task)", *([hint] if hint else []))
+        return {**values, "task": task}, remarks
 
     def for_examples(self, config: RunConfig, train: Dataset) -> tuple[Mapping[str, Any], str]:
         choice = choose_model(train, config)

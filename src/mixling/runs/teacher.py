@@ -20,12 +20,13 @@ from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.tasks.base import Task
 from mixling.teachers.base import EnsembleTeacher, Teacher
+from mixling.teachers.encoder import EncoderTeacher
 from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
 from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.teachers.transformer import TransformerTeacher, is_transformer
 from mixling.training.callbacks import Log
 
-SELF = "self"
+SELF, ENCODER = "self", "encoder:"
 
 
 class TrainMember(Protocol):
@@ -44,7 +45,8 @@ class DistillConfig(Config):
 
     teacher: str = Field(
         description="run folder, model.onnx, transformers folder, hf:NAME[@REVISION], file of texts and probabilities, "
-        "or self: an ensemble of models like the student, trained on the labeled examples"
+        "encoder:DIR for a linear classifier on a sentence encoder, or self: an ensemble of models like the student, "
+        "trained on the labeled examples"
     )
     members: int = Field(4, ge=1, le=100, description="number of models of the teacher 'self', each with its own seed")
     fine_tune: bool = Field(False, description="fine-tune a transformers teacher on the labeled examples first")
@@ -75,10 +77,19 @@ def check_distill(config: DistillConfig, *, task: type[Task], data: DataConfig, 
         ConfigError: the teacher does not exist or cannot be fine-tuned here.
         DataError: a file cannot be used.
     """
-    if config.teacher != SELF and not is_transformer(config.teacher) and _kind(Path(config.teacher)) == "none":
+    if config.teacher.startswith(ENCODER):
+        encoder = config.teacher.removeprefix(ENCODER)
+        if not is_transformer(encoder):
+            raise ConfigError(
+                f"--teacher: {encoder} is not a sentence encoder; allowed: {ENCODER}DIR or {ENCODER}hf:NAME"
+            )
+        if task.per_word or not task.has_labels:
+            raise ConfigError(f"--teacher: {config.teacher} cannot teach {task.name}; it gives one prediction per text")
+    elif config.teacher != SELF and not is_transformer(config.teacher) and _kind(Path(config.teacher)) == "none":
         raise ConfigError(
             f"--teacher: {config.teacher} is not a model; allowed: a run folder or its model.onnx, a folder of the "
-            "transformers library or hf:NAME, a file of texts and probabilities (.jsonl, .parquet), or self"
+            f"transformers library or hf:NAME, {ENCODER}DIR, a file of texts and probabilities (.jsonl, .parquet), "
+            "or self"
         )
     if config.fine_tune and not is_transformer(config.teacher):
         raise ConfigError(f"--fine-tune: {config.teacher} is not a model of the transformers library")
@@ -124,6 +135,10 @@ def open_teacher(
         assert train_member is not None, "the teacher 'self' needs train_member"
         assert folder is not None, "the teacher 'self' needs a folder"
         return _ensemble(config, train, validation, seed=seed, folder=folder, train_member=train_member, log=log)
+    if name.startswith(ENCODER):
+        log("teacher: fitting a linear classifier on the embeddings of a sentence encoder")
+        encoder = name.removeprefix(ENCODER).removeprefix("hf:")
+        return EncoderTeacher.fit(encoder, train, validation, task, max_len=config.max_len)
     if is_transformer(name):
         name = name.removeprefix("hf:")
         if config.fine_tune:

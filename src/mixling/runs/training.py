@@ -44,7 +44,7 @@ from mixling.text.vocabulary import Vocabulary
 from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
 from mixling.training.callbacks import Callback, Log
 from mixling.training.config import TrainConfig
-from mixling.training.dataset_adapter import LabeledData
+from mixling.training.dataset_adapter import MAX_EVALUATED, LabeledData
 from mixling.training.distributed import DistributedContext
 from mixling.training.initialization import init_bottleneck
 from mixling.training.questions import QuestionData, question_data
@@ -293,6 +293,8 @@ def _training_data(
         weights=examples.weights,
     )
     log_truncated(data.train, encoder.config.max_len, log)
+    if len(validation) > MAX_EVALUATED:
+        log(f"evaluations during training are on {MAX_EVALUATED:,} of the {len(validation):,} validation examples")
     return data, LabeledValidation(data, validation)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from mixling.runtime.graph import KIND_SIZES, MAX_RANK, TYPES, Graph, Node, Weights
 
 ONNX_FILE = "model.onnx"  # in a folder
+MAX_MODEL_BYTES = 2**31
 
 _KEY = b"mixling_sha256"
 # ModelProto.metadata_props (field 14) of 82 bytes: key (field 1) of 14, value (field 2) of 64.

@@ -6,35 +6,41 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
-from mixling.explain.explanation import Explanation
-from mixling.runtime.engine import Float32
-from mixling.runtime.session import Metadata, OpenModel, open_model
-from mixling.tasks.base import Task
-from mixling.text.answers import find_answer
-from mixling.text.clean import check_many, count_chars
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Encoded, Text, TextEncoder
-from mixling.text.labels import LabelSet
+from mixling.runtime.quick import open_quickly
 from mixling.text.predictions import Prediction
-from mixling.text.windows import WindowEncoder
+
+if TYPE_CHECKING:  # imported when a model is opened in full
+    from pathlib import Path
+
+    from mixling.explain.explanation import Explanation
+    from mixling.runtime.engine import Float32
+    from mixling.runtime.native import NativeEngine
+    from mixling.runtime.session import Metadata, OpenModel
+    from mixling.tasks.base import Task
+    from mixling.text.config import TextConfig
+    from mixling.text.decoding import LabelDecoder
+    from mixling.text.encoder import Encoded, Text, TextEncoder
+    from mixling.text.labels import LabelSet
+    from mixling.text.windows import WindowEncoder
 
 # Larger batches are not faster on one core, because their activations exceed its cache.
 BATCH_SIZE = 16
 BATCH_TOKENS = 4096
 # Texts that are sorted together, to form batches of similar length.
 WINDOW_TEXTS = 4096
+_CHECKED = 256  # texts that are checked together
 _WINDOWS = 64  # windows of contexts in memory at a time
 WINDOW_QUESTIONS = 64  # questions at a time; their overlapping windows repeat the contexts
 ROW_CACHE_BYTES = 64 << 20
 _GATHERED = 1 << 22  # values of the rows that are summed at a time
 _SHOWN_LABELS = 5  # by `repr`
+_OPENED_LATER = {"_model", "encoder", "_window_encoder", "_generation", "_rows", "_num_rows"}
 
 # Predictors may share an encoder, and threads a predictor. Encoding holds the interpreter's own lock almost all the
 # time, so one lock for all of them costs nothing. A fork waits for it, so that the forked process has complete tables
@@ -72,28 +78,62 @@ class Predictor:
             ModelFileError: there is no valid model at `path`.
             ConfigError: `encoder` computes other features than those that this model was trained on.
         """
-        self._model: OpenModel = open_model(path, num_threads=num_threads)
-        config, dim = self._model.metadata.text, self._model.row_dim
+        self._num_threads = num_threads
+        self._quick = open_quickly(path) if encoder is None else None
+        if self._quick is None:
+            self._open(path, encoder)
+            return
+        # Everything else is opened when it is first asked for.
+        self._native: NativeEngine | None = self._quick.engine
+        self._decoder: Task | LabelDecoder = self._quick.decoder
+        self._single = True
+        self._window_chars = ROW_CACHE_BYTES
+
+    def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> None:
+        """Open a model with all that it has, for every engine and kind of text."""
+        from mixling.runtime.session import open_model
+        from mixling.text.encoder import TextEncoder
+        from mixling.text.windows import WindowEncoder
+
+        if (quick := self._quick) is None:
+            model = open_model(path, num_threads=self._num_threads)
+        else:
+            model = open_model(quick.data, num_threads=self._num_threads, name=quick.name, native=quick.engine)
+        config, dim = model.metadata.text, model.row_dim
         max_words = max(ROW_CACHE_BYTES // (4 * dim), 1024)
         if encoder is None:
-            encoder = TextEncoder(config, self._model.vocabulary, max_table=max_words)
-        elif encoder.digest != TextEncoder(config, self._model.vocabulary).digest:
-            raise ConfigError(f"{self._model.name}: the shared encoder has another vocabulary, projection or casing")
+            encoder = TextEncoder(config, model.vocabulary, max_table=max_words)
+        elif encoder.digest != TextEncoder(config, model.vocabulary).digest:
+            raise ConfigError(f"{model.name}: the shared encoder has another vocabulary, projection or casing")
         elif encoder.config.max_len > config.max_len:
             raise ConfigError(
-                f"{self._model.name}: reads {config.max_len} words, the shared encoder {encoder.config.max_len}; "
+                f"{model.name}: reads {config.max_len} words, the shared encoder {encoder.config.max_len}; "
                 "share the encoder of the model that reads fewer"
             )
-        self.encoder = encoder
-        # An encoder of the caller's may read fewer words.
-        self._native = self._model.native if encoder.config.max_len == config.max_len else None
-        reading = self.metadata.reading
-        self._window_encoder = None if reading is None else WindowEncoder(encoder, reading)
+        reading = model.metadata.reading
         # The new words of a window fit into the cache, even if all of them are distinct.
         self._window_chars = 8 * max_words
-        self._generation = encoder.generation
+        self._single = not model.metadata.pairs and reading is None
+        # An encoder of the caller's may read fewer words.
+        self._native = model.native if encoder.config.max_len == config.max_len else None
+        self._decoder = model.task
+        self._window_encoder: WindowEncoder | None = None if reading is None else WindowEncoder(encoder, reading)
         self._rows: Float32 = np.zeros((0, dim), np.float32)
         self._num_rows = 0
+        self._generation = encoder.generation
+        self.encoder: TextEncoder = encoder
+        self._model: OpenModel = model
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Called only for an attribute that is not there.
+            if name not in _OPENED_LATER or "_quick" not in self.__dict__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            with _ENCODING:
+                if "_model" not in self.__dict__:
+                    self._open("", None)
+            return self.__dict__[name]
 
     @classmethod
     def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:
@@ -156,13 +196,13 @@ class Predictor:
 
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
-        self._check(text, 0)
+        self._check_all((text,), 0)
+        if self._native is not None and not isinstance(text, list):
+            answer, (read,) = self._native.logits((text,))
+            return self._decoder.decode(answer[0], read, text)  # type: ignore[arg-type]
         if self._window_encoder is not None:
             return self._answers([text], BATCH_SIZE)[0]
         task = self.task
-        if self._native is not None and not isinstance(text, list):
-            answer, (read,) = self._native.logits((text,))
-            return task.decode(answer[0], read, text)
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
@@ -176,12 +216,12 @@ class Predictor:
             DataError: an item is not a text.
         """
         for window in self._windows(texts):
-            if self._window_encoder is not None:
+            if self._native is None and self._window_encoder is not None:
                 for first in range(0, len(window), WINDOW_QUESTIONS):
                     yield from self._answers(window[first : first + WINDOW_QUESTIONS], batch_size)
                 continue
-            encoded, logits = self._encode_and_run(window, offsets=self.task.per_word, batch_size=batch_size)
-            yield from self.task.decode_many(logits, encoded, window)
+            encoded, logits = self._encode_and_run(window, offsets=self._decoder.per_word, batch_size=batch_size)
+            yield from self._decoder.decode_many(logits, encoded, window)
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Return probabilities (number of texts, C) in the order of `labels.names`.
@@ -189,13 +229,27 @@ class Predictor:
         Raises:
             DataError: an item is not a text, `texts` is a single text, or the task has no probabilities for texts.
         """
-        if not self.task.has_probabilities:
+        if not self._decoder.has_probabilities:
             raise DataError(f"the model predicts {self.task.gives}, without probabilities for texts; use predict")
-        parts = [np.zeros((0, len(self.labels)))]
+        parts = []
         for window in self._windows(texts):
             _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
-            parts.append(self.task.probabilities(np.asarray(logits)))
-        return np.concatenate(parts)
+            parts.append(self._decoder.probabilities(np.asarray(logits)))
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)))
+
+    def json_lines(self, texts: Sequence[str]) -> list[str]:
+        """Return predictions for texts as JSON lines, as `mixling predict` writes them, faster than by way of objects.
+
+        Raises:
+            DataError: an item is not a text, or the task has no such lines (`task.json_of_texts`).
+        """
+        if not self._decoder.json_of_texts:
+            raise DataError(f"the model predicts {self.task.gives}, whose lines of JSON are made of predictions")
+        out: list[str] = []
+        for window in self._windows(texts):
+            read, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
+            out += self._decoder.json_lines(np.asarray(logits), read)
+        return out
 
     def explain(
         self,
@@ -213,7 +267,8 @@ class Predictor:
             text: as of `predict_one`.
             target: the label to explain; by default the most probable one. None in regression.
             method: "leave_one_out" (how much the score falls without the word), "shapley" (the mean of that over all
-                sets of the other words: exact up to 10 words, sampled beyond), or "auto".
+                orders of the words: exact up to 10 words, sampled beyond), or "auto" (Shapley values up to 64 words,
+                leave-one-out beyond).
             word: tagging: the index of the word whose tag is explained; by default the first that is in a span.
             evaluations: about so many shortened texts are predicted for sampled Shapley values.
             seed: of the sample.
@@ -224,7 +279,7 @@ class Predictor:
         """
         from mixling.explain.words import explain
 
-        self._check(text, 0)
+        self._check_all((text,), 0)
         return explain(
             text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self._text_logits,
             target=target, word=word, method=method, evaluations=evaluations, seed=seed,
@@ -259,17 +314,28 @@ class Predictor:
         return self._of_words(encoded, self._run(rows, BATCH_SIZE))
 
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
-        check_many(texts, "texts")
+        if type(texts) is not list:
+            from mixling.text.clean import check_many
+
+            check_many(texts, "texts")
         window: list[Text] = []
-        num_chars = 0
-        for number, text in enumerate(texts):
-            num_chars += self._check(text, number)
-            window.append(text)
+        num_chars = number = 0
+        left = iter(texts)
+        while chunk := list(itertools.islice(left, min(_CHECKED, WINDOW_TEXTS - len(window)))):
+            num_chars += self._check_all(chunk, number)
+            number += len(chunk)
+            window += chunk
             if len(window) >= WINDOW_TEXTS or num_chars >= self._window_chars:
                 yield window
                 window, num_chars = [], 0
         if window:
             yield window
+
+    def _check_all(self, texts: Sequence[Text], first: int) -> int:
+        """Return the number of characters of texts of which the first has this number; raise as `_check` does."""
+        if self._single and set(map(type, texts)) == {str}:
+            return sum(map(len, texts))
+        return sum(self._check(text, number) for number, text in enumerate(texts, first))
 
     def _check(self, text: object, number: int) -> int:
         """Return the number of characters of a text.
@@ -277,6 +343,8 @@ class Predictor:
         Raises:
             DataError: it is not a text, or not of the kind that the model was trained on.
         """
+        from mixling.text.clean import count_chars
+
         size = count_chars(text, number)
         pairs = self.metadata.pairs if self._window_encoder is None else True
         if pairs is not None and isinstance(text, tuple) != pairs:
@@ -298,7 +366,7 @@ class Predictor:
     ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
         if self._native is not None and self._native.reads(texts):
             logits, read = self._native.logits(texts)
-            return read, logits  # type: ignore[return-value]  # rows
+            return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
@@ -307,6 +375,8 @@ class Predictor:
 
     def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
         """Return the answers to questions; a long context is read in several windows."""
+        from mixling.text.answers import find_answer
+
         assert self._window_encoder is not None
         with _ENCODING:
             encodings = self._window_encoder.encode([(pair[0], pair[1]) for pair in pairs])

@@ -23,7 +23,7 @@ from mixling.runtime.engine import Engine, Feed, Float32, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.native import NativeEngine, open_native
-from mixling.runtime.onnx_file import ONNX_FILE, read_model_file
+from mixling.runtime.onnx_file import MAX_MODEL_BYTES, ONNX_FILE, read_model_file
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
@@ -33,7 +33,6 @@ from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_WINDOW, ReadingConfig
 
 MODEL_FORMAT = 1
-MAX_MODEL_BYTES = 2**31
 MAX_ROW = 2**16
 TRIED_BAGS = 1, 2  # words and feature indices of the batch on opening
 
@@ -106,15 +105,25 @@ def _feed(cached: Float32, positions: Int32, weights: Float32 | None, index: Int
     return feed if weights is None else {**feed, "weights": weights}
 
 
-def open_model(path: str | Path | bytes, *, num_threads: int = 1) -> OpenModel:
+def open_model(
+    path: str | Path | bytes,
+    *,
+    num_threads: int = 1,
+    name: str = "the model's bytes",
+    native: NativeEngine | None = None,
+) -> OpenModel:
     """Open a model: a folder with a `model.onnx`, such a file, or its bytes.
+
+    Args:
+        name: of bytes, for messages.
+        native: the native engine of the model, if it was opened before.
 
     Raises:
         ModelFileError: the file is missing, empty, damaged, of a newer format, hostile, or not a mixling model.
     """
-    data, name = (path, "the model's bytes") if isinstance(path, bytes) else _read(Path(path))
+    data, name = (path, name) if isinstance(path, bytes) else _read(Path(path))
     try:
-        model = _open(data, name, num_threads)
+        model = _open(data, name, num_threads, native)
     except (ModelFileError, ValueError) as error:
         raise ModelFileError(f"{name}: {error}") from None
     if model.native is None:
@@ -143,7 +152,7 @@ def _read(path: Path) -> tuple[bytes, str]:
         raise ModelFileError(f"{path}: cannot be read: {reason}") from None
 
 
-def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
+def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None) -> OpenModel:
     entries, graph = read_model_file(data)
     metadata = _metadata(entries)
     task = _task(metadata)
@@ -157,7 +166,7 @@ def _open(data: bytes, name: str, num_threads: int) -> OpenModel:
     limits = GraphLimits(graph, row_dim)
     limits.check_rows(*TRIED_BAGS)
     limits.check_logits(*_tried_texts(metadata))
-    native, no_native = open_native(data)
+    native, no_native = (native, "") if native is not None else open_native(data)
     later = native is not None
     engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads, later=later)
     return OpenModel(

@@ -22,13 +22,14 @@ from mixling.errors import ConfigError
 from mixling.registry import Registry
 
 if TYPE_CHECKING:
-    from mixling.tasks.base import Task
+    from mixling.tasks.base import Sample, Task
 
 _T = TypeVar("_T", bound="type[Task]")
 
 TASK_ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
 _NOT_TASKS = ("base", "masked_lm")
+_SECOND_TEXTS = {"text_pair", "text2", "text_2", "text_b", "sentence2", "sentence_b", "question2", "hypothesis"}
 _SAMPLE = 100  # rows that are looked at to see which task they are of
 
 
@@ -85,8 +86,8 @@ def _name_of(task: Any) -> str:
     return name
 
 
-def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the task that the options and the first training file suggest, and why.
+def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the task that the options and the first training file suggest, why, and a hint on unread columns or "".
 
     Args:
         data: values of a `DataConfig`.
@@ -105,9 +106,9 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
     tasks = [task_type(name) for name in task_names()]
     for task in tasks:
         if found := sorted(task.own_columns & named.keys()):
-            return task.name, f"columns of the task are named: {', '.join(found)}"
+            return task.name, f"columns of the task are named: {', '.join(found)}", ""
     if not files:
-        return DEFAULT_TASK, "the default"
+        return DEFAULT_TASK, "the default", ""
     file_format = data.get("file_format")
     rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format)
     sample = Sample(
@@ -121,8 +122,15 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str]:
         if task.own_columns and {"text", "text_pair", "label"} & named.keys():
             continue
         if why := task.recognize(sample):
-            return task.name, why
-    return DEFAULT_TASK, "the default"
+            return task.name, why, _unread_pair(task, sample)
+    return DEFAULT_TASK, "the default", _unread_pair(task_type(DEFAULT_TASK), sample)
+
+
+def _unread_pair(task: type[Task], sample: Sample) -> str:
+    if "text_pair" not in task.reader.wanted or sample.columns.text_pair is not None:
+        return ""
+    found = next((name for name in sample.first if name.lower() in _SECOND_TEXTS), None)
+    return f"the column {found!r} is not read; to learn from pairs of texts add --text-pair {found}" if found else ""
 
 
 TASKS: Registry[type[Task]] = Registry(

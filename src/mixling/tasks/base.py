@@ -22,6 +22,7 @@ from mixling.data.readers import format_of_name
 from mixling.errors import ConfigError, printable
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck
+from mixling.text.decoding import softmax
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, not_finite
 from mixling.text.predictions import Prediction
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.models.model import Output
+    from mixling.text.predictions import Read
 
 _Floats = npt.NDArray[np.floating]
 
@@ -311,8 +313,7 @@ class Task(Objective):
         if not self.exclusive:
             small = np.exp(-np.abs(values))
             return np.where(values >= 0, 1.0, small) / (1.0 + small)
-        exponentials = np.exp(values - values.max(-1, keepdims=True))
-        return exponentials / exponentials.sum(-1, keepdims=True)
+        return softmax(values)
 
     def scores(self, probabilities: _Floats, *, least: float) -> _Floats:
         """Return logits that have such probabilities, of which none counts as less than `least`."""
@@ -410,6 +411,17 @@ class Task(Objective):
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
         """Return the values of `csv_columns`; `name` is the id of the row, if it has one."""
         raise NotImplementedError(f"{cls.name} has no columns")
+
+    json_of_texts: ClassVar[bool] = False
+    """Whether `json_lines` is defined."""
+
+    def json_lines(self, logits: _Floats, read: Sequence[Read]) -> list[str]:
+        """Return predictions as lines of JSON with their line ends, without making objects of them.
+
+        Args:
+            logits: (B, C).
+        """
+        raise NotImplementedError(f"{self.name} has no lines of JSON")
 
     @classmethod
     @abstractmethod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,14 +16,15 @@ from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
 from mixling.tasks.base import LinearModel, Task, probable
+from mixling.text.decoding import LabelDecoder
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import not_finite
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.models.model import Output
+    from mixling.text.predictions import Read
 
 
 class LabelReader(TextReader):
@@ -57,6 +58,7 @@ class Classification(Task):
     purpose = "assigns one of {n} labels to a text"
     usage = "prediction.label, prediction.probabilities"
     csv_columns = ("label", "probability")
+    json_of_texts = True
     baselines = ("tf-idf", "fasttext")
     headline = "accuracy"
     aside = ("macro_f1",)
@@ -87,34 +89,20 @@ class Classification(Task):
         known = np.asarray(targets) < len(self.labels)
         return (targets, None) if known.all() else (np.where(known, targets, 0), known.astype(np.float32))
 
+    @cached_property
+    def _decoder(self) -> LabelDecoder:
+        return LabelDecoder(self.labels.names)
+
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
-        # In plain Python: for a handful of classes a chain of NumPy calls costs several times as much.
-        values = logits.tolist()
-        assert len(values) == len(self.labels), f"{len(values)} logits for {len(self.labels)} labels"
-        if not math.isfinite(sum(values)):
-            raise not_finite()
-        top = max(values)
-        exponentials = [math.exp(value - top) for value in values]
-        total = sum(exponentials)
-        return self._prediction(values.index(top), [value / total for value in exponentials], encoded)
+        return self._decoder.decode(logits, encoded)
 
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
-        if not len(logits):
-            return []
-        stacked = np.asarray(logits)
-        rows, bests = self.probabilities(stacked).tolist(), stacked.argmax(-1).tolist()
-        return [self._prediction(*item) for item in zip(bests, rows, encoded, strict=True)]
+        return self._decoder.decode_many(logits, encoded)
 
-    def _prediction(self, best: int, probabilities: list[float], encoded: Encoded) -> Prediction:
-        names = self.labels.names
-        return Prediction(
-            label=names[best],
-            probabilities=dict(zip(names, probabilities, strict=True)),
-            truncated=encoded.truncated,
-            empty=encoded.is_empty,
-        )
+    def json_lines(self, logits: npt.NDArray, read: Sequence[Read]) -> list[str]:
+        return self._decoder.json_lines(logits, read)
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
         return classification_report(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -185,14 +186,51 @@ class Tagging(Task):
         logits = logits[: len(tokens)]  # an empty text is read as one special word, which is no token of it
         assert len(logits) == len(tokens), f"{len(logits)} rows of logits for {len(tokens)} tokens"
         probabilities = self.probabilities(logits)
-        tag_ids = np.argmax(logits, axis=-1)
+        tag_ids = self.best_tags(logits)
         return Prediction(
-            spans=self.decode_spans(tag_ids, offsets, probabilities.max(-1)),
+            spans=self.decode_spans(tag_ids, offsets, probabilities[np.arange(len(tag_ids)), tag_ids]),
             tokens=tuple(tokens),
             tags=tuple(self.labels.names[tag_id] for tag_id in tag_ids.tolist()),
             truncated=encoded.truncated,
             empty=encoded.is_empty,
         )
+
+    def best_tags(self, logits: npt.NDArray) -> npt.NDArray[np.int64]:
+        """Return the ids (W,) of the IOB2 sequence with the greatest sum of logits (W, C).
+
+        In such a sequence I-x follows B-x or I-x. If the most probable tags are one, they are the result; else the
+        Viterbi algorithm finds it.
+        """
+        tags = logits.argmax(-1)
+        before, inside = self._begins
+        previous = np.concatenate([[-1], tags])[:-1]
+        follows = (before[tags] < 0) | (previous == tags) | (previous == before[tags])
+        if follows.all():
+            return tags
+        begins = before[inside]
+        best = logits[0].astype(np.float64)
+        best[inside] = -np.inf
+        sources = np.zeros(logits.shape, np.int64)
+        for word in range(1, len(logits)):
+            top = int(best.argmax())
+            source, value = sources[word], np.full(len(best), best[top])
+            source[:] = top
+            source[inside] = np.where(best[begins] >= best[inside], begins, inside)
+            value[inside] = best[source[inside]]
+            best = value + logits[word]
+        out = np.empty(len(logits), np.int64)
+        out[-1] = best.argmax()
+        for word in range(len(logits) - 1, 0, -1):
+            out[word - 1] = sources[word, out[word]]
+        return out
+
+    @functools.cached_property
+    def _begins(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The id of B-x for each known tag I-x, -1 without one and for other tags; and the ids of those with one."""
+        known = self.labels.names[: len(self.labels) - self.unseen]
+        ids = {name: index for index, name in enumerate(known)}
+        before = np.array([ids.get(f"B-{name[2:]}", -1) if name.startswith("I-") else -1 for name in known])
+        return before, np.flatnonzero(before >= 0)
 
     def decode_spans(
         self, tag_ids: npt.NDArray, offsets: npt.NDArray, probabilities: npt.NDArray | None = None
@@ -218,14 +256,14 @@ class Tagging(Task):
         predictions = []
         for scores, gold in zip(outputs, targets, strict=True):
             tags = np.full(len(gold), outside, np.int64)
-            tags[: len(scores)] = np.asarray(scores)[: len(gold)].argmax(-1)
+            tags[: len(scores)] = self.best_tags(np.asarray(scores)[: len(gold)])
             predictions.append(tags)
         return tagging_report(self.labels, list(targets), predictions, tables=tables)
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare, over all words that have logits."""
         gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
-        first, second = (np.concatenate(part).argmax(-1) for part in (before, after))
+        first, second = (np.concatenate([self.best_tags(row) for row in part]) for part in (before, after))
         return compare_quantized(first, second, gold, lengths=[len(row) for row in before])
 
     @classmethod

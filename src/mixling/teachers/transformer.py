@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,18 +49,12 @@ class TransformerTeacher(Teacher):
 
     def _digest(self) -> str:
         """Return a hash of weights, configuration and tokenizer, independent of their path."""
-        out = hashlib.sha256(f"{self.task.kind} {self.max_len} {self.model.config.to_json_string()}".encode())
-        for name, value in sorted(self.model.state_dict().items()):
-            out.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
-        backend = self.tokenizer.backend_tokenizer
-        backend.no_truncation()  # remove the state of earlier calls
-        backend.no_padding()
-        out.update(backend.to_str().encode())
-        return out.hexdigest()
+        content = f"{self.task.kind} {self.max_len} {model_hash(self.tokenizer, self.model)}"
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def predict(self, texts: Sequence[Text], task: Task) -> list[Probabilities]:
         columns = label_columns(self.names, task.labels, f"the teacher {self.path}")
-        order = sorted(range(len(texts)), key=lambda i: _size(texts[i]))
+        order = sorted(range(len(texts)), key=lambda i: length_of(texts[i]))
         out: list[Probabilities] = [None] * len(texts)
         for first in range(0, len(order), _BATCH):
             batch = order[first : first + _BATCH]
@@ -75,7 +69,7 @@ class TransformerTeacher(Teacher):
 
 
 def load_transformer(path: str, task: type[Task], labels: LabelSet | None = None) -> tuple[Any, Any]:
-    """Load a tokenizer and a model.
+    """Load a tokenizer and a classifier.
 
     Args:
         path: a local folder, or NAME[@REVISION] on the hub.
@@ -85,10 +79,6 @@ def load_transformer(path: str, task: type[Task], labels: LabelSet | None = None
         UserError: the library is not installed.
         ModelFileError: the model does not exist, cannot be read, has no head or no fast tokenizer.
     """
-    try:
-        import transformers
-    except ImportError:
-        raise UserError('a transformers teacher needs the transformers library: pip install "mixling[hf]"') from None
     head = "Token" if task.per_word else "Sequence"
     options: dict[str, Any] = {}
     if labels is not None:
@@ -99,6 +89,36 @@ def load_transformer(path: str, task: type[Task], labels: LabelSet | None = None
             "ignore_mismatched_sizes": True,
             "problem_type": None if task.exclusive else "multi_label_classification",
         }
+
+    def check(config: Any) -> None:
+        architecture = next(iter(config.architectures or ()), "none")
+        if labels is None and f"For{head}Classification" not in architecture:
+            raise ModelFileError(
+                f"{path}: is {architecture}, which has no head to classify {head.lower()}s; "
+                "train one on the labeled data with --fine-tune"
+            )
+
+    return _load(path, f"AutoModelFor{head}Classification", options, check=check, words=task.per_word)
+
+
+def load_body(path: str) -> tuple[Any, Any, Path | None]:
+    """Load a tokenizer, a model without a head, and its folder, if it is local; raises as `load_transformer`."""
+    folder = Path(path)
+    return *_load(path, "AutoModel", {}), folder if folder.is_dir() else None
+
+
+def _load(
+    path: str,
+    class_name: str,
+    options: dict[str, Any],
+    *,
+    check: Callable[[Any], None] = lambda config: None,
+    words: bool = False,
+) -> tuple[Any, Any]:
+    try:
+        import transformers
+    except ImportError:
+        raise UserError('a transformers teacher needs the transformers library: pip install "mixling[hf]"') from None
     base, revision = split_revision(path)
     if Path(base).is_dir():
         _check_files(Path(base))
@@ -107,17 +127,11 @@ def load_transformer(path: str, task: type[Task], labels: LabelSet | None = None
     with quiet(transformers):
         try:
             config = transformers.AutoConfig.from_pretrained(base, **source)
-            architecture = next(iter(config.architectures or ()), "none")
-            if labels is None and f"For{head}Classification" not in architecture:
-                raise ModelFileError(
-                    f"{path}: is {architecture}, which has no head to classify {head.lower()}s; "
-                    "train one on the labeled data with --fine-tune"
-                )
+            check(config)
             # Fast tokenizers know which word a subword belongs to; words need a space before them.
-            spaced = {"add_prefix_space": True} if task.per_word and config.model_type in ("roberta", "gpt2") else {}
+            spaced = {"add_prefix_space": True} if words and config.model_type in ("roberta", "gpt2") else {}
             tokenizer = transformers.AutoTokenizer.from_pretrained(base, use_fast=True, **source, **spaced)
-            model_class = getattr(transformers, f"AutoModelFor{head}Classification")
-            model = model_class.from_pretrained(base, **source, **options)
+            model = getattr(transformers, class_name).from_pretrained(base, **source, **options)
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ModelFileError(f"{path}: cannot be read as a model of the transformers library: {reason}") from None
@@ -184,7 +198,20 @@ def word_rows(values: npt.NDArray[np.float32], word_ids: Sequence[int | None]) -
     return out
 
 
-def _size(text: Text) -> int:
+def model_hash(tokenizer: Any, model: Any) -> str:
+    """Return a hash of weights, configuration and tokenizer, independent of their path."""
+    out = hashlib.sha256(model.config.to_json_string().encode())
+    for name, value in sorted(model.state_dict().items()):
+        out.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()  # remove the state of earlier calls
+    backend.no_padding()
+    out.update(backend.to_str().encode())
+    return out.hexdigest()
+
+
+def length_of(text: Text) -> int:
+    """Return a text's characters or words, or a pair's characters, to batch texts of similar length."""
     return len(text) if isinstance(text, str) else sum(map(len, text))
 
 

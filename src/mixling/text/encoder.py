@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,13 @@ class Encoded:
 
 class TextEncoder(WordTable):
     """Encodes texts as rows of its word table."""
+
+    _split_texts: dict[str, tuple[list[str], bool]] | None = None  # a copied encoder has none
+    _room = 0
+
+    def keep_splits(self, max_words: int) -> None:
+        """Remember the words of texts that are encoded again and again, up to `max_words` in all."""
+        self._split_texts, self._room = {}, max_words
 
     def encode(
         self, texts: Sequence[Text], *, offsets: bool = False, changes: Sequence[Change] | None = None
@@ -116,17 +124,18 @@ class TextEncoder(WordTable):
         self, text: Text, offsets: bool, change: Change | None = None
     ) -> tuple[Sequence[Word], list[tuple[int, int]] | None, bool]:
         config = self.config
+        if isinstance(text, str) and not offsets:
+            words, cut = self._split_once(text)
+            words = words if change is None else change(words)
+            return words, None, cut or self._too_long(words)
         if isinstance(text, str):
             text, cut = clean(text, config.max_chars)
-            if offsets:
-                spans = word_spans(text, config.max_len + 1, contractions=config.contractions)
-                words = [text[start:end] for start, end in spans]
-            else:
-                spans, words = [], split_words(text, contractions=config.contractions)
+            spans = word_spans(text, config.max_len + 1, contractions=config.contractions)
+            words = [text[start:end] for start, end in spans]
             if len(words) > config.max_len:
                 words, spans, cut = words[: config.max_len], spans[: config.max_len], True
             words = words if change is None else change(words)
-            return words, spans if offsets else None, cut or self._too_long(words)
+            return words, spans, cut or self._too_long(words)
         if isinstance(text, tuple):
             return self._split_pair(text, change)
         kept = text[: config.max_len]
@@ -137,6 +146,21 @@ class TextEncoder(WordTable):
             return words, None, cut
         ends = np.cumsum([len(word) + 1 for word in kept]).tolist()  # in the uncleaned words joined by spaces
         return words, [(end - 1 - len(word), end - 1) for word, end in zip(kept, ends, strict=True)], cut
+
+    def _split_once(self, text: str) -> tuple[list[str], bool]:
+        """Return the first `max_len` words of a text, and whether anything was cut."""
+        known = None if self._split_texts is None else self._split_texts.get(text)
+        if known is not None:
+            return known
+        cleaned, cut = clean(text, self.config.max_chars)
+        words = split_words(cleaned, contractions=self.config.contractions)
+        cut = cut or len(words) > self.config.max_len
+        words = words[: self.config.max_len]
+        if self._split_texts is not None and self._room >= len(words):
+            words = [sys.intern(word) for word in words]  # equal words share their memory
+            self._room -= len(words)
+            self._split_texts[text] = words, cut
+        return words, cut
 
     def _split_pair(self, pair: tuple[str, str], change: Change | None) -> tuple[list[Word], None, bool]:
         """Join both texts by a separator; too long a pair loses words at the end of the longer text."""
@@ -164,7 +188,7 @@ class TextEncoder(WordTable):
         return [mark(word, 0) for word in sides[0]], [mark(word, second_mark) for word in sides[1]]
 
     def _too_long(self, words: Sequence[str]) -> bool:
-        return any(len(word) > self.config.max_word_chars for word in words)
+        return max(map(len, words), default=0) > self.config.max_word_chars
 
 
 def fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:

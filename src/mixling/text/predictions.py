@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,45 @@ class Answer:
         return self.start is None
 
 
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Read(Protocol):
+        """What decoding asks of a text as it was read."""
+
+        @property
+        def truncated(self) -> bool: ...
+
+        @property
+        def is_empty(self) -> bool: ...
+
+
+JSON_DIGITS = 6  # of probabilities in files; more are rounding errors of float32
+
+
+class _Later:
+    """What the probabilities are made of when they are first asked for."""
+
+    __slots__ = ("_make", "_row")
+
+    _make: Callable[[Any], dict[str, float]]
+    _row: Any
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Called only for a slot that `prediction_of_label` left out.
+            if name == "probabilities":
+                value = self._make(self._row)
+                object.__setattr__(self, name, value)
+                return value
+            if name in _NONE:
+                return None
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Prediction:
+class Prediction(_Later):
     """The result for one text; fields that do not belong to the task are None.
 
     Attributes:
@@ -91,3 +129,23 @@ class Prediction:
             out["value"] = self.value
         out["truncated"] = self.truncated
         return out | {"empty": True} if self.empty else out
+
+
+_NONE = frozenset(field.name for field in fields(Prediction) if field.default is None)
+_set_make, _set_row, _set_label, _set_truncated, _set_empty = (
+    getattr(Prediction, name).__set__ for name in ("_make", "_row", "label", "truncated", "empty")
+)
+
+
+def prediction_of_label(label: str, make: Callable[[Any], dict[str, float]], row: Any, read: Read) -> Prediction:
+    """Return a prediction of one label, whose probabilities are `make(row)` when they are first asked for.
+
+    To set all fields of an object and to fill a dictionary takes longer than a small model takes for a short text.
+    """
+    out = object.__new__(Prediction)
+    _set_label(out, label)
+    _set_make(out, make)
+    _set_row(out, row)
+    _set_truncated(out, read.truncated)
+    _set_empty(out, read.is_empty)
+    return out

@@ -118,12 +118,12 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
 
     Raises:
         DataError: the texts have too few distinct words.
-        UserError: scipy or scikit-learn is not installed.
+        UserError: scipy is not installed.
     """
     try:
-        from sklearn.utils.extmath import randomized_svd
+        import scipy.linalg  # noqa: F401
     except ImportError:
-        raise UserError('word vectors need scipy and scikit-learn; pip install "mixling[train]"') from None
+        raise UserError('word vectors need scipy; pip install "mixling[train]"') from None
     tokens, words, counts, num_tokens = _read(texts, config)
     if len(words) <= config.dim:
         raise DataError(
@@ -131,12 +131,35 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
             f"dimensions need more than {config.dim}; provide more text"
         )
     associations = _pmi(_pairs(tokens, len(words), config), config)
-    left, sizes, _ = randomized_svd(associations, config.dim, n_iter=4, random_state=0)
+    left, sizes = _largest_singular(associations, config.dim)
     vectors = left * np.sqrt(sizes)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return WordVectors(
         config=config, words=words, counts=counts, vectors=vectors.astype(np.float32), num_tokens=num_tokens
     )
+
+
+def _largest_singular(
+    matrix: csr_matrix, number: int, *, iterations: int = 4, more: int = 10
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+    """Return the largest left singular vectors, up to their signs, and singular values of a matrix with few columns.
+
+    Randomized, with power iterations (Halko, Martinsson and Tropp 2011, algorithms 4.3 and 5.1); scikit-learn has the
+    same, but its import takes as long as this computation.
+
+    Args:
+        more: vectors beyond `number` that the iterations have.
+    """
+    from scipy import linalg
+
+    basis = np.random.RandomState(0).normal(size=(matrix.shape[1], number + more)).astype(matrix.dtype)
+    for _ in range(iterations):
+        basis, _ = linalg.lu(matrix @ basis, permute_l=True, check_finite=False)
+        basis, _ = linalg.lu(matrix.T @ basis, permute_l=True, check_finite=False)
+    basis, _ = linalg.qr(matrix @ basis, mode="economic", check_finite=False)
+    left, sizes, _ = linalg.svd(basis.T @ matrix, full_matrices=False, check_finite=False)
+    left = basis @ left[:, :number]
+    return left * np.sign(left[np.abs(left).argmax(0), np.arange(number)]), sizes[:number]
 
 
 def _read(

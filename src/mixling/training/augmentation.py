@@ -22,6 +22,7 @@ from mixling.text.noise import NOISES, blend, blendable
 
 TypoKind = Literal["swap", "delete", "insert", "keyboard", "ocr"]
 _TABLE_WORDS = 1 << 16  # words in the table of an encoder that meets most of its words once
+_SPLIT_WORDS = 1 << 22  # words of texts that are split once, in 8 bytes each
 WORD_SAMPLE_BYTES = 4 << 20  # of training text whose words are blended
 
 
@@ -67,6 +68,7 @@ class Augmenter:
     def __init__(self, config: AugmentationConfig, encoder: TextEncoder, words: Iterable[str]) -> None:
         self.config = config
         self.encoder = TextEncoder(encoder.config, encoder.vocabulary, max_table=_TABLE_WORDS)
+        self.encoder.keep_splits(_SPLIT_WORDS)
         self._words = blendable(words)
         self._kinds = [NOISES[kind] for kind in config.typo_kinds]
 

@@ -16,8 +16,6 @@ from typing import Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from mixling.layers.mixer import Mixer
@@ -48,6 +46,10 @@ class DistributedContext:
         if self.world == 1 or how == "ddp":
             trained = model.to(device)
             return trained, trained if self.world == 1 else DistributedDataParallel(trained)
+        # Sharding alone takes a third of the time that all imports of a training take.
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
         trained = copy.deepcopy(model).to(device)
         for parameter in trained.parameters():  # as DDP does: initial weights may differ in the last bit by machine
             dist.broadcast(parameter.detach(), 0)
@@ -59,10 +61,14 @@ class DistributedContext:
 
     def gathering(self, model: nn.Module, *, last: bool) -> AbstractContextManager[None]:
         """Return a context for one of several passes of a step, which averages gradients after the last one only."""
-        if isinstance(model, FSDPModule):
-            model.set_requires_gradient_sync(last)
-        elif isinstance(model, DistributedDataParallel) and not last:
-            return model.no_sync()
+        if self.world == 1:
+            return nullcontext()
+        if isinstance(model, DistributedDataParallel):
+            return nullcontext() if last else model.no_sync()
+        from torch.distributed.fsdp import FSDPModule
+
+        assert isinstance(model, FSDPModule)
+        model.set_requires_gradient_sync(last)
         return nullcontext()
 
     def sum(self, values: Tensor) -> Tensor:
@@ -122,6 +128,8 @@ def _end_threads() -> None:
     sharded parameters, which in torch 2.13 holds its groups. Matplotlib keeps parser errors, and with their frames all
     calling frames, including the trainer's.
     """
+    from torch.distributed.device_mesh import DeviceMesh
+
     for item in gc.get_objects():
         if type(item) is DeviceMesh:
             vars(item).get("_pg_registry", {}).clear()

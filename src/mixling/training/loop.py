@@ -171,8 +171,9 @@ class Trainer:
         """
         config, ranks = self.config, self.distributed
         mine = shard(np.arange(len(indices)), ranks.rank, ranks.world)
-        torch.manual_seed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
-        self._parallel.train()
+        self._reseed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
+        if not self._trained.training:
+            self._parallel.train()
         sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
         parts = np.array_split(mine, config.gradient_accumulation_steps)
         for number, part in enumerate(parts, 1):
@@ -193,6 +194,12 @@ class Trainer:
         grads = [parameter.grad for parameter in self._trained.parameters() if parameter.grad is not None]
         torch._foreach_mul_(grads, float(ranks.world / sums[1].clamp_min(1e-12)))
         return sums
+
+    def _reseed(self, seed: int) -> None:
+        # torch.manual_seed formats the stack for each kind of accelerator that is not in use, a twentieth of a step.
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     def _forward(self, batch: Inputs) -> Tensor:
         """Return the model's outputs, computed with the precision of the training."""

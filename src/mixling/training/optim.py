@@ -14,8 +14,9 @@ size of the parameters. Differences from the paper:
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from pydantic import Field, model_validator
@@ -23,6 +24,7 @@ from torch import nn
 
 from mixling.config import Config
 
+_O = TypeVar("_O", bound=torch.optim.Optimizer)
 _LEAST_DIVISOR, _LEAST_RMS = 1e-15, 1e-3  # Adafactor's epsilon 1 and 2, the first as torch uses it
 
 
@@ -70,6 +72,17 @@ class OptimConfig(Config):
         return self
 
 
+def _without_compiler(optimizer: type[_O]) -> type[_O]:
+    """Return the class with methods that do not import torch's compiler, which takes a second at their first call."""
+    names = ("add_param_group", "load_state_dict", "state_dict", "step", "zero_grad")
+    plain = {name: inspect.unwrap(getattr(optimizer, name)) for name in names}
+    return type(optimizer.__name__, (optimizer,), {**plain, "step": torch.no_grad()(plain["step"])})
+
+
+_AdamW = _without_compiler(torch.optim.AdamW)
+_Adafactor = _without_compiler(torch.optim.Adafactor)
+
+
 def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
     """Build the optimizer with three groups of parameters: embedding tables, other matrices, and all others.
 
@@ -88,10 +101,10 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimi
     ]
     if config.name == "adafactor":
         # On a CPU `foreach` is 10% faster with 0.2M weights but a third slower from 2M on.
-        return torch.optim.Adafactor(
+        return _Adafactor(
             groups, lr=config.lr, eps=(_LEAST_DIVISOR, _LEAST_RMS), weight_decay=config.weight_decay, foreach=False
         )
-    return torch.optim.AdamW(
+    return _AdamW(
         groups,
         lr=config.lr,
         betas=(config.beta1, config.beta2),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 
 @dataclass
@@ -39,9 +42,16 @@ class TrainingState:
         return cls(**{key: value for key, value in values.items() if value is not None})
 
 
+def _sharded(tensor: Tensor) -> DTensor | None:
+    """Return the tensor if it is sharded; importing the class takes a second, which only sharding needs."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return tensor if module is not None and isinstance(tensor, module.DTensor) else None
+
+
 def gather(tensor: Tensor) -> Tensor:
     """Return the full tensor, gathered from all processes if it is sharded."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    sharded = _sharded(tensor)
+    return tensor if sharded is None else sharded.full_tensor()
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -56,7 +66,12 @@ def restore_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def _like(value: Tensor, own: Tensor) -> Tensor:
-    return distribute_tensor(value, own.device_mesh, own.placements) if isinstance(own, DTensor) else value
+    sharded = _sharded(own)
+    if sharded is None:
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(value, sharded.device_mesh, sharded.placements)
 
 
 def pack(model: nn.Module, best: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

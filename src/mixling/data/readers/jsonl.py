@@ -28,7 +28,7 @@ def read_jsonl(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
             on_bad_row(nul_error(path, number))
             continue
         try:
-            values = json.loads(line.rstrip("\r\n"), object_pairs_hook=_object, parse_constant=refuse_constant)
+            values = json.loads(line.rstrip("\r\n"), object_pairs_hook=unique, parse_constant=refuse_constant)
         except json.JSONDecodeError as error:
             remedy = "allowed: one complete JSON object per line (convert: jq -c . OLD > NEW)"
             message = f"column {error.colno}: bad JSON: {error.msg}; {remedy}"
@@ -44,7 +44,8 @@ def read_jsonl(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
         raise DataError("is empty; one JSON object per line is required", path=path)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of its pairs; raise a ValueError if a key occurs twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]

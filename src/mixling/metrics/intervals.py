@@ -1,4 +1,4 @@
-"""How sure a score is. R is the number of rows."""
+"""Confidence intervals of scores. R is the number of rows."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy.typing as npt
 _Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 2_000
-_Z = 1.959963984540054  # the normal distribution has 95% between -z and z
+_Z = 1.959963984540054  # 95% of the normal distribution are between -z and z
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a number lies with 95% confidence."""
+    """A 95% confidence interval."""
 
     low: float
     high: float
 
 
 def rate_interval(hits: _Floats, sizes: _Floats) -> Interval:
-    """Return the interval of sum(hits) / sum(sizes): Wilson's where each row is one answer, right or wrong, else by
+    """Return the interval of sum(hits) / sum(sizes): Wilson's if each row is one right or wrong answer, else by
     resampling rows.
 
-    The words of a sentence are not independent: an interval that counts them as if they were is too narrow.
+    The words of a sentence are not independent; an interval that treats them so is too narrow.
     """
     if (sizes == 1).all() and np.isin(hits, (0, 1)).all():
         return wilson(float(hits.mean()), len(hits))
@@ -34,7 +34,7 @@ def rate_interval(hits: _Floats, sizes: _Floats) -> Interval:
 
 
 def wilson(rate: float, count: int) -> Interval:
-    """Wilson's score interval of a rate among `count` independent answers."""
+    """Return Wilson's score interval of a rate among `count` independent answers."""
     shrink = 1 + _Z**2 / count
     center = (rate + _Z**2 / (2 * count)) / shrink
     reach = _Z * math.sqrt(rate * (1 - rate) / count + _Z**2 / (4 * count**2)) / shrink
@@ -42,10 +42,9 @@ def wilson(rate: float, count: int) -> Interval:
 
 
 def resampled(values: _Floats, sizes: _Floats, *, resamples: int = RESAMPLES) -> Interval:
-    """The percentile bootstrap interval of sum(values) / sum(sizes) over rows.
+    """Return the percentile bootstrap interval of sum(values) / sum(sizes) over rows.
 
-    Of the differences between two models on the same rows it is a paired interval. The resamples of R rows are always
-    the same ones.
+    For the differences between two models on the same rows it is a paired interval. The resamples depend only on R.
     """
     chance = np.random.default_rng(0)
     ratios = np.empty(resamples)

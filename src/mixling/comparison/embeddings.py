@@ -1,0 +1,70 @@
+"""The baseline of a sentence encoder: the task's linear model on its embeddings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mixling.comparison.baselines import Baseline, BaselineKind, Linear
+from mixling.data.examples import Target
+from mixling.tasks.base import Task
+from mixling.teachers.encoder import SentenceEncoder
+from mixling.text.encoder import Text
+
+STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # embeddings have norm 1, hence the little regularization
+
+
+class EmbeddingRegression(Baseline):
+    """The task's linear model on sentence embeddings (R, E)."""
+
+    def __init__(
+        self,
+        task: type[Task],
+        encoder: SentenceEncoder,
+        embeddings: Any,
+        targets: Sequence[Target],
+        strength: float,
+        seed: int,
+    ) -> None:
+        begin = time.perf_counter()
+        self.options = {"C": strength}
+        self._encoder = encoder
+        model = task.fit_linear(embeddings, targets, strength=strength, seed=seed)
+        self._answers = model.answers
+        self._linear = Linear(model.models, embeddings.shape[1])
+        self.parameters = encoder.parameters + self._linear.parameters
+        self.seconds = time.perf_counter() - begin
+
+    def predict(self, texts: Sequence[Text]) -> list[Target]:
+        return self._answers(self._linear.scores(self._encoder.embed(texts)))
+
+    def size(self) -> int:
+        """Return the bytes of all weights in float32, without the tokenizer."""
+        return 4 * self._encoder.parameters + self._linear.bytes
+
+
+def embeddings(path: str, encoder: SentenceEncoder) -> BaselineKind:
+    """Return the baseline of an encoder, named by its path."""
+
+    def fit(
+        task: type[Task],
+        texts: Sequence[Text],
+        targets: Sequence[Target],
+        *,
+        seed: int,
+        only: Mapping[str, Any] | None = None,
+    ) -> Iterator[EmbeddingRegression]:
+        begin = time.perf_counter()
+        embedded = encoder.embed(texts)
+        seconds = time.perf_counter() - begin
+        for strength in STRENGTHS if only is None else (only["C"],):
+            baseline = EmbeddingRegression(task, encoder, embedded, targets, strength, seed)
+            baseline.seconds += seconds
+            yield baseline
+
+    return BaselineKind(
+        title=lambda task: f"encoder + {task.linear[0]}",
+        about=lambda task: f"{task.linear[1]} on the sentence embeddings of {path}, which is not trained",
+        fit=fit,
+    )

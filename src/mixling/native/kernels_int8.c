@@ -1,0 +1,187 @@
+/* Products with matrices of 8-bit integers, for the second layer of an MLP: y += W2 gelu(...).
+
+   What comes out of GELU is at least -0.17, so it is stored as unsigned integers of 8 bits with one step a token: an
+   answer does not depend on the texts beside it. The scale of a row of the matrix is multiplied to the input of that
+   row beforehand, so the integers are those of the file. All sets of instructions compute the same integer sums. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+#define LEAST INT8_LEAST
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,prefer-vector-width=512")))
+#define AVX2 __attribute__((target("avx2,fma")))
+#define INLINE static inline __attribute__((always_inline))
+enum { ROWS_VNNI = INT8_ROWS, ROWS_AVX2 = 2 };
+
+/* The step of a token, of the greatest and the sum of its values; not finite where they are not. */
+static float step_of(float highest, float sum, float offset) { return (highest + offset) / 255.0f + 0.0f * sum; }
+
+VNNI static float quantize_vnni(size_t k, const float *x, const int8_matrix *w, uint8_t *out) {
+    __m512 highest = _mm512_set1_ps(-LEAST * w->largest), sums = _mm512_setzero_ps();
+    for (size_t i = 0; i < k; i += 16) {
+        __m512 a = _mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(w->scale + i));
+        highest = _mm512_max_ps(highest, a);
+        sums = _mm512_add_ps(sums, a);
+    }
+    float offset = LEAST * w->largest;
+    float step = step_of(_mm512_reduce_max_ps(highest), _mm512_reduce_add_ps(sums), offset);
+    __m512 factor = _mm512_set1_ps(1.0f / step), shift = _mm512_set1_ps(offset / step + 0.5f);
+    for (size_t i = 0; i < k; i += 16) {
+        __m512 a = _mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(w->scale + i));
+        __m512i u = _mm512_cvttps_epi32(_mm512_fmadd_ps(a, factor, shift));
+        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm512_cvtusepi32_epi8(_mm512_max_epi32(u, _mm512_setzero_si512())));
+    }
+    return step;
+}
+
+/* `rows` rows of y, `columns` registers wide. */
+INLINE VNNI void tile_vnni(
+    const int rows, const int columns, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w,
+    size_t at, float *y) {
+    __m512i sums[ROWS_VNNI][4], b[4];
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) sums[r][j] = _mm512_setzero_si512();
+    for (size_t i = 0; i < k; i += 4) {
+        const int8_t *values = (const int8_t *)w->values + i * n + 4 * at;
+        for (int j = 0; j < columns; j++) b[j] = _mm512_loadu_si512(values + 64 * j);
+        for (int r = 0; r < rows; r++) {
+            int32_t four;
+            memcpy(&four, x + (size_t)r * k + i, sizeof four);
+            for (int j = 0; j < columns; j++) sums[r][j] = _mm512_dpbusd_epi32(sums[r][j], _mm512_set1_epi32(four), b[j]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) {
+            float *out = y + (size_t)r * n + at + 16 * j;
+            __m512 base = _mm512_add_ps(_mm512_loadu_ps(out), _mm512_loadu_ps(w->base + at + 16 * j));
+            _mm512_storeu_ps(out, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r][j]), _mm512_set1_ps(steps[r]), base));
+        }
+}
+
+INLINE VNNI void band_vnni(
+    const int rows, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w, float *y) {
+    size_t at = 0;
+    for (; at + 64 <= n; at += 64) tile_vnni(rows, 4, n, k, x, steps, w, at, y);
+    for (; at < n; at += 32) tile_vnni(rows, 2, n, k, x, steps, w, at, y);
+}
+
+VNNI static void multiply_vnni(
+    size_t m, size_t n, size_t k, const float *x, const int8_matrix *w, uint8_t *scratch, float *y) {
+    float steps[ROWS_VNNI];
+    while (m) {
+        size_t rows = m >= 2 * ROWS_VNNI || m == ROWS_VNNI ? ROWS_VNNI : m > ROWS_VNNI ? (m + 1) / 2 : m;
+        for (size_t r = 0; r < rows; r++) steps[r] = quantize_vnni(k, x + r * k, w, scratch + r * k);
+        switch (rows) {
+            case 6: band_vnni(6, n, k, scratch, steps, w, y); break;
+            case 5: band_vnni(5, n, k, scratch, steps, w, y); break;
+            case 4: band_vnni(4, n, k, scratch, steps, w, y); break;
+            case 3: band_vnni(3, n, k, scratch, steps, w, y); break;
+            case 2: band_vnni(2, n, k, scratch, steps, w, y); break;
+            default: band_vnni(1, n, k, scratch, steps, w, y); break;
+        }
+        x += rows * k;
+        y += rows * n;
+        m -= rows;
+    }
+}
+
+/* AVX2 multiplies pairs of 16-bit integers: the sums of 8-bit pairs that it has would overflow. */
+AVX2 static float quantize_avx2(size_t k, const float *x, const int8_matrix *w, int16_t *out) {
+    __m256 highest = _mm256_set1_ps(-LEAST * w->largest), sums = _mm256_setzero_ps();
+    for (size_t i = 0; i < k; i += 8) {
+        __m256 a = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_loadu_ps(w->scale + i));
+        highest = _mm256_max_ps(highest, a);
+        sums = _mm256_add_ps(sums, a);
+    }
+    float top[8], all[8], offset = LEAST * w->largest, sum = 0;
+    _mm256_storeu_ps(top, highest);
+    _mm256_storeu_ps(all, sums);
+    for (int i = 0; i < 8; i++) {
+        top[0] = top[i] > top[0] ? top[i] : top[0];
+        sum += all[i];
+    }
+    float step = step_of(top[0], sum, offset);
+    __m256 factor = _mm256_set1_ps(1.0f / step), shift = _mm256_set1_ps(offset / step + 0.5f);
+    __m256i most = _mm256_set1_epi32(255), least = _mm256_setzero_si256();
+    for (size_t i = 0; i < k; i += 16) {
+        __m256i u[2];
+        for (int j = 0; j < 2; j++) {
+            __m256 a = _mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), _mm256_loadu_ps(w->scale + i + 8 * j));
+            u[j] = _mm256_cvttps_epi32(_mm256_fmadd_ps(a, factor, shift));
+            u[j] = _mm256_min_epi32(_mm256_max_epi32(u[j], least), most);
+        }
+        __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(u[0], u[1]), 0xD8);
+        _mm256_storeu_si256((__m256i *)(void *)(out + i), packed);
+    }
+    return step;
+}
+
+INLINE AVX2 void tile_avx2(
+    const int rows, size_t n, size_t k, const int16_t *x, const float *steps, const int8_matrix *w, size_t at, float *y) {
+    __m256i sums[ROWS_AVX2][4], b[4];
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < 4; j++) sums[r][j] = _mm256_setzero_si256();
+    for (size_t i = 0; i < k; i += 2) {
+        const int16_t *values = (const int16_t *)w->values + i * n + 2 * at;
+        for (int j = 0; j < 4; j++) b[j] = _mm256_loadu_si256((const __m256i *)(const void *)(values + 16 * j));
+        for (int r = 0; r < rows; r++) {
+            int32_t two;
+            memcpy(&two, x + (size_t)r * k + i, sizeof two);
+            for (int j = 0; j < 4; j++)
+                sums[r][j] = _mm256_add_epi32(sums[r][j], _mm256_madd_epi16(_mm256_set1_epi32(two), b[j]));
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < 4; j++) {
+            float *out = y + (size_t)r * n + at + 8 * j;
+            __m256 base = _mm256_add_ps(_mm256_loadu_ps(out), _mm256_loadu_ps(w->base + at + 8 * j));
+            _mm256_storeu_ps(out, _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r][j]), _mm256_set1_ps(steps[r]), base));
+        }
+}
+
+AVX2 static void multiply_avx2(
+    size_t m, size_t n, size_t k, const float *x, const int8_matrix *w, uint8_t *scratch, float *y) {
+    float steps[ROWS_AVX2];
+    int16_t *integers = (int16_t *)(void *)scratch;
+    while (m) {
+        size_t rows = m < ROWS_AVX2 ? m : ROWS_AVX2;
+        for (size_t r = 0; r < rows; r++) steps[r] = quantize_avx2(k, x + r * k, w, integers + r * k);
+        for (size_t at = 0; at < n; at += 32) {
+            if (rows == 2)
+                tile_avx2(2, n, k, integers, steps, w, at, y);
+            else
+                tile_avx2(1, n, k, integers, steps, w, at, y);
+        }
+        x += rows * k;
+        y += rows * n;
+        m -= rows;
+    }
+}
+
+static void pack_vnni(size_t k, size_t n, const int8_t *from, void *to) {
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < n; j++) ((int8_t *)to)[(i / 4 * n + j) * 4 + i % 4] = from[i * n + j];
+}
+
+static void pack_avx2(size_t k, size_t n, const int8_t *from, void *to) {
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < n; j++) ((int16_t *)to)[(i / 2 * n + j) * 2 + i % 2] = from[i * n + j];
+}
+
+static const int8_kernels WITH_VNNI = {1, multiply_vnni, pack_vnni}, WITH_AVX2 = {2, multiply_avx2, pack_avx2};
+
+const int8_kernels *int8_kernels_choose(int instructions) {
+    if (instructions > 1 && __builtin_cpu_supports("avx512vnni")) return &WITH_VNNI;
+    return instructions > 0 ? &WITH_AVX2 : NULL;
+}
+#else
+const int8_kernels *int8_kernels_choose(int instructions) {
+    (void)instructions;
+    return NULL;
+}
+#endif

@@ -1,0 +1,59 @@
+"""Open a model for the native engine alone.
+
+`Predictor` starts with this: it imports neither pydantic nor tokenizers nor ONNX Runtime, which takes several times as
+long as to read a model and to predict. C checks the file (its checksum, metadata and weights) and refuses what it does
+not know; all else of a model is opened when it is first used, with the checks and errors of `session`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from mixling.runtime.native import ENGINES, VARIABLE, NativeEngine, load_native
+from mixling.text.decoding import LabelDecoder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LARGE = 1 << 30  # bytes of a file that is not read twice
+_TASK = "classification"
+
+
+class QuickModel(NamedTuple):
+    """The native engine of a model with one label a text, and the file that it was opened from."""
+
+    engine: NativeEngine
+    decoder: LabelDecoder
+    data: bytes
+    name: str
+
+
+def open_quickly(path: str | Path | bytes) -> QuickModel | None:
+    """Open a model, or return None: to open it in full has the errors, or another engine."""
+    if os.environ.get(VARIABLE, "") not in ("", ENGINES[0]):
+        return None
+    try:
+        data, name = (path, "the model's bytes") if isinstance(path, bytes) else _read(os.fspath(path))
+    except (OSError, ValueError, MemoryError):
+        return None
+    engine, _ = load_native(data)
+    if engine is None or engine.task != _TASK or engine.pairs:
+        return None
+    names = engine.labels
+    if len(set(names)) < len(names) or not all(map(str.strip, names)):
+        return None
+    return QuickModel(engine, LabelDecoder(names), data, name)
+
+
+def _read(path: str) -> tuple[bytes, str]:
+    if os.path.isdir(path):
+        from mixling.runtime.onnx_file import ONNX_FILE
+
+        path = os.path.join(path, ONNX_FILE)
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGE:
+            raise ValueError
+        return file.read(), path

@@ -1,0 +1,98 @@
+"""From logits to labels: the part of tasks that a predictor needs before anything else, and so imports little."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.text.predictions import JSON_DIGITS, Prediction, prediction_of_label
+
+if TYPE_CHECKING:
+    from mixling.text.predictions import Read
+
+
+def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the probabilities (..., C) of logits (..., C)."""
+    exponentials = np.exp(values - values.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+class LabelDecoder:
+    """Makes predictions of one label each.
+
+    Args:
+        names: of the labels (C,).
+    """
+
+    per_word = False
+    has_probabilities = True
+    json_of_texts = True
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+
+    def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
+        """Return the probabilities (..., C) of logits (..., C).
+
+        Raises:
+            ModelFileError: a logit is not finite.
+        """
+        values = np.asarray(logits, dtype=np.float64)
+        assert values.shape[-1] == len(self.names), f"{values.shape[-1]} logits for {len(self.names)} labels"
+        if not np.isfinite(values).all():
+            raise _not_finite()
+        return softmax(values)
+
+    def decode(self, logits: npt.NDArray, read: Read, text: object = None) -> Prediction:
+        """Return the prediction of logits (C,); raises like `probabilities`."""
+        values = logits.tolist()  # for one text, plain Python is faster than NumPy
+        assert len(values) == len(self.names), f"{len(values)} logits for {len(self.names)} labels"
+        if not math.isfinite(sum(values)):
+            raise _not_finite()
+        return prediction_of_label(self.names[values.index(max(values))], self._normalized_by_name, values, read)
+
+    def decode_many(
+        self, logits: Sequence[npt.NDArray], read: Sequence[Read], texts: object = None
+    ) -> list[Prediction]:
+        """Return the predictions of logits (B, C); raises like `probabilities`."""
+        if not len(logits):
+            return []
+        stacked, names, make = np.asarray(logits), self.names, self._by_name
+        rows = self.probabilities(stacked)
+        return [
+            prediction_of_label(names[index], make, row, item)
+            for index, row, item in zip(stacked.argmax(-1).tolist(), rows, read, strict=True)
+        ]
+
+    def json_lines(self, logits: npt.NDArray, read: Sequence[Read]) -> list[str]:
+        """Return the predictions of logits (B, C) as JSON, with line ends; raises like `probabilities`."""
+        import json
+
+        names = [json.dumps(name, ensure_ascii=False) for name in self.names]
+        rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
+        ends = [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
+        templates = [f'{{"label": %s, "probabilities": {{{rows}}}, {end}\n' for end in ends]
+        best = logits.argmax(-1).tolist()
+        return [
+            templates[item.truncated + 2 * item.is_empty] % (names[index], *row)
+            for index, row, item in zip(best, self.probabilities(logits).tolist(), read, strict=True)
+        ]
+
+    def _by_name(self, probabilities: npt.NDArray[np.float64]) -> dict[str, float]:
+        return dict(zip(self.names, probabilities.tolist(), strict=True))
+
+    def _normalized_by_name(self, logits: list[float]) -> dict[str, float]:
+        top = max(logits)
+        exponentials = [math.exp(value - top) for value in logits]
+        total = sum(exponentials)
+        return dict(zip(self.names, [value / total for value in exponentials], strict=True))
+
+
+def _not_finite() -> Exception:
+    from mixling.text.labels import not_finite
+
+    return not_finite()

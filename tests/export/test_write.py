@@ -1,0 +1,99 @@
+"""The graph that mixling writes itself, beside the one that torch traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+from mixling import PRESETS, build_model, model_config
+from mixling.export.onnx import ExportedModel, trace
+from mixling.export.quantize import quantize_graph
+from mixling.export.write import write_graph
+from mixling.mixers.token_mlp import TokenMLP
+from mixling.models.model import Output, sized
+
+# The mixers without a writer; every other module of a preset has one.
+TRACED = {"attention", "fourier", "hypermixing", "linear_attention", "recurrent", "spatial_gating", "synthesizer"}
+
+
+def exported(name: str, precision: Any = "float32", output: Output = "text", **changes: Any) -> ExportedModel:
+    text = {"text": {"max_len": 12}, "dim": 16, **changes}
+    config = sized(model_config(name, text), vocabulary=70)
+    model = build_model(config, 3, output=output, seed=1).eval()
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():  # what begins at zero or one must not hide an error
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
+        return ExportedModel(model, precision=precision, has_weights=config.text.projection.weighted)
+
+
+def write(module: ExportedModel) -> Any:
+    return write_graph(module.model, module.table, module.scale, has_weights=module.has_weights)
+
+
+def run(graph: Any) -> list[np.ndarray]:
+    """The logits and rows of texts of 5, 1 and no tokens."""
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    onnx.checker.check_model(proto, full_check=True)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(3)
+    feed = {
+        "cached": random.standard_normal((2, session.get_inputs()[0].shape[1])).astype(np.float32),
+        "positions": random.integers(0, 60, (4, 3)).astype(np.int32),
+        "index": np.array([[6, 1, 3, 2, 4], [5, 0, 0, 0, 0], [0, 0, 0, 0, 0]], np.int32),
+    }
+    if any(item.name == "weights" for item in session.get_inputs()):
+        feed["weights"] = random.standard_normal((4, 3)).astype(np.float32)
+    return session.run(["logits", "rows"], feed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize(("name", "output"), [("mixling-mixer", "text"), ("pnlp-mixer-base", "tokens")])
+def test_the_written_graph_equals_the_traced_one(name: str, output: Output, precision: str) -> None:
+    module = exported(name, precision, output)
+    written, traced = write(module), trace(module, max_len=12)
+    if precision == "int8":
+        quantize_graph(written)
+        quantize_graph(traced)
+    assert len(written.node) <= len(traced.node)
+    sizes = [
+        sorted(np.prod(item.dims) for item in graph.initializer if item.data_type == 3) for graph in (written, traced)
+    ]
+    assert sizes[0] == sizes[1], "the same matrices have 8 bits"
+    for ours, theirs in zip(run(written), run(traced), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_traced_only_for_its_mixers(name: str) -> None:
+    layers = PRESETS[name].config.to_dict()["layers"][:1]
+    mixers = [mixer for layer in layers for mixer in layer["mixers"]]
+    for mixer in mixers:
+        mixer.update({"num_heads": 2} if "num_heads" in mixer else {})
+    module = exported(name, layers=layers, num_layers=len(layers))
+    assert (write(module) is None) == any(mixer["type"] in TRACED for mixer in mixers)
+
+
+def test_another_class_is_not_taken_for_its_parent() -> None:
+    class Doubled(TokenMLP):
+        def mix(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return 2 * super().mix(x, mask)
+
+    module = exported("pnlp-mixer-x-small")
+    assert write(module) is not None
+    layers: Any = module.model.encoder.layers
+    layers[0].mixers[0].__class__ = Doubled
+    assert write(module) is None
+
+
+def test_an_option_that_its_writer_does_not_know_is_traced() -> None:
+    module = exported("pnlp-mixer-x-small")
+    layers: Any = module.model.encoder.layers
+    layers[0].mixers[0].causal = True
+    assert write(module) is None
