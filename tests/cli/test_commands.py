@@ -217,6 +217,11 @@ def test_evaluate_knows_the_columns_of_the_training(call: Call, model: Path, rev
     assert report["n"] == len(rows)
     assert done.out.startswith(f"accuracy {right / len(rows):.4f}")
     assert picture.read_bytes().startswith(b"\x89PNG")
+    drawn = call("evaluate", model, reviews / "test.csv", "--reliability").out
+    assert drawn.startswith(done.out)
+    filled = [item for item in report["reliability"] if item is not None]
+    assert sum(item["count"] for item in filled) == len(rows)
+    assert drawn.removeprefix(done.out).count("|") == len(filled) + 1  # a mark for each, and the legend
 
 
 def test_evaluate_needs_columns_of_a_lone_file(call: Call, model: Path, reviews: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ FLAGS = {
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target",
         "--group-by", "--template",
-        "--prefix", "--group", "--refit",
+        "--prefix", "--group", "--refit", "--abstain-at",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
@@ -33,10 +33,7 @@ FLAGS = {
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
-    },
-    "serve": {
-        "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
-        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose",
+        "--threshold",
     },
     "explain": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",
@@ -47,10 +44,14 @@ FLAGS = {
         "--max-len",
         "--echo", "--on-bad-row", "--batch-size", "--escape-formulas",
     },
+    "serve": {
+        "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
+        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose",
+    },
     "evaluate": {
-        "model", "files", "--out", "-o", "--confusion", "--text", "--text-pair", "--label", "--tokens", "--slots",
-        "--on-bad-row", "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu",
-        "--noise", "--noise-rates", "--errors", "--slices",
+        "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
+        "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by",
+        "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
@@ -260,3 +261,13 @@ def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp
 
     monkeypatch.setattr("mixling.runs.description.open_model", interrupted)
     assert call("show", tmp_path).code == 130
+
+
+@pytest.mark.parametrize("given", [None, "active"])
+def test_waiting_threads_leave_the_cores_to_others(given: str | None) -> None:
+    code = "import atexit, os, sys; from mixling.cli.main import run; sys.argv[1:] = ['models']; atexit.register("
+    code += "lambda: print(os.environ['OMP_WAIT_POLICY'])); run()"
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == (given or "passive")

@@ -382,3 +382,22 @@ def test_subword_embeddings_come_from_a_file_of_the_right_shape(tmp_path: Path) 
             embedding.load_embeddings(str(tmp_path / f"{name}.npy"))
     with pytest.raises(ConfigError, match=r"model\.embedding\.embeddings"):
         embedding.load_embeddings(None)
+
+
+@pytest.mark.parametrize(("window", "length"), [(1, 1), (1, 5), (2, 3), (4, 2)])
+def test_the_gradient_of_summed_windows_is_that_of_loops(window: int, length: int) -> None:
+    dim, parts = 3, 2 * window + 1
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, length, parts * dim, generator=generator, dtype=torch.float64, requires_grad=True)
+    grad = torch.randn(2, length, dim, generator=generator, dtype=torch.float64)
+    config = EmbeddingConfig(window=window, bias=False)
+    layer = ProjectionEmbedding(config, num_features=4, dim=dim, max_len=8)
+    index = torch.arange(2 * length).view(2, length)
+    layer(x.flatten(0, 1), index, torch.ones(2, length, dtype=torch.bool)).backward(grad)
+    expected = torch.zeros(2, length, parts, dim, dtype=torch.float64)
+    for i in range(length):
+        for part in range(parts):
+            if 0 <= i + part - window < length:
+                expected[:, i + part - window, part] += grad[:, i]
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, expected.flatten(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import ConfigError, ModelFileError, Predictor
+from mixling.export.onnx import amend
 from mixling.native._core import Model
 from mixling.runtime.native import open_native
 from mixling.runtime.onnx_file import seal
@@ -66,6 +68,28 @@ def test_what_is_opened_later_is_all_there(export: Callable[..., bytes], tmp_pat
     assert not hasattr(predictor, "nothing")
     shared = Predictor(path, encoder=predictor.encoder)
     assert shared.encoder is predictor.encoder
+
+
+def test_models_that_abstain(export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = export("mixling-tiny")
+    threshold = float(np.median(Predictor(plain).predict_proba(texts).max(1)))
+    content = amend(plain, threshold=threshold)
+    native = Predictor(content)
+    assert native.engine.startswith("native (")
+    found = native.predict(texts)
+    lines = native.json_lines(texts)
+    monkeypatch.setenv("MIXLING_ENGINE", "onnx")
+    expected = Predictor(content).predict(texts)
+    assert isinstance(found, list)
+    assert isinstance(expected, list)
+    assert {item.abstained for item in found} == {False, True}
+    for one, other, line, text in zip(found, expected, lines, texts, strict=True):
+        assert one.probabilities is not None
+        near = abs(max(one.probabilities.values()) - threshold) < 1e-4
+        assert near or one.abstained == other.abstained == native.predict_one(text).abstained
+        assert json.loads(line)["abstained"] == one.abstained
+        assert list(json.loads(line)) == list(one.to_dict())
+    assert "abstained" not in Predictor(plain).json_lines(texts[:1])[0]
 
 
 def test_a_changed_file_that_is_opened_later_is_refused_then(export: Callable[..., bytes]) -> None:

@@ -67,8 +67,9 @@ def test_top_k_and_threshold_leave_out_what_is_less_probable(
     found = ask("intents", texts=["play music"], top_k=2)
     assert ask("intents", texts=["play music"], top_k=2.0) == found
     assert list(found["probabilities"].values()) == pytest.approx(sorted(expected.probabilities.values())[:0:-1])
-    assert ask("intents", texts=["play music"], threshold=best - 0.01)["label"] == expected.label
-    assert ask("intents", texts=["play music"], threshold=best + 0.01)["label"] is None
+    for threshold, abstained in ((best - 0.01, False), (best + 0.01, True)):
+        found = ask("intents", texts=["play music"], threshold=threshold)
+        assert (found["label"], found["abstained"]) == (expected.label, abstained)
     topics = predictors["topics"].predict_one("play music").probabilities
     middle = sorted(topics.values())[1]
     assert ask("topics", texts=["play music"], threshold=middle - 1e-9)["labels"] == [

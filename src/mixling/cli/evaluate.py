@@ -49,7 +49,18 @@ class ReportOptions(MistakeOptions):
     confusion: Annotated[
         Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix to this file.")
     ] = None
+    reliability: Annotated[
+        bool, typer.Option("--reliability", help="Draw the reliability diagram: probabilities against accuracy.")
+    ] = False
     bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="P",
+            help="One label a text: abstain below this probability. Several: predict labels from it on (0.5).",
+        ),
+    ] = None
     threads: ThreadsOption = 1
 
 
@@ -109,14 +120,15 @@ def _text_report(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBad
 def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
     from mixling.cli.folders import refuse_unfinished
     from mixling.data.examples import read_examples
-    from mixling.metrics.base import ClassificationMetrics, format_table
+    from mixling.metrics.base import ClassificationMetrics, ProbabilityMetrics, format_table
+    from mixling.metrics.reliability import format_reliability
     from mixling.metrics.robustness import format_columns, noise_cells, noise_values
     from mixling.runs.evaluation import columns_of, evaluate
     from mixling.runtime.predictor import Predictor
 
     refuse_unfinished(model)
     noise = options.levels()
-    predictor = Predictor(model, num_threads=report.threads)
+    predictor = Predictor(model, num_threads=report.threads, threshold=report.threshold)
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())
@@ -127,6 +139,10 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
     if evaluation.unseen:
         print(evaluation.unseen, file=sys.stderr)
     values = {"skipped": bad.skipped, **metrics.to_dict()}
+    if report.reliability:
+        if not isinstance(metrics, ProbabilityMetrics):
+            raise ConfigError(f"--reliability: predictions of {predictor.task.name} have no probabilities")
+        text += "\n\n" + format_reliability(metrics.reliability)
     if noise:
         name = predictor.task.headline.replace("_", " ")
         clean = {name: metrics.numbers()[predictor.task.headline]}

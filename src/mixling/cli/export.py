@@ -12,7 +12,7 @@ from mixling.cli.options import ModelArgument
 from mixling.errors import ConfigError, near_miss
 
 if TYPE_CHECKING:
-    from mixling.runtime.session import Metadata
+    from mixling.runtime.session import OpenModel
 
 _PRECISIONS = ("int8", "float32")
 
@@ -46,27 +46,28 @@ def export_command(
         print(f"{out}: {len(content) / 1e6:.2f} MB, {precision}, best so far of an unfinished run", file=sys.stderr)
         print(f"at step {run.step:,}; resume it with: {run.command}", file=sys.stderr)
         return
-    metadata = open_model(model).metadata
-    has = metadata.precision
+    opened = open_model(model)
+    has = opened.metadata.precision
     folder = Path(model).is_dir()
     if precision in (None, has):
         content = (Path(model) / ONNX_FILE if folder else Path(model)).read_bytes()
     elif not folder:
         raise ConfigError(f"{model}: holds {has} weights; for {precision}, give a run folder, which has float weights")
     else:
-        content = _export_anew(model, precision, metadata)
+        content = _export_anew(model, precision, opened)
         if precision == "int8":
             print("note: check the accuracy of the 8-bit model with `mixling evaluate`", file=sys.stderr)
     write_atomic(out, content)
     print(f"{out}: {len(content) / 1e6:.2f} MB, {precision or has}", file=sys.stderr)
 
 
-def _export_anew(folder: str, precision: str, metadata: Metadata) -> bytes:
-    from mixling.export.onnx import export_onnx
+def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
+    from mixling.export.onnx import amend, export_onnx
     from mixling.runs.weights import load_model
 
     model, encoder, labels, task = load_model(folder)
-    return export_onnx(
+    metadata = opened.metadata
+    content = export_onnx(
         model,
         text=encoder.config,
         task=task,
@@ -76,3 +77,7 @@ def _export_anew(folder: str, precision: str, metadata: Metadata) -> bytes:
         pairs=metadata.pairs,
         reading=metadata.reading,
     )
+    branch = None
+    if opened.branch is not None and metadata.ngrams is not None:
+        branch = opened.branch, metadata.ngrams
+    return amend(content, branch=branch, threshold=metadata.threshold)

@@ -40,6 +40,14 @@ class Question(InputColumns):
 class PredictOptions(PredictionOptions, Question):
     """Options of `mixling predict`."""
 
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="P",
+            help="One label a text: abstain below this probability. Several: predict labels from it on (0.5).",
+        ),
+    ] = None
     threads: ThreadsOption = 1
     url: Annotated[
         str | None,
@@ -52,7 +60,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
 
     Each row of input gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
     tags and spans; or answer, start, end, score and no_answer); CSV has label and probability, or the fields of an
-    answer. Texts without words have "empty": true. Lines of standard input are processed as they arrive.
+    answer. Where a model abstains, "abstained" is true, and in CSV the label is empty. Texts without words have
+    "empty": true. Lines of standard input are processed as they arrive.
     Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
     With --url, a server predicts; the API key, if it wants one, is in the variable MIXLING_API_KEY.
     """
@@ -111,7 +120,7 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     if options.url is not None:
         from mixling.serving.client import RemotePredictor
 
-        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE))
+        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=options.threshold)
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
         from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
@@ -123,7 +132,7 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     if kind == TEXT_TO_TEXT:
         raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
     refuse_unfinished(model)
-    return Predictor(model, num_threads=options.threads)
+    return Predictor(model, num_threads=options.threads, threshold=options.threshold)
 
 
 def _question(options: PredictOptions) -> list[Item]:

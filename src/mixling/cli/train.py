@@ -63,9 +63,18 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
         typer.Option("--refit", help="Train again on training and validation data, for the best number of epochs."),
     ] = False
 
+    abstain_at: Annotated[
+        float | None,
+        typer.Option(
+            "--abstain-at",
+            metavar="ACCURACY",
+            help="Abstain where uncertain, so that this fraction of what is answered is right, such as 0.95.",
+        ),
+    ] = None
+
     def values(self) -> dict[str, Any]:
         init = {"vectors": self.init_embeddings, "texts": self.unlabeled, "pretrained": self.pretrained}
-        return {**super().values(), "init": init, "refit": self.refit or None}
+        return {**super().values(), "init": init, "refit": self.refit or None, "abstain_at": self.abstain_at}
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options in the layout of `PairRunConfig`.
@@ -79,6 +88,7 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
             "init_embeddings": self.init_embeddings,
             "unlabeled": self.unlabeled,
             "refit": self.refit,
+            "abstain_at": self.abstain_at,
         }
         if also := [name for name, value in label_options.items() if value]:
             name = also[0].replace("_", "-")

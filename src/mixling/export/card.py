@@ -34,7 +34,7 @@ def model_card(
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
     quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
-    refit = _refit(report.get("refit"))
+    refit, ngrams = _refit(report.get("refit")), _ngrams(config, report.get("ngrams"))
     return f"""---
 {_front_matter(task, validation)}
 ---
@@ -72,7 +72,7 @@ to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower valu
 | metric | value |
 |---|---|
 {_table(metrics, "{:.4f}")}
-{quantization}
+{_calibration(report.get("calibration"))}{_abstention(report.get("abstention"))}{quantization}{ngrams}
 ## Training
 
 The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
@@ -152,6 +152,39 @@ def _refit(refit: Mapping[str, Any] | None) -> str:
 These are the metrics of a first training. The model in this folder was then trained anew on all {refit["examples"]:,}
 labeled examples, including the validation examples, for as many epochs as were best; it can no longer be evaluated on
 them."""
+
+
+def _calibration(calibration: Mapping[str, Any] | None) -> str:
+    if calibration is None:
+        return ""
+    return f"""
+The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the
+calibration error of the network was {calibration["error_before"]:.4f} before and is {calibration["error"]:.4f} now. On
+data with other proportions of labels they have to be calibrated again.
+"""
+
+
+def _abstention(abstention: Mapping[str, Any] | None) -> str:
+    if abstention is None or abstention["threshold"] is None:
+        return ""
+    return f"""
+It abstains (`prediction.abstained`) where the top probability is below {abstention["threshold"]:.4f}. This threshold
+was chosen for an accuracy of {abstention["wanted"]:g} on the validation examples: {abstention["coverage"]:.1%} of them
+are answered, with an accuracy of {abstention["accuracy"]:.4f}.
+"""
+
+
+def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
+    if ngrams is None:
+        return ""
+    characters = f"{config['ngrams']['min_n']}-{config['ngrams']['max_n']}"
+    return f"""
+Beside the network there is a linear model of {ngrams["terms"]:,} n-grams (words 1-2, characters {characters}). The
+logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Both weights were fitted
+on the validation examples, where the loss is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the
+network alone. The exported linear model was then fitted again on training and validation examples together; the metrics
+above are those of the first one. It is in `model.onnx` only: `model.safetensors` holds the network.
+"""
 
 
 def _defaults(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -28,9 +29,10 @@ from mixling.export.quantize import quantize, quantize_graph
 from mixling.export.write import write_graph
 from mixling.models.model import Model, count_parameters
 from mixling.runtime.onnx_file import OPSET, seal
-from mixling.runtime.session import MODEL_FORMAT, Metadata
+from mixling.runtime.session import BRANCH, MODEL_FORMAT, Metadata
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig
 from mixling.version import __version__
@@ -135,7 +137,7 @@ def export_onnx(
     )
     name, content = vocabulary.serialize()
     entries = {
-        "mixling": json.dumps(metadata.to_dict(), ensure_ascii=False, sort_keys=True),
+        "mixling": _json(metadata.to_dict()),
         "vocabulary_name": name,
         "vocabulary": content,
     }
@@ -143,6 +145,40 @@ def export_onnx(
         entries["native"] = json.dumps(plan, sort_keys=True)
     helper.set_model_props(proto, entries)
     return seal(proto.SerializeToString(deterministic=True))
+
+
+def amend(
+    content: bytes,
+    *,
+    branch: tuple[NgramBranch, NgramMetadata] | None = None,
+    threshold: float | None = None,
+) -> bytes:
+    """Return a model file, the bytes of `model.onnx`, with something added that was fitted after the export.
+
+    Args:
+        content: a file without what is added.
+        branch: a linear n-gram branch.
+        threshold: top probability below which predictions abstain.
+    """
+    from onnx import ModelProto, numpy_helper
+
+    proto = ModelProto.FromString(content)
+    entries = {item.key: item for item in proto.metadata_props}
+    metadata = json.loads(entries["mixling"].value)
+    proto.metadata_props.remove(proto.metadata_props[-1])  # the checksum trailer
+    if branch is not None:
+        assert metadata["ngrams"] is None, "there is a branch already"
+        metadata["ngrams"] = branch[1].to_dict()
+        for name, array in branch[0].to_arrays().items():
+            proto.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), f"{BRANCH}{name}"))
+    if threshold is not None:
+        metadata["threshold"] = threshold
+    entries["mixling"].value = _json(metadata)
+    return seal(proto.SerializeToString(deterministic=True))
+
+
+def _json(metadata: dict[str, Any]) -> str:
+    return json.dumps(metadata, ensure_ascii=False, sort_keys=True)
 
 
 def trace(module: ExportedModel, *, max_len: int) -> Any:

@@ -1,4 +1,4 @@
-"""Write the graph of a model whose modules all have a writer here, without tracing it.
+"""Write the graph of a model whose modules all have a writer, without tracing it.
 
 Tracing takes 3 to 6 seconds for a graph that we know. A writer adds the nodes of one module, in evaluation mode; it is
 registered for the exact class, because a subclass may compute something else. A model with a module or an option that
@@ -7,52 +7,20 @@ has no writer is traced by torch (`mixling.export.onnx`). tests/export/test_writ
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from mixling.export.graph_builder import END, GraphBuilder
+from mixling.export.scope import NoWriter, Scope, Writers
+from mixling.export.write_mixers import MIXER_WRITERS
 from mixling.layers.norms import RMSNorm
-from mixling.layers.positions import Positions
-from mixling.mixers.token_mlp import TokenMLP
 from mixling.models.block import Block, FeedForward
 from mixling.models.embedding import ProjectionEmbedding
 from mixling.models.encoder import Encoder
 from mixling.models.heads import PoolingHead, TokenHead
 from mixling.models.model import Model
-
-
-class _NoWriter(Exception):
-    """A module has no writer, or an option that its writer does not know."""
-
-
-@dataclass(frozen=True)
-class _Scope:
-    """What the writers of all modules share.
-
-    Attributes:
-        graph: collects the nodes.
-        length: the value N, of shape (1,).
-        real: which tokens are real, (B, N, 1).
-    """
-
-    graph: GraphBuilder
-    length: str
-    real: str
-
-    def write(self, module: nn.Module, x: str) -> str:
-        """Add the nodes of a module and return its output."""
-        writer = WRITERS.get(type(module))
-        if writer is None:
-            raise _NoWriter
-        return writer(self, module, x)
-
-    def without_padding(self, x: str, fill: float = 0.0) -> str:
-        """Return (B, N, ...) with one value in padding."""
-        return self.graph.add("Where", self.real, x, self.graph.constant(fill))
 
 
 def write_graph(model: Model, table: Tensor, scale: Tensor | None, *, has_weights: bool) -> Any | None:
@@ -83,12 +51,12 @@ def write_graph(model: Model, table: Tensor, scale: Tensor | None, *, has_weight
     row_dim = (table if spread is None else spread).shape[1]
     known = graph.add("Concat", graph.constant(np.zeros((1, row_dim))), "cached", rows, axis=0)
     real = graph.add("Unsqueeze", graph.add("Cast", "index", to=TensorProto.BOOL), graph.integers(2))
-    scope = _Scope(graph, graph.add("Shape", "index", start=1, end=2), real)
+    scope = Scope(graph, WRITERS, graph.add("Shape", "index", start=1, end=2), real)
     x = graph.add("Gather", known, "index", axis=0)
     try:
         for module in (model.embedding, model.encoder, model.head):
             x = scope.write(module, x)
-    except _NoWriter:
+    except NoWriter:
         return None
     bags = ("new_words", "bag")
     inputs = {
@@ -104,7 +72,7 @@ def write_graph(model: Model, table: Tensor, scale: Tensor | None, *, has_weight
     return graph.build(inputs, {"logits": (x, logits), "rows": (rows, ("new_words", row_dim))})
 
 
-def _write_embedding(scope: _Scope, module: ProjectionEmbedding, x: str) -> str:
+def _write_embedding(scope: Scope, module: ProjectionEmbedding, x: str) -> str:
     graph, w, dim = scope.graph, module.window, module.dim
     if w:
         padded = graph.add("Pad", x, graph.integers(0, w, 0, 0, w, 0))
@@ -122,22 +90,15 @@ def _write_embedding(scope: _Scope, module: ProjectionEmbedding, x: str) -> str:
     return x
 
 
-def _write_positions(scope: _Scope, module: Positions, x: str) -> str:
-    if module.weight is None:
-        raise _NoWriter
-    graph = scope.graph
-    return graph.add("Add", x, graph.slice(graph.weight(module.weight), (0,), (0,), scope.length))
-
-
-def _write_encoder(scope: _Scope, module: Encoder, x: str) -> str:
+def _write_encoder(scope: Scope, module: Encoder, x: str) -> str:
     for layer in module.layers:
         x = scope.write(layer, x)
     return x if module.norm is None else scope.write(module.norm, x)
 
 
-def _write_block(scope: _Scope, module: Block, x: str) -> str:
+def _write_block(scope: Scope, module: Block, x: str) -> str:
     if module.cross is not None:
-        raise _NoWriter
+        raise NoWriter
     sublayers = list(zip(module.mixers, module.mixer_norms, strict=True))
     if module.feed_forward is not None and module.feed_forward_norm is not None:
         sublayers.append((module.feed_forward, module.feed_forward_norm))
@@ -148,7 +109,7 @@ def _write_block(scope: _Scope, module: Block, x: str) -> str:
     return x
 
 
-def _write_feed_forward(scope: _Scope, module: FeedForward, x: str) -> str:
+def _write_feed_forward(scope: Scope, module: FeedForward, x: str) -> str:
     gated = module.value is not None
     hidden = scope.graph.add("Gelu", scope.write(module.expand, x), approximate="tanh" if gated else "none")
     if module.value is not None:
@@ -156,43 +117,25 @@ def _write_feed_forward(scope: _Scope, module: FeedForward, x: str) -> str:
     return scope.write(module.contract, hidden)
 
 
-def _write_linear(scope: _Scope, module: nn.Linear, x: str) -> str:
+def _write_linear(scope: Scope, module: nn.Linear, x: str) -> str:
     graph = scope.graph
     y = graph.add("MatMul", x, graph.weight(module.weight, transposed=True))
     return y if module.bias is None else graph.add("Add", y, graph.weight(module.bias))
 
 
-def _write_layer_norm(scope: _Scope, module: nn.LayerNorm, x: str) -> str:
+def _write_layer_norm(scope: Scope, module: nn.LayerNorm, x: str) -> str:
     weights = [scope.graph.weight(weight) for weight in (module.weight, module.bias)]
     return scope.graph.add("LayerNormalization", x, *weights, axis=-1, epsilon=module.eps)
 
 
-def _write_rms_norm(scope: _Scope, module: RMSNorm, x: str) -> str:
+def _write_rms_norm(scope: Scope, module: RMSNorm, x: str) -> str:
     graph = scope.graph
     square = graph.add("ReduceMean", graph.add("Mul", x, x), graph.integers(-1))
     size = graph.add("Sqrt", graph.add("Add", square, graph.constant(module.eps)))
     return graph.add("Mul", graph.add("Div", x, size), graph.weight(module.weight))
 
 
-def _write_token_mlp(scope: _Scope, module: TokenMLP, x: str) -> str:
-    if module.causal:
-        raise _NoWriter
-    graph, length = scope.graph, scope.length
-
-    def by_token(bias: Tensor) -> str:
-        """Return a bias of the token axis; ONNX Runtime does this once, on loading."""
-        return graph.add("Unsqueeze", graph.weight(bias), graph.integers(1))
-
-    # The weights stand to the left of (N, D), so that nothing is transposed.
-    expand = graph.slice(graph.weight(module.expand.weight), (1,), (0,), length)
-    hidden = graph.add("MatMul", expand, scope.without_padding(x))
-    hidden = graph.add("Gelu", graph.add("Add", hidden, by_token(module.expand.bias)), approximate="none")
-    contract = graph.slice(graph.weight(module.contract.weight), (0,), (0,), length)
-    bias = graph.slice(by_token(module.contract.bias), (0,), (0,), length)
-    return graph.add("Add", graph.add("MatMul", contract, hidden), bias)
-
-
-def _write_pooling_head(scope: _Scope, module: PoolingHead, x: str) -> str:
+def _write_pooling_head(scope: Scope, module: PoolingHead, x: str) -> str:
     from onnx import TensorProto
 
     graph, tokens, lowest = scope.graph, scope.graph.integers(1), float(np.finfo(np.float32).min)
@@ -214,21 +157,20 @@ def _write_pooling_head(scope: _Scope, module: PoolingHead, x: str) -> str:
     return graph.add("Gemm", pool, *map(graph.weight, (module.output.weight, module.output.bias)), transB=1)
 
 
-def _write_token_head(scope: _Scope, module: TokenHead, x: str) -> str:
+def _write_token_head(scope: Scope, module: TokenHead, x: str) -> str:
     return scope.write(module.output, x)
 
 
 # For each class its writer: (scope, module, input) -> output.
-WRITERS: dict[type[nn.Module], Callable[[_Scope, Any, str], str]] = {
+WRITERS: Writers = {
+    **MIXER_WRITERS,
     Block: _write_block,
     Encoder: _write_encoder,
     FeedForward: _write_feed_forward,
     PoolingHead: _write_pooling_head,
-    Positions: _write_positions,
     ProjectionEmbedding: _write_embedding,
     RMSNorm: _write_rms_norm,
     TokenHead: _write_token_head,
-    TokenMLP: _write_token_mlp,
     nn.LayerNorm: _write_layer_norm,
     nn.Linear: _write_linear,
 }

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import printable
+from mixling.metrics.reliability import Reliability
 
 TABLE_ROWS = 40
 _NAME_COLUMNS = 40
@@ -54,23 +55,43 @@ class Metrics(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassificationMetrics(Metrics):
+class ProbabilityMetrics(Metrics):
+    """Metrics of a task whose predictions have probabilities.
+
+    Attributes:
+        calibration_error: the expected calibration error over the 15 bins of `reliability`; None: there are no
+            probabilities.
+        reliability: the bins of the reliability diagram: of the top probability of each text or word, or of the
+            probability of each label of each text. Empty where tables are.
+    """
+
+    calibration_error: float | None
+    reliability: Reliability
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"reliability": [item and asdict(item) for item in self.reliability]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationMetrics(ProbabilityMetrics):
     """Metrics of single-label classification.
 
     Attributes:
         macro_f1: the mean F1 of the classes that occur among the targets or the predictions.
         log_loss: in nats, over the texts whose label the model has.
+        coverage: the fraction of texts that are answered, of a model that abstains; else None.
+        accuracy_of_answered: the accuracy on these texts; None if there is none.
         roc_auc: with two classes, that of class 1; with more, the mean one-vs-rest area over the classes that some but
             not all texts have; None without such a class.
-        calibration_error: sum over 15 equal bins b of the top probability of (n_b / n) * |accuracy_b - confidence_b|.
         confusion: (C, C) counts; rows are true classes, columns predicted ones.
     """
 
     accuracy: float
     macro_f1: float
     log_loss: float
+    coverage: float | None
+    accuracy_of_answered: float | None
     roc_auc: float | None
-    calibration_error: float
     confusion: tuple[tuple[int, ...], ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,12 +100,17 @@ class ClassificationMetrics(Metrics):
     def summary(self) -> str:
         return (
             f"accuracy {self.accuracy:.4f}, macro F1 {self.macro_f1:.4f}, log-loss {self.log_loss:.4f}, "
-            f"ROC-AUC {_or_dash(self.roc_auc)}, calibration error {self.calibration_error:.4f}, {self.n} texts"
+            f"ROC-AUC {_or_dash(self.roc_auc)}, calibration error {_or_dash(self.calibration_error)}, {self.n} texts"
+            + ("" if self.coverage is None else self._answered())
         )
+
+    def _answered(self) -> str:
+        assert self.coverage is not None
+        return f"; answered {self.coverage:.1%}, of these {_or_dash(self.accuracy_of_answered)} right"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiLabelMetrics(Metrics):
+class MultiLabelMetrics(ProbabilityMetrics):
     """Metrics of multi-label classification.
 
     Attributes:
@@ -102,12 +128,13 @@ class MultiLabelMetrics(Metrics):
     def summary(self) -> str:
         return (
             f"subset accuracy {self.subset_accuracy:.4f}, micro F1 {self.micro_f1:.4f}, "
-            f"macro F1 {self.macro_f1:.4f}, ROC-AUC {_or_dash(self.roc_auc)}, {self.n} texts"
+            f"macro F1 {self.macro_f1:.4f}, ROC-AUC {_or_dash(self.roc_auc)}, "
+            f"calibration error {_or_dash(self.calibration_error)}, {self.n} texts"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingMetrics(Metrics):
+class TaggingMetrics(ProbabilityMetrics):
     """Metrics of tagging; the classes are the span types, sorted.
 
     Attributes:
@@ -132,7 +159,8 @@ class TaggingMetrics(Metrics):
         return (
             f"word accuracy {self.word_accuracy:.4f} (without O {_or_dash(self.word_accuracy_without_o)}), "
             f"span F1 {self.span_f1:.4f} (precision {self.span_precision:.4f}, recall {self.span_recall:.4f}), "
-            f"sentence accuracy {self.sentence_accuracy:.4f}, {self.n_words} words in {self.n} sentences"
+            f"sentence accuracy {self.sentence_accuracy:.4f}, calibration error {_or_dash(self.calibration_error)}, "
+            f"{self.n_words} words in {self.n} sentences"
         )
 
 

@@ -13,18 +13,24 @@ import numpy as np
 
 from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
+from mixling.metrics.reliability import calibration_error, reliability
 from mixling.text.labels import LabelSet, iob_spans
-
-CALIBRATION_BINS = 15
 
 
 def classification_report(
-    labels: LabelSet, targets: np.ndarray, probabilities: np.ndarray, *, unseen: int = 0, tables: bool = True
+    labels: LabelSet,
+    targets: np.ndarray,
+    probabilities: np.ndarray,
+    *,
+    unseen: int = 0,
+    threshold: float | None = None,
+    tables: bool = True,
 ) -> ClassificationMetrics:
     """Score probabilities (B, C) against target ids (B,).
 
     Args:
         unseen: number of labels at the end that the model does not have; the log-loss leaves out texts with them.
+        threshold: top probability below which texts are not answered; None: all are.
         tables: compute the scores of each class and the (C, C) confusion matrix.
 
     Raises:
@@ -44,6 +50,8 @@ def classification_report(
         np.add.at(confusion, (targets, predictions), 1)
     met = predicted + true > 0
     is_class = targets[:, None] == classes
+    bins = reliability(right, probabilities.max(1))
+    answered = probabilities.max(1) >= (threshold or 0)
     given = probabilities[np.arange(len(targets)), targets]
     if unseen and (seen := targets < len(labels) - unseen).any():
         given = given[seen]
@@ -51,12 +59,15 @@ def classification_report(
     return ClassificationMetrics(
         n=len(targets),
         accuracy=float(right.mean()),
+        coverage=None if threshold is None else float(answered.mean()),
+        accuracy_of_answered=float(right[answered].mean()) if threshold is not None and answered.any() else None,
         macro_f1=float(scores[met, 2].mean()),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
         roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])
         if len(labels) == 2
         else _roc_auc(is_class, probabilities),
-        calibration_error=_calibration_error(right, probabilities.max(1)),
+        calibration_error=calibration_error(bins),
+        reliability=bins if tables else (),
         per_class=_class_scores(labels.names, scores) if tables else (),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
@@ -84,22 +95,31 @@ def multilabel_report(
     hits, predicted, true = (truth & predictions).sum(0), predictions.sum(0), truth.sum(0)
     scores = _scores(hits, predicted, true)
     met = predicted + true > 0
+    bins = reliability(truth.ravel(), probabilities.ravel())
     return MultiLabelMetrics(
         n=len(truth),
         subset_accuracy=float((truth == predictions).all(1).mean()),
         micro_f1=float(_ratio(2 * hits.sum(), predicted.sum() + true.sum())),
         macro_f1=float(scores[met, 2].mean()) if met.any() else 0.0,
         roc_auc=_roc_auc(truth, probabilities),
+        calibration_error=calibration_error(bins),
+        reliability=bins if tables else (),
         per_class=_class_scores(labels.names, scores) if tables else (),
     )
 
 
 def tagging_report(
-    labels: LabelSet, targets: Sequence[np.ndarray], predictions: Sequence[np.ndarray], *, tables: bool = True
+    labels: LabelSet,
+    targets: Sequence[np.ndarray],
+    predictions: Sequence[np.ndarray],
+    *,
+    confidences: Sequence[np.ndarray] | None = None,
+    tables: bool = True,
 ) -> TaggingMetrics:
     """Score predicted tag ids against true ones, one array (number of words,) per sentence.
 
     Args:
+        confidences: the probabilities of the predicted tags of each sentence, NaN for words without one; None: unknown.
         tables: compute the scores of each span type.
 
     Raises:
@@ -121,6 +141,9 @@ def tagging_report(
     precision, recall, f1, _ = _scores(*counts.sum(1, keepdims=True))[0].tolist()
     right = np.concatenate([true == predicted for true, predicted in zip(targets, predictions, strict=True)])
     inside = np.concatenate(targets) != 0  # the id of O
+    probabilities = np.full(n_words, np.nan) if confidences is None else np.concatenate(confidences)
+    read = ~np.isnan(probabilities)
+    bins = reliability(right[read], probabilities[read])
     return TaggingMetrics(
         n=len(targets),
         n_words=n_words,
@@ -130,6 +153,8 @@ def tagging_report(
         span_recall=recall,
         span_f1=f1,
         sentence_accuracy=float(np.mean([true == got for true, got in zip(true_tags, predicted_tags, strict=True)])),
+        calibration_error=calibration_error(bins) if read.any() else None,
+        reliability=bins if tables and read.any() else (),
         per_class=_class_scores(types, _scores(*counts)) if tables else (),
     )
 
@@ -162,14 +187,6 @@ def _scores(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> np.nda
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """Return part / whole, or 0 where whole is 0."""
     return part / np.maximum(whole, 1)
-
-
-def _calibration_error(right: np.ndarray, confidence: np.ndarray) -> float:
-    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    gaps = np.bincount(
-        bins, weights=right - confidence, minlength=CALIBRATION_BINS
-    )  # n_b * (accuracy_b - confidence_b)
-    return float(np.abs(gaps).sum() / len(right))
 
 
 def _class_scores(names: Sequence[str], scores: np.ndarray) -> tuple[ClassScore, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from mixling.config import Config
@@ -138,7 +139,9 @@ class ProjectionEmbedding(nn.Module):
         """Return the token vectors of words with the summed rows `rows[index]`; row 0 is the row of zeros."""
         x = F.embedding(index, rows)
         if self.window:
-            x = self._summed_windows(x)
+            trained = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+            sums = _SummedWindows.apply if trained else _summed_windows
+            x = sums(x, self.window, self.dim)
         if self.bias is not None:
             x = x + self.bias
         if self.positions is not None:
@@ -147,9 +150,30 @@ class ProjectionEmbedding(nn.Module):
             x = self.norm(x)
         return dropout(x, self.dropout, self.training)
 
-    def _summed_windows(self, x: Float[Tensor, "B N R"]) -> Float[Tensor, "B N D"]:
-        w, length = self.window, x.shape[1]
-        parts = x.unflatten(2, (2 * w + 1, self.dim))
-        padded = F.pad(parts, (0, 0, 0, 0, w, w))  # (B, N + 2w, 2w+1, D)
-        seen = [padded[:, offset : offset + length, offset] for offset in range(2 * w + 1)]
-        return torch.stack(seen).sum(0)
+
+def _summed_windows(x: Float[Tensor, "B N R"], w: int, dim: int) -> Float[Tensor, "B N D"]:
+    length = x.shape[1]
+    parts = x.unflatten(2, (2 * w + 1, dim))
+    padded = F.pad(parts, (0, 0, 0, 0, w, w))  # (B, N + 2w, 2w+1, D)
+    seen = [padded[:, offset : offset + length, offset] for offset in range(2 * w + 1)]
+    return torch.stack(seen).sum(0)
+
+
+class _SummedWindows(torch.autograd.Function):
+    """Sum windows; the gradient is written once, where torch would add up 2w+1 tensors of the size of the input."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Float[Tensor, "B N R"], w: int, dim: int) -> Float[Tensor, "B N D"]:
+        ctx.window = w
+        return _summed_windows(x, w, dim)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B N R"], None, None]:
+        w, length = ctx.window, grad.shape[1]
+        out = grad.new_zeros(*grad.shape[:2], 2 * w + 1, grad.shape[2])
+        for offset in range(2 * w + 1):  # the output at i has part `offset` of the word at i + offset - w
+            first, last = max(0, w - offset), max(0, length - max(0, offset - w))
+            if first < last:
+                out[:, first + offset - w : last + offset - w, offset] = grad[:, first:last]
+        return out.flatten(2), None, None

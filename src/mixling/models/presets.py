@@ -139,7 +139,7 @@ def hypermixer_family(
 
 
 _OWN = "ours"
-_OWN_DEFAULTS = {"init": {"training_texts": True}}
+_OWN_DEFAULTS = {"init": {"training_texts": True}, "ngrams": {"use": "auto"}}
 _TABLE_5 = "pNLP-Mixer, Table 5"
 _BASELINE = "pNLP-Mixer, section 4.3"
 _BASE = pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=0)

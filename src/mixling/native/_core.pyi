@@ -3,6 +3,7 @@ from collections.abc import Sequence
 class Model:
     labels: tuple[str, ...]
     task: str
+    abstains: bool
     pairs: bool | None
     instructions: str
     def __init__(self, data: bytes, cache_bytes: int, seed: int) -> None: ...

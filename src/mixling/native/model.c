@@ -67,6 +67,13 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     if (text == JSON_NONE || projection == JSON_NONE) return MIXLING_DAMAGED;
     *reason = "it answers questions, whose windows are not built here";
     if (reading != JSON_NONE && !json_null(metadata, reading)) return MIXLING_UNSUPPORTED;
+    uint32_t ngrams = json_get(metadata, 0, "ngrams");
+    *reason = "it has a linear n-gram branch";
+    if (ngrams != JSON_NONE && !json_null(metadata, ngrams)) return MIXLING_UNSUPPORTED;
+    for (size_t i = 0; i < file->num_tensors; i++) {
+        bytes name = file->tensors[i].name;
+        if (name.size > 7 && !memcmp(name.data, "ngrams.", 7)) return MIXLING_UNSUPPORTED;
+    }
     *reason = "its tokens are subwords";
     if (!json_is(metadata, json_get(metadata, text, "tokens"), "words")) return MIXLING_UNSUPPORTED;
     *reason = "its projection is not MinHash";
@@ -90,6 +97,8 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
         model->segments < 0 || model->overlap < 0)
         return MIXLING_DAMAGED;
     model->pairs = pairs == JSON_NONE ? -1 : json_boolean(metadata, pairs);
+    uint32_t threshold = json_get(metadata, 0, "threshold");
+    model->abstains = threshold != JSON_NONE && !json_null(metadata, threshold);
     model->max_len = (size_t)max_len;
     model->max_word_chars = (size_t)max_word_chars;
     model->num_features = (uint32_t)features;
@@ -178,6 +187,8 @@ const char *mixling_label(const mixling_model *model, size_t index) {
 const char *mixling_task(const mixling_model *model) { return model->task; }
 
 int mixling_pairs(const mixling_model *model) { return model->pairs; }
+
+int mixling_abstains(const mixling_model *model) { return model->abstains; }
 
 size_t mixling_max_len(const mixling_model *model) { return model->max_len; }
 

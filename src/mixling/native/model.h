@@ -38,7 +38,7 @@ struct mixling_model {
     size_t budget; /* bytes that may still be taken */
     /* text */
     size_t max_len, max_word_chars;
-    int lowercase, contractions, segments, overlap, pairs;
+    int lowercase, contractions, segments, overlap, pairs, abstains;
     uint32_t num_features, num_hashes, word_hashes, num_rows;
     uint32_t *keys; /* of the hash family */
     unicode_tables unicode;

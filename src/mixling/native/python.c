@@ -193,6 +193,11 @@ static PyObject *task(Model *self, void *unused) {
     return PyUnicode_FromString(mixling_task(self->model));
 }
 
+static PyObject *abstains(Model *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(mixling_abstains(self->model));
+}
+
 static PyObject *pairs(Model *self, void *unused) {
     int known = mixling_pairs(self->model);
     (void)unused;
@@ -246,6 +251,7 @@ static PyMethodDef METHODS[] = {
 static PyGetSetDef GETTERS[] = {
     {"labels", (getter)labels, NULL, "The names of the labels.", NULL},
     {"task", (getter)task, NULL, "The name of the task.", NULL},
+    {"abstains", (getter)abstains, NULL, "Whether predictions abstain below a threshold.", NULL},
     {"pairs", (getter)pairs, NULL, "Whether it is a model of pairs of texts; None: unknown.", NULL},
     {"instructions", (getter)instructions, NULL, "The instructions that it computes with.", NULL},
     {0}};

@@ -83,7 +83,7 @@ KINDS = {
 
 DESCRIPTIONS = {
     ONNX_FILE: "the model, its configuration, vocabulary and labels: this file alone predicts",
-    WEIGHTS_FILE: "the float weights, for torch",
+    WEIGHTS_FILE: "the float weights of the network, for torch",
     CONFIG_FILE: "the configuration of the model, and its labels",
     RUN_FILE: "the complete configuration of the run",
     METRICS_FILE: "metrics on the validation split",

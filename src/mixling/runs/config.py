@@ -18,7 +18,7 @@ from mixling.runs.artifact import KINDS, RUN_FILE, TRAINING, folder_to_resume, k
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig
-from mixling.training.config import Initialization, TrainConfig
+from mixling.training.config import Initialization, NgramConfig, TrainConfig
 from mixling.version import __version__
 
 _C = TypeVar("_C", bound=Config)
@@ -74,9 +74,16 @@ class RunConfig(Config):
     init: InitConfig = InitConfig()
     reading: ReadingConfig = Field(ReadingConfig(), description="windows and answers of question answering")
     train: TrainConfig = TrainConfig()
+    ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     refit: bool = Field(
         False, description="train anew on training and validation examples, for as many epochs as were best"
+    )
+    abstain_at: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="accuracy of what is answered: less certain predictions abstain (one label a text)",
     )
     precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
 
@@ -95,6 +102,12 @@ class RunConfig(Config):
                 f"train.augmentation: the words of {self.task} are those of the answers and stay as they are; leave it "
                 "out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _abstention_has_one_label(self) -> RunConfig:
+        if self.abstain_at is not None and not task_type(self.task).abstains:
+            raise ValueError(f"abstain_at: {self.task} has no single answer for a text to abstain from; leave it out")
         return self
 
     @model_validator(mode="after")

@@ -54,6 +54,9 @@ def _describe(model: str) -> dict[str, Any]:
         "written_by": f"mixling {metadata.library}",
         "labels": list(opened.task.labels.names) if opened.task.has_labels else None,
         "vocabulary_size": len(opened.vocabulary),
+        "ngrams": None
+        if opened.branch is None or metadata.ngrams is None
+        else {"terms": len(opened.branch.terms), **metadata.ngrams.to_dict()},
         "reading": None if metadata.reading is None else metadata.reading.to_dict(),
         "text": metadata.text.to_dict(),
     }
@@ -144,6 +147,11 @@ def summary(facts: dict[str, Any]) -> str:
     ]
     if "model" in facts:
         lines.append(("body", _body(facts["model"])))
+    if "ngrams" in facts:
+        ngrams = facts["ngrams"]
+        kinds = f"of words 1-2, of characters {ngrams['min_n']}-{ngrams['max_n']}"
+        linear = f" + a linear model of {ngrams['terms']:,} n-grams ({kinds})" if ngrams["terms"] else ""
+        lines.append(("logits", f"{ngrams['network']:.2f} of the network{linear}"))
     if "validation" in facts:
         lines.append(("validation", _validation(facts["validation"])))
     if "best" in facts:

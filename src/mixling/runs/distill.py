@@ -204,6 +204,8 @@ class Member:
             "init": config.initialization.to_dict(),
             "distill": None,
             "train": {"epochs": None, "time_budget": None},
+            "ngrams": {"use": "never"},  # a branch has seen the validation examples, which evaluate a teacher
+            "abstain_at": None,
         }
         self._config = parse(RunConfig, merge(config.to_dict(), own), where="teacher")
         self._train, self._validation, self._vectors, self._fit, self._log = train, validation, vectors, fit, log

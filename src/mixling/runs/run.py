@@ -133,6 +133,13 @@ class Parts(ABC, Generic[_M]):
     def save(self, folder: Path) -> dict[str, Any]:
         """Write the files besides the weights, and return the content of config.json."""
 
+    def calibrate(self) -> None:  # optional
+        """Change the trained weights so that the model's probabilities are calibrated.
+
+        Called once for each trained model, before it is saved and evaluated. After a refit, the validation examples are
+        no longer new to the model, so that what was fitted for the first model is used.
+        """
+
     @abstractmethod
     def evaluate(self, folder: Path, best: dict[str, Any], log: Log) -> tuple[_M, dict[str, Any]]:
         """Return the metrics of the saved model, and the part of metrics.json that is specific to this kind of run.
@@ -214,6 +221,7 @@ def execute(
             best = best_evaluation(history)
             found = None
             if distributed.is_main:
+                parts.calibrate()
                 (location / REFIT_FOLDER).mkdir(exist_ok=True)
                 found = parts.evaluate(location / REFIT_FOLDER, best, log)
             refitted = refit(
@@ -226,6 +234,7 @@ def execute(
         if not distributed.is_main:
             return None
         parts.model.cpu()
+        parts.calibrate()
         metrics, report = _save(kind, parts, location, history, chosen, log)
         finish_run(location, config, kind=kind)
     return Run(folder=folder, metrics=metrics, history=history, report=report)

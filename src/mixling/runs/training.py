@@ -14,17 +14,20 @@ import torch
 
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
+from mixling.errors import ConfigError
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
 from mixling.export.plots import confusion_matrix
 from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.runs.adjustments import Adjustments
 from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
 from mixling.runs.config import RunConfig
 from mixling.runs.data import log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.initialization import make_vectors
+from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
@@ -87,17 +90,25 @@ def fit(
         The run; None in processes other than the main one.
 
     Raises:
+        ConfigError: no threshold has the accuracy `config.abstain_at`. The model is saved, and does not abstain.
         UserError: see `open_run` and `Trainer.fit`.
     """
 
     def prepare(stage: Stage) -> _Labeled:
         return _Labeled(_examples(config, train, validation, weights, teacher, unlabeled, vectors, stage), stage)
 
-    return execute(
+    run = execute(
         TRAINING, config, prepare,
         elsewhere=frozenset({"data"}), folder=folder, resume=resume,
         distributed=distributed, callback=callback, log=log,
     )  # fmt: skip
+    if run is not None and (found := run.report["abstention"]) is not None and found["threshold"] is None:
+        raise ConfigError(
+            f"abstain_at: no threshold gives an accuracy of {found['wanted']:g} on the validation examples; the most "
+            f"that can be had is {found['accuracy']:.4f}, answering {found['coverage']:.1%} of them. The model in "
+            f"{folder} is complete but never abstains; pass a lower value, or a threshold to `mixling predict`"
+        )
+    return run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +190,7 @@ class _Labeled(Parts[Metrics]):
         )
         encoder = TextEncoder(text, self.vocabulary)
         self.data, self.validation = _training_data(examples, self.training, encoder, stage.log)
+        self.adjustments = Adjustments(task, self.validation, stage.log)
         self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
         if smoothing and config.distill is None:
@@ -218,6 +230,9 @@ class _Labeled(Parts[Metrics]):
         saved = {"task": self.config.task, "model": self.model_config.to_dict(), "labels": self.labels.to_dict()}
         return {**saved, "vocabulary": name}
 
+    def calibrate(self) -> None:
+        self.adjustments.calibrate(self.model)
+
     def evaluate(
         self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
     ) -> tuple[Metrics, dict[str, Any]]:
@@ -228,12 +243,15 @@ class _Labeled(Parts[Metrics]):
             if (problem := quantization_problem(quantization)) is not None:
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")
+        outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
+        self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config.abstain_at)
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
             "epochs": self.training.epochs,
             "precision": precision,
             "quantization": None if quantization is None else asdict(quantization),
+            **self.adjustments.to_dict(),
             "reading": None if self.validation.reading is None else self.validation.reading.to_dict(),
             "file_bytes": (folder / ONNX_FILE).stat().st_size,
         }
@@ -252,6 +270,18 @@ class _Labeled(Parts[Metrics]):
         )
         write_atomic(folder / ONNX_FILE, content)
         return self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+
+    def _linear_data(self, outputs: Outputs) -> LinearData:
+        examples = self.examples
+        return LinearData(
+            task=examples.task,
+            train=examples.train,
+            validation=examples.validation,
+            network=np.stack(outputs),
+            weights=examples.weights if self.config.distill is None else None,
+            text=self.model_config.text,
+            vocabulary=self.vocabulary,
+        )
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):

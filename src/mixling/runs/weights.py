@@ -150,6 +150,9 @@ def load_weights(
 def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, str]:
     """Load the float model of a folder of `mixling train`, and return it with its encoder, labels and task.
 
+    It is the network alone: a linear n-gram branch (`RunConfig.ngrams`), whose logits a `Predictor` adds, is in
+    model.onnx only.
+
     Raises:
         ConfigError: it is not such a folder.
         ModelFileError: a file is missing or damaged.

@@ -38,10 +38,12 @@ class NativeEngine:
         labels: the names of the labels.
         task: the name of the task.
         pairs: whether the model was trained on pairs of texts; None: unknown.
+        abstains: whether predictions abstain below a threshold, which the engine does not apply.
     """
 
     def __init__(self, model: Model) -> None:
         self._model, self.labels, self.task, self.pairs = model, model.labels, model.task, model.pairs
+        self.abstains = model.abstains
 
     @property
     def instructions(self) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.explain.explanation import Explanation
     from mixling.runtime.engine import Float32
     from mixling.runtime.native import NativeEngine
+    from mixling.runtime.ngrams import BranchScorer
     from mixling.runtime.session import Metadata, OpenModel
     from mixling.tasks.base import Task
     from mixling.text.config import TextConfig
@@ -40,7 +41,7 @@ WINDOW_QUESTIONS = 64  # questions at a time; their overlapping windows repeat t
 ROW_CACHE_BYTES = 64 << 20
 _GATHERED = 1 << 22  # values of the rows that are summed at a time
 _SHOWN_LABELS = 5  # by `repr`
-_OPENED_LATER = {"_model", "encoder", "_window_encoder", "_generation", "_rows", "_num_rows"}
+_OPENED_LATER = {"_model", "encoder", "_window_encoder", "_generation", "_rows", "_num_rows", "_branch"}
 
 # Predictors may share an encoder, and threads a predictor. Encoding holds the interpreter's own lock almost all the
 # time, so one lock for all of them costs nothing. A fork waits for it, so that the forked process has complete tables
@@ -66,20 +67,33 @@ class Predictor:
     predicts at a time.
     """
 
-    def __init__(self, path: str | Path | bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path | bytes,
+        *,
+        num_threads: int = 1,
+        encoder: TextEncoder | None = None,
+        threshold: float | None = None,
+    ) -> None:
         """Open a saved model.
 
         Args:
             path: the folder of a saved model, its `model.onnx`, or the bytes of that file.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
+            threshold: with one label for each text, the top probability below which predictions abstain; with any
+                number of labels, the probability from which a label is predicted. None: the model's own, or 0.5.
 
         Raises:
             ModelFileError: there is no valid model at `path`.
-            ConfigError: `encoder` computes other features than those that this model was trained on.
+            ConfigError: the task has no threshold, or it is no probability; or `encoder` computes other features than
+                those that this model was trained on.
         """
         self._num_threads = num_threads
-        self._quick = open_quickly(path) if encoder is None else None
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ConfigError(f"threshold: got {threshold:g}; allowed: a probability, from 0 to 1")
+        self._threshold = threshold
+        self._quick = open_quickly(path) if encoder is None and threshold is None else None
         if self._quick is None:
             self._open(path, encoder)
             return
@@ -91,6 +105,7 @@ class Predictor:
 
     def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> None:
         """Open a model with all that it has, for every engine and kind of text."""
+        from mixling.runtime.ngrams import BranchScorer
         from mixling.runtime.session import open_model
         from mixling.text.encoder import TextEncoder
         from mixling.text.windows import WindowEncoder
@@ -99,8 +114,13 @@ class Predictor:
             model = open_model(path, num_threads=self._num_threads)
         else:
             model = open_model(quick.data, num_threads=self._num_threads, name=quick.name, native=quick.engine)
+        if self._threshold is not None:
+            if not model.task.has_threshold:
+                raise ConfigError(f"threshold: predictions of {model.task.name} do not depend on one; leave it out")
+            model.task.threshold = self._threshold
         config, dim = model.metadata.text, model.row_dim
-        max_words = max(ROW_CACHE_BYTES // (4 * dim), 1024)
+        sums = 0 if model.branch is None else model.task.num_scores
+        max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
         if encoder is None:
             encoder = TextEncoder(config, model.vocabulary, max_table=max_words)
         elif encoder.digest != TextEncoder(config, model.vocabulary).digest:
@@ -110,6 +130,9 @@ class Predictor:
                 f"{model.name}: reads {config.max_len} words, the shared encoder {encoder.config.max_len}; "
                 "share the encoder of the model that reads fewer"
             )
+        self._branch: BranchScorer | None = None
+        if model.branch is not None and model.metadata.ngrams is not None:
+            self._branch = BranchScorer(model.branch, model.metadata.ngrams, model.task, encoder)
         reading = model.metadata.reading
         # The new words of a window fit into the cache, even if all of them are distinct.
         self._window_chars = 8 * max_words
@@ -142,7 +165,7 @@ class Predictor:
 
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
         engine = self._model.engine
-        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder)
+        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder, self.task.threshold)
 
     def __repr__(self) -> str:
         metadata, names = self.metadata, self.labels.names
@@ -206,7 +229,10 @@ class Predictor:
         with _ENCODING:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
+            own = self._branch_logits([encoded])
         logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
+        if self._branch is not None and own is not None:
+            logits = self._branch.add([logits], own)[0]
         return task.decode(encoded.of_words(logits) if task.per_word else logits, encoded, text)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
@@ -311,7 +337,8 @@ class Predictor:
             if any(item.generation != self.encoder.generation for item in encoded):
                 raise DataError("the word table has been emptied since the texts were encoded; encode them again")
             rows = [self._word_rows(item.words) for item in encoded]
-        return self._of_words(encoded, self._run(rows, BATCH_SIZE))
+            own = self._branch_logits(encoded)
+        return self._complete(encoded, self._run(rows, BATCH_SIZE), own)
 
     def _windows(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
         if type(texts) is not list:
@@ -371,7 +398,9 @@ class Predictor:
             encoded = self.encoder.encode(texts, offsets=offsets)
             lengths = [len(item.words) for item in encoded]
             flat = self._word_rows(np.concatenate([item.words for item in encoded]))
-        return encoded, self._of_words(encoded, self._run(np.split(flat, np.cumsum(lengths)[:-1]), batch_size))
+            own = self._branch_logits(encoded)
+        rows = np.split(flat, np.cumsum(lengths)[:-1])
+        return encoded, self._complete(encoded, self._run(rows, batch_size), own)
 
     def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
         """Return the answers to questions; a long context is read in several windows."""
@@ -391,7 +420,14 @@ class Predictor:
             out.append(Prediction(answer=best.answer(pair[1], reading.threshold), truncated=encoding.truncated))
         return out
 
-    def _of_words(self, encoded: Sequence[Encoded], logits: list[Float32]) -> list[Float32]:
+    def _branch_logits(self, encoded: Sequence[Encoded]) -> Float32 | None:
+        """Return the branch's logits (B, C), if there is a branch; the caller holds the lock."""
+        return None if self._branch is None else self._branch.logits([item.words for item in encoded])
+
+    def _complete(self, encoded: Sequence[Encoded], logits: list[Float32], own: Float32 | None) -> list[Float32]:
+        """Return the model's logits for texts, or for their words, given the graph's and the branch's."""
+        if self._branch is not None and own is not None:
+            return self._branch.add(logits, own)
         if not self.task.per_word or self.text_config.tokens == "words":
             return logits
         return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]
@@ -446,6 +482,8 @@ class Predictor:
         self._num_rows = size
 
 
-def _open_again(kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder) -> Predictor:
+def _open_again(
+    kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder, threshold: float | None
+) -> Predictor:
     """Restore a pickled predictor."""
-    return kind(content, num_threads=num_threads, encoder=encoder)
+    return kind(content, num_threads=num_threads, encoder=encoder, threshold=threshold)

@@ -28,12 +28,14 @@ from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_WINDOW, ReadingConfig
 
 MODEL_FORMAT = 1
 MAX_ROW = 2**16
+BRANCH = "ngrams."  # prefix of the names of the branch's arrays
 TRIED_BAGS = 1, 2  # words and feature indices of the batch on opening
 
 Precision = Literal["int8", "float32"]
@@ -51,7 +53,11 @@ class Metadata(Config):
     pairs: bool | None = Field(None, description="trained on pairs of texts; None: unknown")
     reading: ReadingConfig | None = Field(None, description="how questions are answered; None: they are not")
     precision: Precision
-    parameters: int = Field(ge=0)
+    parameters: int = Field(ge=0, description="of the network")
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="top probability below which predictions abstain; None: they never do"
+    )
+    ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,7 @@ class OpenModel:
         row_dim: R, values of a word's summed row.
         has_weights: whether the words' bags have weights.
         native: computes the logits of whole texts if it can; otherwise `no_native` is the reason.
+        branch: the linear model of n-grams, whose logits are added to those of the graph.
     """
 
     name: str
@@ -75,6 +82,7 @@ class OpenModel:
     limits: GraphLimits
     native: NativeEngine | None
     no_native: str
+    branch: NgramBranch | None = None
 
     def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
         """Return the summed rows (U, R) of words with bags (U, P); raise a ModelFileError as `logits` does."""
@@ -160,7 +168,11 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
         raise ModelFileError("its metadata has a reading configuration but no questions to answer, or vice versa")
     if task.windows and metadata.text.max_len < MIN_WINDOW:
         raise ModelFileError(f"it reads {metadata.text.max_len} tokens; questions need at least {MIN_WINDOW}")
+    if metadata.threshold is not None and not task.abstains:
+        raise ModelFileError(f"it has a threshold to abstain; models of {task.name} do not")
+    task.threshold = metadata.threshold
     vocabulary = _vocabulary(entries)
+    branch = _branch(metadata, task, _take_branch(graph))
     has_weights = metadata.text.projection.weighted
     row_dim = _check_signature(graph, has_weights=has_weights)
     limits = GraphLimits(graph, row_dim)
@@ -169,9 +181,7 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
     native, no_native = (native, "") if native is not None else open_native(data)
     later = native is not None
     engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads, later=later)
-    return OpenModel(
-        name, metadata, task, vocabulary, row_dim, has_weights, engine, limits, native=native, no_native=no_native
-    )
+    return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, engine, limits, native, no_native, branch)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
@@ -209,6 +219,24 @@ def _task(metadata: Metadata) -> Task:
         return kind(labels)
     except DataError as error:
         raise ModelFileError(f"labels: {error}") from None
+
+
+def _take_branch(graph: Graph) -> dict[str, npt.NDArray]:
+    """Remove and return the branch's arrays; a node that reads one is then refused like any unknown name."""
+    names = [name for name in graph.weights if name.startswith(BRANCH)]
+    return {name.removeprefix(BRANCH): graph.weights.pop(name).array() for name in names}
+
+
+def _branch(metadata: Metadata, task: Task, arrays: dict[str, npt.NDArray]) -> NgramBranch | None:
+    if (metadata.ngrams is None) != (not arrays):
+        raise ModelFileError("its metadata has an n-gram branch and its arrays do not, or vice versa")
+    if metadata.ngrams is None:
+        return None
+    if not task.has_scores:
+        raise ModelFileError(f"it has an n-gram branch; models of {task.name} have none")
+    if metadata.ngrams.min_n > metadata.ngrams.max_n:
+        raise ModelFileError(f"its n-grams have {metadata.ngrams.min_n} to {metadata.ngrams.max_n} characters")
+    return NgramBranch.from_arrays(arrays, task.num_scores)
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:

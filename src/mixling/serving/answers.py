@@ -23,12 +23,12 @@ def answer(prediction: Prediction, options: Options) -> dict[str, Any]:
 
 
 def _leave_out(out: dict[str, Any], prediction: Prediction, threshold: float) -> None:
-    """Leave out what is less probable than the threshold."""
+    """Leave out what is less probable than the threshold; a single label is marked as abstained."""
     if (probabilities := prediction.probabilities) is not None:
         if prediction.labels is not None:
             out["labels"] = [label for label, value in probabilities.items() if value >= threshold]
-        elif prediction.label is not None and probabilities[prediction.label] < threshold:
-            out["label"] = None
+        elif prediction.label is not None:
+            out["abstained"] = probabilities[prediction.label] < threshold
     if prediction.spans is not None:
         out["spans"] = [span for span in out["spans"] if span["score"] >= threshold]
     if prediction.answer is not None and not prediction.answer.is_none and prediction.answer.score < threshold:

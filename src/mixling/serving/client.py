@@ -38,13 +38,14 @@ class RemotePredictor:
         url: of the server, such as http://127.0.0.1:8000; a path before the routes is kept.
         name: of the model.
         key: an API key; None: the server asks for none.
+        threshold: as of `Predictor`; None: that of the model.
 
     Raises:
         ConfigError: the URL is not one, or the server has no such model.
         ServerError: the server cannot be reached, or refuses.
     """
 
-    def __init__(self, url: str, name: str, *, key: str | None = None) -> None:
+    def __init__(self, url: str, name: str, *, key: str | None = None, threshold: float | None = None) -> None:
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -54,6 +55,7 @@ class RemotePredictor:
             raise ConfigError(f"--url: got {url!r}; give the address of a server, such as http://127.0.0.1:8000")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname, port, timeout=_SECONDS)
+        self._options = {} if threshold is None else {"threshold": threshold}
         self._url, self._base = url, parts.path.rstrip("/")
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         try:
@@ -100,8 +102,8 @@ class RemotePredictor:
         first = texts[0]
         key = "tokens" if isinstance(first, list) else "texts" if isinstance(first, str) else "pairs"
         if key == "pairs" and "questions" in self._inputs:
-            return {"questions": [{"question": text[0], "context": text[1]} for text in texts]}
-        return {key: texts}
+            return {**self._options, "questions": [{"question": text[0], "context": text[1]} for text in texts]}
+        return {**self._options, key: texts}
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         # Lone surrogates cannot be sent; a predictor would replace them, too.
@@ -155,6 +157,7 @@ def _prediction(values: dict[str, Any]) -> Prediction:
         truncated=values["truncated"],
         empty=values.get("empty", False),
         label=values.get("label"),
+        abstained=values.get("abstained"),
         labels=None if labels is None else tuple(labels),
         probabilities=values.get("probabilities"),
         spans=None if spans is None else tuple(Span(**span) for span in spans),

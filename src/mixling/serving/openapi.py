@@ -142,7 +142,7 @@ def _prediction_schema(loaded: Loaded) -> _Json:
     if task.has_probabilities:
         properties["probabilities"] = {"type": "object", "additionalProperties": number}
         if task.exclusive:
-            properties["label"] = {"type": ["string", "null"]}
+            properties |= {"label": text, "abstained": {"type": "boolean"}}
         else:
             properties["labels"] = {"type": "array", "items": text}
     elif "questions" in input_keys(task, None):

@@ -183,7 +183,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
     ),
     "threshold": (
         Annotated[float, Field(ge=0, le=1)],
-        "Leave out labels, spans and answers whose probability is lower; a label is null then.",
+        "Leave out labels, spans and answers whose probability is lower; mark a single label as abstained.",
     ),
     "explain": (bool, "Return the effect of each word on the answer."),
 }

@@ -156,6 +156,8 @@ class Task(Objective):
         DataError: as `check`.
 
     Attributes:
+        threshold: what predictions depend on, None: the default. Of exclusive labels the top probability below which a
+            model abstains (default: never), of others the probability from which a label is predicted (default: 0.5).
         unseen: number of labels, the last ones, that models do not know; see `with_unknown`.
         name: the name of the file, as configurations and model files have it.
         kind: of its label sets, as model files have it.
@@ -182,6 +184,10 @@ class Task(Objective):
         headline, aside: metrics of a comparison.
         resamples: of what the intervals of a comparison are; "" where each answer is right or wrong.
         linear: short and long name of what `fit_linear` fits.
+        has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
+        abstains: predictions can abstain below a top probability.
+        has_threshold: predictions depend on `threshold`.
+        calibrates: probabilities are calibrated after training, on `decisions`.
     """
 
     name: ClassVar[str]
@@ -209,6 +215,10 @@ class Task(Objective):
     aside: ClassVar[tuple[str, ...]]
     resamples: ClassVar[str] = ""
     linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
+    has_scores: ClassVar[bool] = False
+    calibrates: ClassVar[bool] = False
+    abstains: ClassVar[bool] = False
+    has_threshold: ClassVar[bool] = False
 
     def __init__(
         self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
@@ -216,6 +226,7 @@ class Task(Objective):
         assert labels.kind == self.kind, f"labels of kind {labels.kind!r} for {self.name}"
         self.labels, self.loss_config = labels, loss or LossConfig()
         self.unseen = 0
+        self.threshold: float | None = None
         self.check()
         if not self.has_labels and (got := self.loss_config.class_weights) != "none":
             raise ConfigError(f"train.loss.class_weights: got {got!r}; {self.name} has no classes: none is allowed")
@@ -374,6 +385,18 @@ class Task(Objective):
             before, after: what the two gave, as of `evaluate`.
         """
 
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return what probabilities are calibrated on, if the task `calibrates`.
+
+        Args:
+            outputs, targets: as of `evaluate`.
+
+        Returns:
+            Logits (D, C) of the decisions with known labels, and their classes (D,), or with labels that do not exclude
+            each other 0 or 1 for each (D, C).
+        """
+        raise NotImplementedError(f"{self.name} is not calibrated")
+
     # Text for people
 
     @classmethod
@@ -453,6 +476,34 @@ class Task(Objective):
         """
         raise NotImplementedError(f"{cls.name} has no linear baseline")
 
+    # A linear model that is added to the network (`mixling.text.ngram_branch`)
+
+    @property
+    def num_scores(self) -> int:
+        """K, the scores that a linear model has for a text."""
+        return len(self.labels)
+
+    def fit_scores(
+        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
+
+        Args:
+            features: (B, F), sparse.
+            targets: (B, ...), as `targets` gives them.
+            weights: (B,) of the texts; None: all are 1.
+            strength: the inverse of the regularization.
+        """
+        raise NotImplementedError(f"{self.name} has no scores")
+
+    def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the logits (B, C) that scores (B, K) are."""
+        return scores
+
+    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+        """Return the mean unsmoothed loss of logits (B, C), in NumPy, and its gradient (B, C)."""
+        raise NotImplementedError(f"{self.name} has no scores")
+
     def with_unknown(self, *answers: Sequence[Target]) -> Task:
         """Return the same task with the labels of the answers added; itself if it has all of them.
 
@@ -463,7 +514,7 @@ class Task(Objective):
         if not (new := names - set(known)):
             return self
         task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
-        task.unseen = len(new)
+        task.unseen, task.threshold = len(new), self.threshold
         return task
 
 

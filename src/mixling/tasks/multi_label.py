@@ -17,7 +17,7 @@ from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
 from mixling.tasks.base import LinearModel, Sample, Task, probable, sigmoid
-from mixling.tasks.classification import fit_logistic
+from mixling.tasks.classification import fit_logistic, fit_margins
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import not_finite
 from mixling.text.predictions import Prediction
@@ -45,6 +45,9 @@ class LabelsReader(TextReader):
         return tuple(dict.fromkeys(label_of(row, column, item, self._kinds) for item in value))
 
 
+_THRESHOLD = 0.5
+
+
 class MultiLabel(Task):
     """Any number of labels a text: a sigmoid and binary cross-entropy each, the mean over labels."""
 
@@ -64,6 +67,9 @@ class MultiLabel(Task):
     baselines = ("tf-idf", "fasttext")
     headline = "subset_accuracy"
     aside = ("micro_f1", "macro_f1")
+    has_scores = True
+    calibrates = True
+    has_threshold = True
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
@@ -95,13 +101,12 @@ class MultiLabel(Task):
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         return np.asarray(targets)[:, : len(self.labels)], None
 
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text, *, threshold: float = 0.5) -> Prediction:
-        """Return the prediction for one text; a label is predicted from `threshold` on."""
+    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         values = logits.tolist()
         assert len(values) == len(self.labels), f"{len(values)} logits for {len(self.labels)} labels"
         if not math.isfinite(sum(values)):
             raise not_finite()
-        return self._prediction(map(sigmoid, values), encoded, threshold)
+        return self._prediction(map(sigmoid, values), encoded)
 
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
@@ -111,8 +116,9 @@ class MultiLabel(Task):
         rows = self.probabilities(np.asarray(logits)).tolist()
         return [self._prediction(row, item) for row, item in zip(rows, encoded, strict=True)]
 
-    def _prediction(self, values: Iterable[float], encoded: Encoded, threshold: float = 0.5) -> Prediction:
+    def _prediction(self, values: Iterable[float], encoded: Encoded) -> Prediction:
         probabilities = dict(zip(self.labels.names, values, strict=True))
+        threshold = _THRESHOLD if self.threshold is None else self.threshold
         return Prediction(
             labels=tuple(name for name, probability in probabilities.items() if probability >= threshold),
             probabilities=probabilities,
@@ -121,7 +127,12 @@ class MultiLabel(Task):
         )
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
-        return multilabel_report(self.labels, np.asarray(targets), self.probabilities(np.stack(outputs)), tables=tables)
+        threshold = _THRESHOLD if self.threshold is None else self.threshold
+        probabilities = self.probabilities(np.stack(outputs))
+        return multilabel_report(self.labels, np.asarray(targets), probabilities, threshold=threshold, tables=tables)
+
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+        return np.stack(outputs), np.asarray(targets)[:, : len(self.labels) - self.unseen]
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare; each of a text's labels is one."""
@@ -161,3 +172,24 @@ class MultiLabel(Task):
             return [(*always, *(names[index] for index in np.flatnonzero(row))) for row in scores > 0]
 
         return LinearModel(models, answers)
+
+    def fit_scores(
+        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
+        slopes, biases = np.zeros((len(self.labels), features.shape[1])), np.zeros(len(self.labels))
+        fractions = np.ones(len(targets), np.float32) if weights is None else weights
+        for label, marks in enumerate(targets.T):
+            if marks.min() == marks.max():
+                biases[label] = 2 * int(marks[0]) - 1
+                continue
+            positive = 1 if self.class_weights is None else self.class_weights[label]
+            model = fit_margins(features, marks, np.where(marks, fractions * positive, fractions), strength)
+            slopes[label], biases[label] = model.coef_[0], model.intercept_[0]
+        return slopes, biases
+
+    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+        probabilities = self.probabilities(logits)
+        right = np.where(targets, probabilities, 1 - probabilities)
+        loss = -float(np.log(np.maximum(right, 1e-300)).mean())
+        return loss, (probabilities - targets) / targets.size

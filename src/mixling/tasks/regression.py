@@ -114,6 +114,7 @@ class Regression(Task):
     aside = ("pearson", "spearman", "mse")
     resamples = "the rows"
     linear = ("ridge", "ridge regression")
+    has_scores = True
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
@@ -239,6 +240,19 @@ class Regression(Task):
         # Of the grid of strengths, 1 to 30, this makes penalties of 30 to 1; less fits STS-B's validation rows worse.
         model = Ridge(alpha=_PENALTY / strength).fit(features, np.array(targets, np.float64))
         return LinearModel([model], lambda scores: scores[:, 0].tolist())
+
+    def fit_scores(
+        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Fit ridge regression of the standardized numbers."""
+        from sklearn.linear_model import Ridge
+
+        model = Ridge(alpha=1 / strength).fit(features, (targets - self.mean) / self.deviation, sample_weight=weights)
+        return model.coef_[None], np.array([model.intercept_])
+
+    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+        errors = np.asarray(logits, np.float64) - ((targets - self.mean) / self.deviation)[:, None]
+        return float(np.square(errors).mean()), 2 * errors / len(errors)
 
 
 def regression_report(targets: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> RegressionMetrics:

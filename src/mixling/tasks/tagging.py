@@ -80,6 +80,7 @@ class Tagging(Task):
     own_columns = frozenset({"tokens", "slots"})
     estimator = "TokenClassifier"
     per_word = True
+    calibrates = True
     pipeline = "token-classification"
     card_metrics: ClassVar[Mapping[str, str]] = {
         "accuracy": "word_accuracy",
@@ -253,12 +254,23 @@ class Tagging(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> TaggingMetrics:
         """Return the metrics; words beyond the model's length count as tagged O, since that is what a user gets."""
         outside = self.labels.id("O")
-        predictions = []
+        predictions, confidences = [], []
         for scores, gold in zip(outputs, targets, strict=True):
-            tags = np.full(len(gold), outside, np.int64)
-            tags[: len(scores)] = self.best_tags(np.asarray(scores)[: len(gold)])
+            logits = np.asarray(scores)[: len(gold)]
+            tags, confidence = np.full(len(gold), outside, np.int64), np.full(len(gold), np.nan)
+            tags[: len(logits)] = self.best_tags(logits)
+            words = np.arange(len(logits))
+            confidence[words] = self.probabilities(logits)[words, tags[words]]
             predictions.append(tags)
-        return tagging_report(self.labels, list(targets), predictions, tables=tables)
+            confidences.append(confidence)
+        return tagging_report(self.labels, list(targets), predictions, confidences=confidences, tables=tables)
+
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return the logits and tags of all words that the model reads."""
+        rows = [np.asarray(row)[: len(tags)] for row, tags in zip(outputs, targets, strict=True)]
+        gold = np.concatenate([np.asarray(tags)[: len(row)] for row, tags in zip(rows, targets, strict=True)])
+        known = gold < len(self.labels) - self.unseen
+        return np.concatenate(rows)[known], gold[known]
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Return how decisions compare, over all words that have logits."""

@@ -26,14 +26,15 @@ class LabelDecoder:
 
     Args:
         names: of the labels (C,).
+        threshold: the top probability below which predictions abstain; None: they never do.
     """
 
     per_word = False
     has_probabilities = True
     json_of_texts = True
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
+    def __init__(self, names: Sequence[str], *, threshold: float | None = None) -> None:
+        self.names, self.threshold = names, threshold
 
     def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
         """Return the probabilities (..., C) of logits (..., C).
@@ -53,7 +54,11 @@ class LabelDecoder:
         assert len(values) == len(self.names), f"{len(values)} logits for {len(self.names)} labels"
         if not math.isfinite(sum(values)):
             raise _not_finite()
-        return prediction_of_label(self.names[values.index(max(values))], self._normalized_by_name, values, read)
+        top = max(values)
+        abstained = None
+        if self.threshold is not None:
+            abstained = 1 / sum(math.exp(value - top) for value in values) < self.threshold
+        return prediction_of_label(self.names[values.index(top)], self._normalized_by_name, values, read, abstained)
 
     def decode_many(
         self, logits: Sequence[npt.NDArray], read: Sequence[Read], texts: object = None
@@ -64,9 +69,16 @@ class LabelDecoder:
         stacked, names, make = np.asarray(logits), self.names, self._by_name
         rows = self.probabilities(stacked)
         return [
-            prediction_of_label(names[index], make, row, item)
-            for index, row, item in zip(stacked.argmax(-1).tolist(), rows, read, strict=True)
+            prediction_of_label(names[index], make, row, item, abstained)
+            for index, row, item, abstained in zip(
+                stacked.argmax(-1).tolist(), rows, read, self._abstained(rows), strict=True
+            )
         ]
+
+    def _abstained(self, probabilities: npt.NDArray[np.float64]) -> Sequence[bool | None]:
+        if self.threshold is None:
+            return [None] * len(probabilities)
+        return (probabilities.max(-1) < self.threshold).tolist()
 
     def json_lines(self, logits: npt.NDArray, read: Sequence[Read]) -> list[str]:
         """Return the predictions of logits (B, C) as JSON, with line ends; raises like `probabilities`."""
@@ -75,11 +87,14 @@ class LabelDecoder:
         names = [json.dumps(name, ensure_ascii=False) for name in self.names]
         rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
         ends = [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
-        templates = [f'{{"label": %s, "probabilities": {{{rows}}}, {end}\n' for end in ends]
-        best = logits.argmax(-1).tolist()
+        templates = [f'{{"label": %s, %s"probabilities": {{{rows}}}, {end}\n' for end in ends]
+        marks = {None: "", False: '"abstained": false, ', True: '"abstained": true, '}
+        best, probabilities = logits.argmax(-1).tolist(), self.probabilities(logits)
         return [
-            templates[item.truncated + 2 * item.is_empty] % (names[index], *row)
-            for index, row, item in zip(best, self.probabilities(logits).tolist(), read, strict=True)
+            templates[item.truncated + 2 * item.is_empty] % (names[index], marks[abstained], *row)
+            for index, row, item, abstained in zip(
+                best, probabilities.tolist(), read, self._abstained(probabilities), strict=True
+            )
         ]
 
     def _by_name(self, probabilities: npt.NDArray[np.float64]) -> dict[str, float]:

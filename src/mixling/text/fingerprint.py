@@ -205,10 +205,10 @@ def hash_strings(strings: Sequence[str]) -> UInt32:
 def hash_family(base: UInt32, num_hashes: int, seed: int) -> UInt32:
     """Return hashes (S, n), `mix(base xor mix(seed + (i + 1) * golden))`, of strings with FNV-1a hashes `base` (S,)."""
     keys = np.uint32(seed) + np.arange(1, num_hashes + 1, dtype=np.uint32) * np.uint32(0x9E3779B9)
-    return _mix(base[:, None] ^ _mix(keys))
+    return mix(base[:, None] ^ mix(keys))
 
 
-def _mix(x: UInt32) -> UInt32:
+def mix(x: UInt32) -> UInt32:
     """Apply MurmurHash3's 32-bit finalizer, a permutation whose output bits each depend on all input bits."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)

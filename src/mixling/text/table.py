@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -87,6 +88,14 @@ class WordTable:
     def table_words(self) -> list[str]:
         """Return the words (or subwords) after the special ones, in the order of their rows, without marks."""
         return [plain_word(word) for word in list(self._ids)[FIRST:]]
+
+    def words_from(self, first: int) -> tuple[list[str], npt.NDArray[np.int32]]:
+        """Return the normalized words of the rows from `first` on, and their marks (R,), 0 where there are none."""
+        newest = itertools.islice(reversed(self._ids), max(len(self) - first, 0))  # without walking over the others
+        keys = list(newest)[::-1]
+        limit, lowercase = self.config.max_word_chars, self.config.lowercase
+        marks = np.array([0 if isinstance(key, str) else key[1] for key in keys], np.int32)
+        return [normalize(plain_word(key)[:limit], lowercase=lowercase) for key in keys], marks
 
     def learn(self, words: Sequence[str]) -> None:
         """Add the words (or subwords) that `table_words` of another table returned, in this order, from row `FIRST` on.

@@ -102,6 +102,26 @@ class TrainConfig(Config):
         return self.model_copy(update={"epochs": epochs, "optim": optim, "augmentation": augmentation})
 
 
+class NgramConfig(Config):
+    """A linear model of word 1-2-grams and character n-grams, whose logits are added to those of the network."""
+
+    use: Literal["auto", "always", "never"] = Field("never", description="auto: where it lowers the loss on validation")
+    max_bytes: int | None = Field(
+        None, ge=1000, description="of the model file that it may take; None: what is left of 1 MB, up to 300,000"
+    )
+    min_n: int = Field(3, ge=1, le=8, description="characters of the shortest n-gram")
+    max_n: int = Field(4, ge=1, le=8, description="characters of the longest n-gram")
+    strength: float | None = Field(
+        None, gt=0, description="inverse of the regularization; None: with the lowest loss on validation"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> NgramConfig:
+        if self.min_n > self.max_n:
+            raise ValueError(f"min_n = {self.min_n} is more than max_n = {self.max_n}; allowed: at most that")
+        return self
+
+
 def _without_label_options(train: TrainConfig) -> TrainConfig:
     if train.augmentation is not None:
         raise ValueError("augmentation applies to tasks with labels only; leave it out")

@@ -17,13 +17,14 @@ const percent = (value) => `${(100 * value).toFixed(1)}%`;
 /** Return the content of one model's answer to what was typed. */
 export function answerOf(prediction, { text, other }) {
   const parts = [];
-  if (prediction.label !== undefined) parts.push(headline(prediction.label ?? "no label", prediction.probabilities?.[prediction.label]));
+  if (prediction.label !== undefined) parts.push(headline(prediction.label, prediction.probabilities?.[prediction.label]));
   if (prediction.labels) parts.push(headline(prediction.labels.join(", ") || "no label"));
   if (prediction.value !== undefined) parts.push(element("p", { className: "answer", dataset: { value: prediction.value } }, number(prediction.value)));
   if (prediction.answer !== undefined) parts.push(...found(prediction, other));
   if (prediction.spans) parts.push(...spans(prediction.spans, text));
   if (prediction.probabilities) parts.push(table(prediction.probabilities));
   if (prediction.explanation) parts.push(...words(prediction.explanation, [text, other]));
+  if (prediction.abstained) parts.push(note("The model abstains: the label is too uncertain."));
   if (prediction.empty) parts.push(note("The text has no words, so the answer depends on the model alone."));
   if (prediction.truncated) parts.push(note("The text is longer than the model reads; its end was ignored."));
   return parts;

@@ -1,0 +1,226 @@
+"""Training steps of mixling-small beside textbook forms of the same model, and the phases of the whole command.
+
+    python benchmarks/training.py --data ../shared/data
+
+On the intents of SNIPS, one thread. The textbook forms have the same layers and parameters, in float32, with
+torch.nn.EmbeddingBag on every token, or with dense counters of the features and torch.nn.Linear; clipping, AdamW and
+batches of padded arrays, which are ready before the step. "mixling" makes its batches in the step: without changes of
+the texts, as the textbook forms, and as it trains by default, with typos, pseudo-words and token dropout. All take
+turns in one process, in an order drawn anew each round; times are CPU seconds of the process, since a machine that does
+other work would add its waiting. The command is run once with all its epochs; its phases end with the lines that it
+prints. TF-IDF with logistic regression is fitted on the same texts. Written to benchmarks/results/training.json.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from side_by_side import arguments, in_turn, on_one_core, ratio
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model, model_config
+from mixling.cost.provenance import provenance
+from mixling.data.batches import TextSet, collate
+from mixling.storage import write_json
+from mixling.tasks.base import LossConfig
+from mixling.tasks.classification import Classification
+from mixling.text.encoder import train_vocabulary
+from mixling.training.augmentation import AugmentationConfig, Augmenter
+from mixling.training.dataset_adapter import LabeledData
+from mixling.training.interrupts import Interrupts
+from mixling.training.loop import Trainer
+
+Rows = list[tuple[str, str]]
+
+
+class Textbook(nn.Module):
+    """mixling-small: a layer over features, a convolution over three words, an MLP, three pools."""
+
+    def __init__(self, features: int, dim: int, ffn_dim: int, labels: int, *, dense: bool) -> None:
+        super().__init__()
+        self.features = features
+        self.table = nn.Linear(features, dim, bias=False) if dense else nn.EmbeddingBag(features, dim, mode="sum")
+        self.window = nn.Conv1d(dim, dim, 3, padding=1)
+        self.norm = nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, ffn_dim), nn.GELU(), nn.Linear(ffn_dim, dim))
+        self.score, self.output = nn.Linear(dim, 1), nn.Linear(3 * dim, labels)
+
+    def forward(self, bags: Tensor, mask: Tensor) -> Tensor:
+        if isinstance(self.table, nn.EmbeddingBag):
+            x = self.table(bags.flatten(0, 1)).unflatten(0, mask.shape)
+        else:
+            counts = torch.zeros(*mask.shape, self.features)
+            x = self.table(counts.scatter_add_(2, bags, torch.ones(bags.shape)))
+        real = mask[..., None]
+        x = self.window((x * real).mT).mT
+        x = x + self.mlp(self.norm(x))
+        weights = self.score(x).masked_fill(~real, -1e30).softmax(1)
+        mean = (x * real).sum(1) / real.sum(1).clamp(min=1)
+        return self.output(torch.cat([(weights * x).sum(1), mean, x.masked_fill(~real, -1e30).amax(1)], 1))
+
+
+def textbook_step(data: LabeledData, batch_size: int, *, dense: bool) -> Callable[[], None]:
+    """A function that makes a step of the textbook's on the next batch."""
+    encoder, blocks = data.train.encoder, model_config("mixling-small").blocks
+    assert blocks[0].feed_forward is not None
+    model = Textbook(
+        encoder.config.num_rows, 64, blocks[0].feed_forward.ffn_dim, len(data.objective.labels), dense=dense
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    batches = []
+    for indices in data.epoch(0, batch_size, seed=0)[:40]:
+        made = collate(data.train.words(indices), encoder)
+        bags = F.pad(made.positions.long(), (0, 0, 1, 0))[made.index]
+        batches.append((bags, made.mask, torch.tensor([int(data.train_targets[i]) for i in indices])))
+    number = 0
+
+    def step() -> None:
+        nonlocal number
+        bags, mask, targets = batches[number % len(batches)]
+        number += 1
+        optimizer.zero_grad()
+        F.cross_entropy(model(bags, mask), targets, label_smoothing=0.1).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def our_step(data: LabeledData, batch_size: int) -> Callable[[], None]:
+    """A function that makes a step of the training loop."""
+    config = model_config("mixling-small").model_copy(update={"text": data.train.encoder.config})
+    model = build_model(config, len(data.objective.labels), seed=0)
+    trainer = Trainer(model, data, TrainConfig(batch_size=batch_size, steps=100_000, device="cpu"))
+    state = trainer._plan()
+    return lambda: (trainer._step(state, Interrupts(enabled=False)), None)[1]
+
+
+def labeled(rows: Rows) -> tuple[LabeledData, LabeledData]:
+    """The data without and with the changes that training makes by default."""
+    examples = Dataset.from_examples(
+        Example(text, label, "snips", number) for number, (text, label) in enumerate(rows, 1)
+    )
+    task_of = Classification(Classification.label_set(examples), LossConfig(), np.full(7, len(rows) // 7))
+    text = model_config("mixling-small").text
+    vocabulary = train_vocabulary([row[0] for row in rows], text)
+    encoder = TextEncoder(text.for_vocabulary(vocabulary), vocabulary)
+    texts, targets = TextSet(examples, encoder), task_of.targets(examples.targets)
+    changes = Augmenter.of_texts(AugmentationConfig(), encoder, [row[0] for row in rows])
+
+    def made(dropout: float, augmenter: Augmenter | None) -> LabeledData:
+        return LabeledData(
+            objective=task_of, train=texts, train_targets=targets,
+            validation=texts, validation_task=task_of, validation_targets=targets,
+            token_dropout=dropout, augmenter=augmenter,
+        )  # fmt: skip
+
+    return made(0.0, None), made(0.2, changes)
+
+
+def command(folder: Path) -> dict[str, Any]:
+    """The phases of `mixling train` on SNIPS, by what it prints, with CPU seconds and memory."""
+    words = ["train", folder / "train.jsonl", "--validation", folder / "dev.jsonl", "-o", folder / "run"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mixling", *map(str, words)],
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert process.stdout is not None
+    marks = {"loading": "first line", "examples": "imports and reading", "losses": "vocabulary, vectors, encoding"}
+    marks |= {"train loss": "steps and evaluations", "total time": "export, final evaluation, files"}
+    phases: dict[str, float] = {}
+    last, reached = begin, list(marks)
+    for line in process.stderr:
+        now = time.monotonic()
+        for key in reached:
+            if key in line:
+                phases[marks[key]] = round(phases.get(marks[key], 0) + now - last, 2)
+                last = now
+                break
+    output = process.stdout.read()
+    assert process.wait() == 0, output
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "phases_wall_s": phases,
+        "wall_s": round(time.monotonic() - begin, 2),
+        "cpu_s": round(cpu, 2),
+        "peak_mb": after.ru_maxrss // 1024,
+        "result": output.strip(),
+    }
+
+
+def baseline(train: Rows, dev: Rows) -> dict[str, float]:
+    """TF-IDF of words and pairs of words with logistic regression."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=10, max_iter=1000))
+    begin = time.process_time()
+    model.fit(*zip(*train, strict=True))
+    spent = time.process_time() - begin
+    texts, labels = zip(*dev, strict=True)
+    return {"fit_cpu_s": round(spent, 2), "accuracy": round(float(np.mean(model.predict(texts) == labels)), 4)}
+
+
+def read(path: Path) -> Rows:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [(" ".join(row["tokens"]), row["intent"]) for row in map(json.loads, file)]
+
+
+def main() -> None:
+    """Measure and write."""
+    assert __doc__ is not None
+    parser = arguments(__doc__, "training")
+    parser.add_argument("--data", type=Path, required=True, help="folder with snips/train.jsonl.gz and dev.jsonl.gz")
+    parser.add_argument("--rounds", type=int, default=60)
+    options = parser.parse_args()
+    made = provenance(seed=0, packages=("scikit-learn",))
+    on_one_core()
+    train, dev = (read(options.data / "snips" / f"{name}.jsonl.gz") for name in ("train", "dev"))
+    plain, changed = labeled(train)
+    steps: dict[str, Any] = {}
+    for batch_size in (64, 256):
+        calls = {
+            "mixling": our_step(plain, batch_size),
+            "mixling, with changes of texts": our_step(changed, batch_size),
+            "embedding bag": textbook_step(plain, batch_size, dense=False),
+            "dense counters": textbook_step(plain, batch_size, dense=True),
+        }
+        found = in_turn(calls, options.rounds if batch_size == 64 else options.rounds // 2, time.process_time)
+        steps[str(batch_size)] = {
+            "ms": {name: round(1000 * statistics.median(values), 2) for name, values in found.items()},
+            "mixling_is_faster_than": {name: ratio(found[name], found["mixling"]) for name in list(calls)[2:]},
+        }
+        print(batch_size, json.dumps(steps[str(batch_size)]))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part, rows in (("train", train), ("dev", dev)):
+            lines = (json.dumps({"text": text, "label": label}) for text, label in rows)
+            (folder / f"{part}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        whole = command(folder)
+    print(json.dumps(whole, indent=1))
+    results = {"steps": steps, "command": whole, "tfidf_lr": baseline(train, dev)}
+    print(results["tfidf_lr"])
+    write_json(options.out, {**made, "settings": {"rounds": options.rounds}, "results": results})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Writers of mixers and positions; see `mixling.export.write`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from torch import Tensor
+
+from mixling.export.scope import NoWriter, Scope, Writers
+from mixling.layers.hypernetwork import HeadLinear, Hypernetwork
+from mixling.layers.positions import Positions, RelativeBias
+from mixling.mixers.attention import Attention
+from mixling.mixers.hypermixing import HyperMixing
+from mixling.mixers.spatial_gating import SpatialGating, TinyAttention
+from mixling.mixers.token_mlp import TokenMLP
+
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+def _write_positions(scope: Scope, module: Positions, x: str) -> str:
+    from onnx import TensorProto
+
+    graph = scope.graph
+    if module.weight is not None:
+        return graph.add("Add", x, graph.slice(graph.weight(module.weight), (0,), (0,), scope.length))
+    if module.table is None:
+        return x
+    # As `layers.positions` computes them beyond its table, which would take space in the file and be rounded to 8 bits.
+    dim = module.table.shape[1]
+    rates = np.exp(np.arange(0, dim, 2) * (-math.log(10_000.0) / dim)) / (2 * math.pi)
+    numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=TensorProto.DOUBLE), graph.integers(1))
+    turns = graph.add("Mul", numbers, graph.constant(rates, np.float64))
+    turns = graph.add("Cast", graph.add("Sub", turns, graph.add("Round", turns)), to=TensorProto.FLOAT)
+    angles = graph.add("Mul", turns, graph.constant(2 * math.pi))
+    waves = [graph.add("Unsqueeze", graph.add(name, angles), graph.integers(2)) for name in ("Sin", "Cos")]
+    rows = graph.add("Reshape", graph.add("Concat", *waves, axis=2), graph.integers(0, -1))
+    return graph.add("Add", x, graph.slice(rows, (1,), (0,), (dim,)) if dim % 2 else rows)
+
+
+def _write_token_mlp(scope: Scope, module: TokenMLP, x: str) -> str:
+    if module.causal:
+        raise NoWriter
+    graph, length = scope.graph, scope.length
+
+    def by_token(bias: Tensor) -> str:
+        """Return a bias of the token axis; ONNX Runtime does this once, on loading."""
+        return graph.add("Unsqueeze", graph.weight(bias), graph.integers(1))
+
+    # The weights stand to the left of (N, D), so that nothing is transposed.
+    expand = graph.slice(graph.weight(module.expand.weight), (1,), (0,), length)
+    hidden = graph.add("MatMul", expand, scope.without_padding(x))
+    hidden = graph.add("Gelu", graph.add("Add", hidden, by_token(module.expand.bias)), approximate="none")
+    contract = graph.slice(graph.weight(module.contract.weight), (0,), (0,), length)
+    bias = graph.slice(by_token(module.contract.bias), (0,), (0,), length)
+    return graph.add("Add", graph.add("MatMul", contract, hidden), bias)
+
+
+def _write_spatial_gating(scope: Scope, module: SpatialGating, x: str) -> str:
+    if module.causal:
+        raise NoWriter
+    graph, length, masked = scope.graph, scope.length, module.mask_padding
+    x = scope.without_padding(x) if masked else x
+    z = gated = graph.add("Gelu", scope.write(module.expand, x), approximate="none")
+    if module.variant == "split":
+        z, gated = graph.split("Split", 2, z, axis=-1, num_outputs=2)
+    normed = scope.write(module.norm, gated)
+    normed = scope.without_padding(normed) if masked else normed
+    if module.dense:
+        weight = graph.slice(graph.weight(module.weight), (0, 1), (0, 0), graph.add("Concat", length, length, axis=0))
+    else:
+        index = graph.add("Add", scope.distances, graph.constant(module.max_len - 1, np.int64))
+        weight = graph.add("Gather", graph.weight(module.weight), index, axis=0)
+    bias = graph.add("Unsqueeze", graph.weight(module.bias), graph.integers(1))
+    gate = graph.add("Add", graph.add("MatMul", weight, normed), graph.slice(bias, (0,), (0,), length))
+    if module.attention is not None:
+        gate = graph.add("Add", gate, _tiny_attention(scope, module.attention, x, masked=masked))
+    if module.variant != "linear":
+        gate = graph.add("Add" if module.variant == "additive" else "Mul", z, gate)
+    return scope.write(module.contract, gate)
+
+
+def _tiny_attention(scope: Scope, module: TinyAttention, x: str, *, masked: bool) -> str:
+    graph = scope.graph
+    query, keys, values = graph.split("Split", 3, scope.write(module.qkv, x), axis=-1, num_outputs=3)
+    query = graph.add("Mul", query, graph.constant(module.scale))
+    scores = graph.add("MatMul", query, graph.add("Transpose", keys, perm=(0, 2, 1)))
+    if masked:
+        scores = graph.add("Where", scope.seen(), scores, graph.constant(_LOWEST))
+    weights = graph.add("Softmax", scores, axis=-1)
+    return scope.write(module.out, graph.add("MatMul", weights, values))
+
+
+def _write_attention(scope: Scope, module: Attention, x: str) -> str:
+    if module.causal:
+        raise NoWriter
+    graph, heads = scope.graph, module.num_heads
+    x = scope.without_padding(x)
+
+    def split(y: str, perm: tuple[int, ...]) -> str:
+        return graph.add("Transpose", graph.add("Reshape", y, graph.integers(0, 0, heads, module.head_dim)), perm=perm)
+
+    query = split(scope.write(module.query, x), (0, 2, 1, 3))
+    keys = split(scope.write(module.key, x), (0, 2, 3, 1))
+    values = split(scope.write(module.value, x), (0, 2, 1, 3))
+    scores = graph.add("Mul", graph.add("MatMul", query, keys), graph.constant(module.scale))
+    bias = graph.constant(0.0) if module.relative is None else _relative_bias(scope, module.relative)
+    seen = graph.add("Unsqueeze", scope.seen(), graph.integers(1))
+    scores = graph.add("Add", scores, graph.add("Where", seen, bias, graph.constant(_LOWEST / 2)))
+    mixed = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), values)
+    mixed = graph.add("Transpose", mixed, perm=(0, 2, 1, 3))
+    return scope.write(module.out, graph.add("Reshape", mixed, graph.integers(0, 0, heads * module.head_dim)))
+
+
+def _relative_bias(scope: Scope, module: RelativeBias) -> str:
+    """Return the biases (H, N, N)."""
+    graph, reach = scope.graph, module.reach
+    distances = scope.distances
+    if module.bucketed:
+        distances = graph.add("Max", distances, graph.constant(-reach, np.int64))
+        distances = graph.add("Min", distances, graph.constant(reach, np.int64))
+    rows = graph.weight(module.rows)
+    index = graph.add("Gather", rows, graph.add("Add", distances, graph.constant(reach, np.int64)), axis=0)
+    return graph.add("Transpose", graph.add("Gather", graph.weight(module.weight), index, axis=0), perm=(2, 0, 1))
+
+
+def _write_hypermixing(scope: Scope, module: HyperMixing, x: str) -> str:
+    if module.causal:
+        raise NoWriter
+    graph = scope.graph
+
+    def split(y: str) -> str:
+        by_head = graph.add("Reshape", y, graph.integers(0, 0, module.num_heads, module.head_dim))
+        return graph.add("Transpose", by_head, perm=(2, 0, 1, 3))
+
+    x = scope.without_padding(x)
+    read = split(scope.write(module.positions, x))
+    w1 = scope.write(module.keys, read)
+    w2 = w1 if module.queries is None else scope.write(module.queries, read)
+    hidden = graph.add("MatMul", graph.add("Transpose", w1, perm=(0, 1, 3, 2)), split(x))
+    y = graph.add("MatMul", w2, graph.add("Gelu", hidden, approximate="none"))
+    y = graph.add("Reshape", graph.add("Transpose", y, perm=(1, 2, 0, 3)), graph.integers(0, 0, module.dim))
+    return y if module.norm is None else scope.write(module.norm, y)
+
+
+def _write_hypernetwork(scope: Scope, module: Hypernetwork, x: str) -> str:
+    features = scope.graph.add("Gelu", scope.write(module.first, x), approximate="none")
+    return scope.write(module.second, features)
+
+
+def _write_head_linear(scope: Scope, module: HeadLinear, x: str) -> str:
+    graph = scope.graph
+    if module.num_heads == 1:
+        weight = graph.weight(module.weight, transposed=True)
+    else:
+        shape = graph.integers(module.num_heads, 1, -1, module.weight.shape[1])
+        weight = graph.add("Transpose", graph.add("Reshape", graph.weight(module.weight), shape), perm=(0, 1, 3, 2))
+    y = graph.add("MatMul", x, weight)
+    if module.bias is None:
+        return y
+    bias = graph.weight(module.bias)
+    if module.num_heads > 1:
+        bias = graph.add("Reshape", bias, graph.integers(module.num_heads, 1, 1, -1))
+    return graph.add("Add", y, bias)
+
+
+MIXER_WRITERS: Writers = {
+    Attention: _write_attention,
+    HeadLinear: _write_head_linear,
+    HyperMixing: _write_hypermixing,
+    Hypernetwork: _write_hypernetwork,
+    Positions: _write_positions,
+    SpatialGating: _write_spatial_gating,
+    TokenMLP: _write_token_mlp,
+}

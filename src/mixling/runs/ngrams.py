@@ -1,0 +1,178 @@
+"""Choose the linear n-gram branch of a run on validation data, beside the finished network, and fit it on all examples.
+
+The network's logits for the validation examples are fixed. For each strength of regularization, a branch is fitted on
+the training examples alone, pruned, stored in 8 bits, and added to the network with the two weights that minimize the
+validation loss; the best of these sums is compared with the network alone, whose logits are scaled as well. The
+exported branch is fitted on training and validation examples together, with the strength and the weights kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.dataset import Dataset
+from mixling.data.splits import unseen
+from mixling.tasks.base import Task
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
+from mixling.text.ngrams import Distinct, Rows, Words
+from mixling.text.vocabulary import Vocabulary
+from mixling.training.config import NgramConfig
+from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, fit_scale, make_features
+
+FILE_BYTES = 1_000_000  # intended size of a model file
+MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
+_MAX_TEXTS = 100_000  # that a branch is fitted on
+_MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearData:
+    """The data for fitting and choosing a branch.
+
+    Attributes:
+        network: (V, C), the network's logits for the validation examples.
+        weights: (T,) of the training examples; None: all are 1.
+    """
+
+    task: Task
+    train: Dataset
+    validation: Dataset
+    network: npt.NDArray[np.floating]
+    weights: npt.NDArray[np.float32] | None
+    text: TextConfig
+    vocabulary: Vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A fitted branch.
+
+    Attributes:
+        branch: with its weight in the sum multiplied in.
+        held_out: (V, C), what a branch that was not fitted on the validation examples adds to the network's logits.
+        report: the entry of metrics.json.
+    """
+
+    branch: NgramBranch
+    metadata: NgramMetadata
+    held_out: npt.NDArray[np.float32]
+    report: dict[str, Any]
+
+    def combine(self, network: Sequence[npt.NDArray]) -> list[npt.NDArray[np.float32]]:
+        """Return the logits for the validation examples, given the network's."""
+        return list((self.metadata.network * np.stack(network) + self.held_out).astype(np.float32))
+
+
+def budget(config: NgramConfig, file_bytes: int) -> int:
+    """Return how many bytes a branch may have, given the size of the network's file."""
+    if config.max_bytes is not None:
+        return config.max_bytes
+    return max(min(FILE_BYTES - _OVERHEAD - file_bytes, MAX_BRANCH_BYTES), MIN_BRANCH_BYTES)
+
+
+def fit_ngrams(
+    config: NgramConfig, data: LinearData, *, max_bytes: int, log: Callable[[str], None] = lambda message: None
+) -> Fitted | None:
+    """Return the branch; None if it does not pay, or if there is nothing to fit or to choose it on.
+
+    Validation examples with labels that training does not know are left out of the fit and of the choice.
+
+    Raises:
+        DataError: as `Task.targets`.
+    """
+    task, chosen = data.task, _sample(data.train)
+    weights = None if data.weights is None else data.weights[chosen]
+    known = np.arange(len(data.validation))
+    if task.has_labels:
+        known = np.setdiff1d(known, unseen(data.validation, task.labels.names))
+    encoder = TextEncoder(data.text, data.vocabulary, keep=True)
+    texts, validation = _encode(encoder, data.train, chosen), _encode(encoder, data.validation)
+    targets = np.asarray(task.targets([data.train.targets[i] for i in chosen]))
+    gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in known]))
+    words = Words.of_table(encoder, 0, config.min_n, config.max_n)
+    found = Distinct.of_texts(validation, words.hashes)
+    shape = {"min_n": config.min_n, "max_n": config.max_n, "outputs": task.num_scores}
+    features = make_features(texts, encoder, **shape)
+    if not len(features.hashes) or not len(known):
+        return None
+    network = data.network[known]
+
+    def attempt(strength: float) -> _Attempt:
+        branch = fit_branch(task, features, targets, weights, strength=strength, max_bytes=max_bytes)
+        logits = task.logits_of_scores(branch.logits(found, branch.row_sums(words)))
+        return _Attempt(strength, logits, fit_mixture(task, network, logits[known], gold))
+
+    best = attempt(config.strength) if config.strength is not None else climb(attempt)
+    scaled = fit_scale(task, network, gold)
+    change = (
+        f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with scaled logits only, "
+        f"{best.mixture.loss:.4f} with it"
+    )
+    if config.use == "auto" and (scaled.loss - best.mixture.loss) * len(gold) < _MIN_GAIN:
+        log(f"n-gram branch: left out, it does not pay ({change})")
+        return None
+    everything = make_features([*texts, *(validation[i] for i in known)], encoder, **shape)
+    all_weights = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
+    branch = fit_branch(
+        task, everything, np.concatenate([targets, gold]), all_weights, strength=best.strength, max_bytes=max_bytes
+    ).scaled(best.mixture.branch)
+    report = _report(best.strength, branch, best.mixture, scaled.loss)
+    log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
+    return Fitted(
+        branch=branch,
+        metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
+        held_out=(best.mixture.branch * best.logits).astype(np.float32),
+        report=report,
+    )
+
+
+def _report(strength: float, branch: NgramBranch, mixture: Mixture, loss_scaled: float) -> dict[str, Any]:
+    num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
+    out = {"strength": strength, "terms": len(branch.terms), "bytes": num_bytes, "loss_scaled": loss_scaled}
+    return {**out, **{f"mixture_{key}": value for key, value in asdict(mixture).items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A branch's logits (V, C) for the validation examples, and how they are added."""
+
+    strength: float
+    logits: npt.NDArray[np.float32]
+    mixture: Mixture
+
+
+def climb(attempt: Callable[[float], _Attempt]) -> _Attempt:
+    """Return the attempt with the lowest loss, from strength 1 on in the direction in which the loss decreases."""
+    at = STRENGTHS.index(1.0)
+    best = attempt(STRENGTHS[at])
+    for step in (1, -1):
+        number = at + step
+        improved = False
+        while 0 <= number < len(STRENGTHS):
+            other = attempt(STRENGTHS[number])
+            if other.mixture.loss >= best.mixture.loss:
+                break
+            best, improved, number = other, True, number + step
+        if improved:
+            break
+    return best
+
+
+def _sample(dataset: Dataset) -> npt.NDArray[np.int64]:
+    """Return the indices of all examples, or of as many as a fit can hold."""
+    return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _MAX_TEXTS)).astype(np.int64))
+
+
+def _encode(encoder: TextEncoder, dataset: Dataset, chosen: npt.NDArray[np.int64] | None = None) -> list[Rows]:
+    numbers = np.arange(len(dataset)) if chosen is None else chosen
+    parts = np.array_split(numbers, max(-(-len(numbers) // 4096), 1))
+    return [item.words for part in parts for item in encoder.encode([dataset.texts[int(i)] for i in part])]

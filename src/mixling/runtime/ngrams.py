@@ -1,0 +1,65 @@
+"""Compute the logits of a model's n-gram branch; the sums of each word are cached, as the network's rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.tasks.base import Task
+from mixling.text.encoder import TextEncoder
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
+from mixling.text.ngrams import Distinct, Rows, Words
+
+Float32 = npt.NDArray[np.float32]
+
+_TOGETHER = 1024  # words looked up at a time
+
+
+class BranchScorer:
+    """Scores texts as rows of an encoder's word table; the caller holds a lock that the encoder is under.
+
+    Args:
+        branch, metadata: of the model file.
+        task: makes logits of the branch's scores.
+    """
+
+    def __init__(self, branch: NgramBranch, metadata: NgramMetadata, task: Task, encoder: TextEncoder) -> None:
+        self.branch, self.metadata = branch, metadata
+        self._task, self._encoder = task, encoder
+        self._forget()
+
+    def logits(self, texts: Sequence[Rows]) -> Float32:
+        """Return the logits (B, C) of texts."""
+        if self._generation != self._encoder.generation:
+            self._forget()
+        if self._known < len(self._encoder):
+            self._add_words()
+        found = Distinct.of_texts(texts, self._hashes)
+        return self._task.logits_of_scores(self.branch.logits(found, self._sums))
+
+    def add(self, network: Sequence[Float32], own: Float32) -> list[Float32]:
+        """Return the network's logits of texts, (C,) each, with the branch's (B, C) added."""
+        factor = np.float32(self.metadata.network)
+        return [factor * row + mine for row, mine in zip(network, own, strict=True)]
+
+    def _forget(self) -> None:
+        self._generation = self._encoder.generation
+        self._known = 0
+        self._hashes = np.zeros(0, np.uint32)
+        self._sums = np.zeros((0, self.branch.weights.shape[1]), np.int32)
+
+    def _add_words(self) -> None:
+        first, size = self._known, len(self._encoder)
+        if size > len(self._hashes):
+            room = max(size, len(self._hashes) * 3 // 2, 1024)
+            hashes, sums = np.zeros(room, np.uint32), np.zeros((room, self._sums.shape[1]), np.int32)
+            hashes[:first], sums[:first] = self._hashes[:first], self._sums[:first]
+            self._hashes, self._sums = hashes, sums
+        words = Words.of_table(self._encoder, first, self.metadata.min_n, self.metadata.max_n)
+        self._hashes[first:size] = words.hashes
+        for start in range(0, size - first, _TOGETHER):
+            stop = min(start + _TOGETHER, size - first)
+            self._sums[first + start : first + stop] = self.branch.row_sums(words.part(start, stop))
+        self._known = size

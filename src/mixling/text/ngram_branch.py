@@ -1,0 +1,237 @@
+"""A linear model of a text's n-grams, with 8-bit weights, whose logits are added to the network's.
+
+    logits = bias + scale * sum / sqrt(n)
+
+where `sum` (K,) adds the integer weights of the text's terms (`mixling.text.ngrams`) and n is the number of its
+distinct words. A sum of integers has the same value in every order, so that every reader and every cache agrees; and
+it is a sum over words, and pairs of words, so that a word met again costs one addition of its row.
+
+Terms are identified by 32-bit hashes, stored in about 2 + log2(2^32 / T) bits each (P. Elias, "Efficient storage and
+retrieval by content and address of static files", 1974): of the sorted hashes the low bits as they are, the high ones
+in unary. Weights are stored as a full matrix, or each with the index of its output where that takes fewer bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from mixling.config import Config
+from mixling.errors import ModelFileError
+from mixling.text.fingerprint import UInt32
+from mixling.text.ngrams import Distinct, Words
+
+Int8 = npt.NDArray[np.int8]
+Int32 = npt.NDArray[np.int32]
+Float32 = npt.NDArray[np.float32]
+Arrays = dict[str, npt.NDArray]
+
+MAX_PER_TERM = 255  # weights of a term that are stored one by one
+MAX_CELLS = 1 << 25  # of the full matrix, which a reader makes of however few bytes
+_GATHERED = 1 << 22  # weights that are summed at a time
+
+
+class NgramMetadata(Config):
+    """The branch's entry in the metadata of a model file."""
+
+    min_n: int = Field(ge=1, le=8, description="characters of the shortest n-gram")
+    max_n: int = Field(ge=1, le=8, description="characters of the longest n-gram")
+    network: float = Field(ge=0, le=1000, allow_inf_nan=False, description="factor of the network's logits in the sum")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NgramBranch:
+    """The linear model.
+
+    Attributes:
+        terms: (T,) hashes, ascending.
+        weights: (T, K).
+        scale, bias: (K,).
+    """
+
+    terms: UInt32
+    weights: Int8
+    scale: Float32
+    bias: Float32
+
+    def row_sums(self, words: Words) -> Int32:
+        """Return the summed weights (R, K) of each word and its n-grams."""
+        out = self.weights_of(words.hashes).astype(np.int32)
+        locations = self._locations(words.grams)
+        known = locations < len(self.terms)
+        owners = np.repeat(np.arange(len(words.hashes)), np.diff(words.starts))[known]
+        _add(out, owners, self.weights, locations[known])
+        return out
+
+    def weights_of(self, hashes: UInt32) -> Int8:
+        """Return the weights (H, K) of terms, zeros where one is not known."""
+        out = np.zeros((len(hashes), self.weights.shape[1]), np.int8)
+        locations = self._locations(hashes)
+        known = locations < len(self.terms)
+        out[known] = self.weights[locations[known]]
+        return out
+
+    def logits(self, texts: Distinct, row_sums: Int32) -> Float32:
+        """Return the logits (B, K) of texts; `row_sums` (R, K) are those of the table's words."""
+        sums = np.zeros((len(texts.sizes), self.weights.shape[1]), np.int32)
+        _add(sums, texts.word_texts, row_sums, texts.rows)
+        locations = self._locations(texts.pairs)
+        known = locations < len(self.terms)
+        _add(sums, texts.pair_texts[known], self.weights, locations[known])
+        # In float64 and rounded once: the result is the same however many texts there are.
+        means = sums / np.sqrt(np.maximum(texts.sizes, 1))[:, None]
+        return self.bias + self.scale * means.astype(np.float32)
+
+    def _locations(self, hashes: UInt32) -> npt.NDArray[np.intp]:
+        """Return the indices of terms; T for unknown ones."""
+        if not len(self.terms):
+            return np.zeros(len(hashes), np.intp)
+        locations = self.terms.searchsorted(hashes)
+        found = self.terms.take(locations, mode="clip") == hashes
+        locations[~found] = len(self.terms)
+        return locations
+
+    def scaled(self, factor: float) -> NgramBranch:
+        """Return the branch whose logits are `factor` times these."""
+        return NgramBranch(
+            self.terms, self.weights, (self.scale * factor).astype(np.float32), (self.bias * factor).astype(np.float32)
+        )
+
+    def to_arrays(self) -> Arrays:
+        """Return the arrays of a model file, which `from_arrays` reads."""
+        high, low = pack_sorted(self.terms)
+        out: Arrays = {"high": high, "low": low, "scale": self.scale, "bias": self.bias}
+        is_kept = self.weights != 0
+        counts = is_kept.sum(1)
+        outputs = self.weights.shape[1]
+        if stored_bytes(len(self.terms), int(counts.sum()), outputs) >= self.weights.size or (
+            counts.max(initial=0) > MAX_PER_TERM
+        ):
+            return out | {"weights": self.weights}
+        columns = np.nonzero(is_kept)[1]
+        wide = columns.astype("<u2").view(np.uint8).reshape(-1, 2)
+        return out | {
+            "weights": self.weights[is_kept],
+            "counts": counts.astype(np.uint8),
+            "outputs": columns.astype(np.uint8) if outputs <= 256 else wide,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray], outputs: int) -> NgramBranch:
+        """Return the branch with the arrays of `to_arrays`.
+
+        Args:
+            outputs: K, the outputs that the model needs.
+
+        Raises:
+            ModelFileError: the arrays are not those of a branch with so many outputs.
+        """
+        sparse = "counts" in arrays
+        types = {"high": "u1", "low": "u1", "scale": "<f4", "bias": "<f4", "weights": "i1"}
+        types |= {"counts": "u1", "outputs": "u1"} if sparse else {}
+        found = {name: array.dtype.newbyteorder("<").str.lstrip("|") for name, array in arrays.items()}
+        if found != types:
+            raise _damaged(f"it has {str(found)[:200]}; expected {types}")
+        scale, bias, weights = arrays["scale"], arrays["bias"], arrays["weights"]
+        for name in ("scale", "bias"):
+            if arrays[name].shape != (outputs,) or not np.isfinite(arrays[name]).all():
+                raise _damaged(f"its {name} is not one finite number for each of {outputs} outputs")
+        number = (
+            len(arrays["counts"]) if sparse and arrays["counts"].ndim == 1 else len(weights) if weights.ndim else -1
+        )
+        if not 0 <= number * outputs <= MAX_CELLS:
+            raise _damaged(f"{number:,} terms with {outputs:,} outputs are more than {MAX_CELLS:,} weights")
+        terms = unpack_sorted(arrays["high"], arrays["low"], number)
+        if not sparse:
+            if weights.shape != (number, outputs):
+                raise _damaged(f"its weights are of shape {weights.shape}; expected {(number, outputs)}")
+            return cls(terms, weights, scale, bias)
+        locations = np.repeat(np.arange(number), arrays["counts"])
+        columns = arrays["outputs"]
+        if outputs > 256 and columns.ndim == 2 and columns.shape[1] == 2:
+            columns = np.ascontiguousarray(columns).view("<u2")[:, 0]
+        if not columns.shape == weights.shape == locations.shape:
+            got = f"{weights.shape} weights for the outputs {columns.shape}"
+            raise _damaged(f"it has {got}; its terms have {len(locations):,}")
+        if columns.max(initial=0) >= outputs:
+            raise _damaged(f"a weight is of output {columns.max()}; there are {outputs}")
+        full = np.zeros((number, outputs), np.int8)
+        full[locations, columns] = weights
+        return cls(terms, full, scale, bias)
+
+
+def stored_bytes(terms: int, weights: int, outputs: int) -> int:
+    """Return the bytes of weights that are stored with their outputs; the terms themselves are not counted."""
+    return terms + weights * (2 if outputs <= 256 else 3)
+
+
+def term_bytes(number: int) -> int:
+    """Return the bytes that so many hashes take."""
+    low = _low_bits(number)
+    return -(-number * low // 8) + -(-((1 << (32 - low)) + number) // 8)
+
+
+def pack_sorted(values: UInt32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """Pack ascending distinct numbers (T,) into fewer bits; return their high and their low parts, as bytes."""
+    number = len(values)
+    low = _low_bits(number)
+    bits = (values[:, None] >> np.arange(low, dtype=np.uint32)) & np.uint32(1)
+    marks = np.zeros((1 << (32 - low)) + number, np.uint8)
+    marks[(values.astype(np.uint64) >> np.uint64(low)).astype(np.int64) + np.arange(number)] = 1
+    return np.packbits(marks, bitorder="little"), np.packbits(bits.astype(np.uint8), bitorder="little")
+
+
+def unpack_sorted(high: npt.NDArray[np.uint8], low: npt.NDArray[np.uint8], number: int) -> UInt32:
+    """Return the numbers that `pack_sorted` packed.
+
+    Raises:
+        ModelFileError: the bytes are not those of so many numbers.
+    """
+    bits = _low_bits(number)
+    buckets = 1 << (32 - bits)
+    sizes = -(-(buckets + number) // 8), -(-number * bits // 8)
+    if (high.shape, low.shape) != ((sizes[0],), (sizes[1],)):
+        raise _damaged(f"its {number:,} terms have {high.shape} and {low.shape} bytes; expected {sizes}")
+    locations = np.flatnonzero(np.unpackbits(high, bitorder="little"))
+    if len(locations) != number:
+        raise _damaged(f"its terms are {len(locations):,}; expected {number:,}")
+    upper = locations - np.arange(number)
+    if number and upper[-1] >= buckets:
+        raise _damaged("a term is beyond 32 bits")
+    lower = np.unpackbits(low, count=number * bits, bitorder="little").reshape(number, bits)
+    values = (upper << bits) + lower @ (np.int64(1) << np.arange(bits))
+    if (np.diff(values) <= 0).any():
+        raise _damaged("its terms are not in ascending order")
+    return values.astype(np.uint32)
+
+
+def _low_bits(number: int) -> int:
+    """Return how many low bits of each of so many hashes are stored as they are."""
+    return 32 - max(number, 1).bit_length() + 1 if number > 1 else 31
+
+
+def _add(out: Int32, owners: npt.NDArray[np.int64], values: npt.NDArray, locations: npt.NDArray[np.integer]) -> None:
+    """Add `values[locations]` (P, K) to the rows `owners` (P,) of `out`; owners are in ascending order."""
+    if not len(owners):
+        return
+    if len(out) == 1 and len(owners) <= _GATHERED:
+        out[0] += values[locations].sum(0, dtype=np.int32)
+        return
+    is_first = np.ones(len(owners), bool)
+    np.not_equal(owners[1:], owners[:-1], out=is_first[1:])
+    starts = np.flatnonzero(is_first)
+    together = max(_GATHERED // max(values.shape[1], 1), 1)
+    if len(owners) <= together:
+        out[owners[starts]] += np.add.reduceat(values[locations], starts, axis=0, dtype=np.int32)
+        return
+    for first in range(0, len(owners), together):
+        part = slice(first, first + together)
+        _add(out, owners[part], values, locations[part])
+
+
+def _damaged(reason: str) -> ModelFileError:
+    return ModelFileError(f"its n-gram branch cannot be read: {reason}")

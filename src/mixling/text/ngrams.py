@@ -1,0 +1,163 @@
+"""Word 1-2-grams and character n-grams of a text, as 32-bit hashes.
+
+The terms of a text are its distinct words, its distinct pairs of neighboring words, and the character n-grams of each
+distinct word with a space before and after it. They are those of the words as the model's encoder has them: split,
+cut, normalized, and in pairs of texts marked where the encoder marks them (`TextConfig.segments`, `.overlap`), in which
+case each word has its marks as a term, too. No pair of words goes over the separator of two texts.
+
+The hashes belong to the file format (`HASH_VERSION` of `mixling.text.fingerprint`). All arithmetic is modulo 2^32:
+
+    word       mix(fnv(UTF-8) xor mix(marks + 1))
+    pair       mix(first * 0x9E3779B1 + mix(second) + 7)
+    n-gram     mix(fnv(code points) xor mix(4096 n + marks + 1)), where FNV-1a's step takes a whole code point
+    marks      mix(marks + 0x51ED270B)
+
+`fnv` and `mix` are those of the projections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.text.fingerprint import UInt32, hash_strings, mix
+from mixling.text.table import FIRST, WordTable
+
+Rows = npt.NDArray[np.int32]
+Indices = npt.NDArray[np.int64]
+
+_CHARS = 1 << 20  # whose n-grams are hashed at a time
+
+
+def word_hashes(words: Sequence[str], marks: npt.NDArray[np.integer]) -> UInt32:
+    """Return the hashes (W,) of normalized words and their marks."""
+    if not words:
+        return np.zeros(0, np.uint32)
+    return mix(hash_strings(words) ^ mix(marks.astype(np.uint32) + np.uint32(1)))
+
+
+def pair_hashes(first: UInt32, second: UInt32) -> UInt32:
+    """Return the hashes (P,) of pairs of words, given by theirs."""
+    return mix(first * np.uint32(0x9E3779B1) + mix(second) + np.uint32(7))
+
+
+def gram_hashes(
+    words: Sequence[str], marks: npt.NDArray[np.integer], min_n: int, max_n: int, *, marked: bool
+) -> tuple[UInt32, Indices]:
+    """Return the hashes of each word's character n-grams, and of its marks if it is `marked`.
+
+    Returns:
+        the hashes (G,) word after word, repeated where a word has an n-gram twice; and where those of each word begin
+        (W + 1,).
+    """
+    padded = [f" {word} " for word in words]
+    lengths = np.array([len(word) for word in padded], np.int64)
+    points = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32)
+    owners = np.repeat(np.arange(len(words)), lengths)
+    salts = marks.astype(np.uint32) + np.uint32(1)
+    found: list[tuple[UInt32, Indices]] = []
+    hashes = np.full(len(points), 2166136261, np.uint32)
+    for n in range(1, min(max_n, int(lengths.max(initial=0))) + 1):
+        count = len(points) - n + 1
+        hashes = (hashes[:count] ^ points[n - 1 :]) * np.uint32(16777619)
+        if n >= min_n:
+            inside = owners[:count] == owners[n - 1 :]
+            owner = owners[:count][inside]
+            found.append((mix(hashes[inside] ^ mix(np.uint32(4096 * n) + salts[owner])), owner))
+    if marked:
+        found.append((mix(marks.astype(np.uint32) + np.uint32(0x51ED270B)), np.arange(len(words))))
+    owner = np.concatenate([np.zeros(0, np.int64), *(item for _, item in found)])
+    order = np.argsort(owner, kind="stable")
+    starts = np.zeros(len(words) + 1, np.int64)
+    np.cumsum(np.bincount(owner, minlength=len(words)), out=starts[1:])
+    return np.concatenate([np.zeros(0, np.uint32), *(item for item, _ in found)])[order], starts
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The terms of rows of a word table.
+
+    Attributes:
+        hashes: (R,) of the words themselves.
+        grams: (G,) of their character n-grams, word after word; those of row r begin at `starts` (R + 1,)[r].
+    """
+
+    hashes: UInt32
+    grams: UInt32
+    starts: Indices
+
+    @classmethod
+    def of_table(cls, table: WordTable, first: int, min_n: int, max_n: int) -> Words:
+        """Return the terms of a table's rows from `first` on; special rows, below `FIRST`, have n-grams that no text
+        counts."""
+        words, marks = table.words_from(first)
+        marked = table.config.segments or table.config.overlap
+        parts, begin = [], 0
+        ends = np.cumsum([len(word) for word in words])
+        while begin < len(words):
+            spent = ends[begin - 1] if begin else 0
+            end = max(int(np.searchsorted(ends, spent + _CHARS)), begin + 1)
+            parts.append(gram_hashes(words[begin:end], marks[begin:end], min_n, max_n, marked=marked))
+            begin = end
+        sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(starts) for _, starts in parts)])
+        grams = np.concatenate([np.zeros(0, np.uint32), *(hashes for hashes, _ in parts)])
+        return cls(word_hashes(words, marks), grams, np.cumsum(sizes))
+
+    def part(self, first: int, last: int) -> Words:
+        """Return the terms of the words from `first` up to `last`."""
+        begin, end = self.starts[first], self.starts[last]
+        return Words(self.hashes[first:last], self.grams[begin:end], self.starts[first : last + 1] - begin)
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The distinct words and pairs of words of some texts, text after text.
+
+    Attributes:
+        rows: (K,) rows of the word table, of texts `word_texts` (K,).
+        pairs: (P,) hashes, of texts `pair_texts` (P,).
+        sizes: (B,) number of distinct words of each text.
+    """
+
+    rows: Rows
+    word_texts: Indices
+    pairs: UInt32
+    pair_texts: Indices
+    sizes: Indices
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[Rows], hashes: UInt32) -> Distinct:
+        """Return those of texts, given as rows of a word table whose words have the `hashes` (R,)."""
+        alone = len(texts) == 1  # without the numbers of texts, which cost as much as all else
+        rows = texts[0] if alone else np.concatenate([np.zeros(0, np.int32), *texts])
+        owners = np.zeros(len(rows), np.int64)
+        if not alone:
+            owners = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+        is_word = rows >= FIRST
+        found = hashes[rows]
+        neighbors = is_word[:-1] & is_word[1:]
+        if not alone:
+            neighbors &= owners[:-1] == owners[1:]
+        pairs, first = pair_hashes(found[:-1], found[1:])[neighbors], owners[:-1][neighbors]
+        rows, owners, found = rows[is_word], owners[is_word], found[is_word]
+        chosen = _distinct(found if alone else _keys(owners, found))
+        others = _distinct(pairs if alone else _keys(first, pairs))
+        owners = owners[chosen]
+        return cls(rows[chosen], owners, pairs[others], first[others], np.bincount(owners, minlength=len(texts)))
+
+
+def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Indices:
+    """Return the first index of each distinct key, in the order of the keys; faster than np.unique on short arrays."""
+    order = keys.argsort(kind="stable")
+    ordered = keys[order]
+    is_first = np.ones(len(keys), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return order[is_first]
+
+
+def _keys(texts: Indices, hashes: UInt32) -> npt.NDArray[np.uint64]:
+    """Return numbers (K,) in the order of the texts that are equal only for equal hashes of the same text."""
+    return texts.astype(np.uint64) << np.uint64(32) | hashes

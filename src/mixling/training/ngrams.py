@@ -1,0 +1,249 @@
+"""Fitting the linear n-gram branch: features, a convex fit, pruning to a number of bytes, 8 bits.
+
+A feature of a text is the number of its distinct words that have the term, over the root of the number of its distinct
+words, times the term's inverse document frequency as scikit-learn has it. Words with their pairs, and character
+n-grams, are two blocks; a constant for each gives the texts features of length about one. The constants and the
+frequencies are multiplied into the weights afterwards, so that the branch needs neither, and its features do not depend
+on the terms that pruning leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, hstack
+
+from mixling.tasks.base import Task
+from mixling.text.encoder import TextEncoder
+from mixling.text.fingerprint import UInt32
+from mixling.text.ngram_branch import MAX_CELLS, MAX_PER_TERM, NgramBranch, stored_bytes, term_bytes
+from mixling.text.ngrams import Distinct, Rows, Words
+
+MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
+_MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """The features of training texts.
+
+    Attributes:
+        hashes: (F,) of the terms, ascending in each block.
+        factors: (F,) the factor of a term's frequency in a text.
+        spread: (F,) the root mean square of those frequencies.
+        matrix: (B, F) frequencies times factors.
+        chosen: (B,) the indices of the texts.
+    """
+
+    hashes: UInt32
+    factors: npt.NDArray[np.float32]
+    spread: npt.NDArray[np.float32]
+    matrix: csr_array
+    chosen: npt.NDArray[np.int64]
+
+
+def make_features(texts: Sequence[Rows], encoder: TextEncoder, *, min_n: int, max_n: int, outputs: int = 1) -> Features:
+    """Return the features of texts, given as rows of the encoder's word table; of very many, those of a sample.
+
+    With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.
+    """
+    words = Words.of_table(encoder, 0, min_n, max_n)
+    chosen = np.arange(len(texts))
+    found = Distinct.of_texts(texts, words.hashes)
+    cells = int(np.diff(words.starts)[found.rows].sum()) + len(found.rows) + len(found.pairs)
+    if cells > MAX_NONZEROS:
+        chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
+        found = Distinct.of_texts([texts[int(i)] for i in chosen], words.hashes)
+    features = _join([_whole_words(found, words), _characters(found, words)], found.sizes, chosen)
+    return _weightiest(features, MAX_CELLS // max(outputs, 1))
+
+
+def _whole_words(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
+    """Return the hashes of words and of pairs of words, and how often each is in each text."""
+    hashes, columns = np.unique(np.concatenate([words.hashes[found.rows], found.pairs]), return_inverse=True)
+    owners = np.concatenate([found.word_texts, found.pair_texts])
+    return hashes, csr_array((np.ones(len(owners), np.float32), (owners, columns)), (len(found.sizes), len(hashes)))
+
+
+def _characters(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
+    """Return the hashes of n-grams, and how often each is in the distinct words of each text."""
+    hashes, columns = np.unique(words.grams, return_inverse=True)
+    of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
+    ones = np.ones(len(found.rows), np.float32)
+    in_text = csr_array((ones, (found.word_texts, found.rows)), (len(found.sizes), len(words.hashes)))
+    counts = in_text @ of_word
+    kept = np.bincount(counts.indices, minlength=len(hashes)) >= _MIN_GRAM_TEXTS
+    return hashes[kept], counts[:, kept]
+
+
+def _join(
+    blocks: Sequence[tuple[UInt32, csr_array]], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]
+) -> Features:
+    number = len(sizes)
+    hashes, factors = [], []
+    for terms, counts in blocks:
+        idf = np.log((1 + number) / (1 + np.bincount(counts.indices, minlength=len(terms)))) + 1
+        of_word = float(counts.sum(dtype=np.float64)) / max(int(sizes.sum()), 1)
+        hashes.append(terms)
+        factors.append(idf / max(idf.mean() if len(idf) else 1, 1e-9) / np.sqrt(max(of_word, 1e-9)))
+    matrix = hstack([counts for _, counts in blocks], format="csr", dtype=np.float32)
+    matrix.data /= np.repeat(np.sqrt(np.maximum(sizes, 1)), np.diff(matrix.indptr)).astype(np.float32)
+    squares = np.bincount(matrix.indices, weights=matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[1])
+    factor = np.concatenate(factors).astype(np.float32)
+    matrix.data *= factor[matrix.indices]
+    matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)  # for liblinear
+    return Features(
+        np.concatenate(hashes), factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen
+    )
+
+
+def _weightiest(features: Features, number: int) -> Features:
+    """Return the features with at most so many terms: those with the largest mean square."""
+    if len(features.hashes) <= number:
+        return features
+    kept = np.sort(np.argsort(-features.spread * features.factors, kind="stable")[:number])
+    return Features(
+        features.hashes[kept], features.factors[kept], features.spread[kept], features.matrix[:, kept], features.chosen
+    )
+
+
+def fit_branch(
+    task: Task,
+    features: Features,
+    targets: npt.NDArray,
+    weights: npt.NDArray[np.float32] | None,
+    *,
+    strength: float,
+    max_bytes: int | None,
+) -> NgramBranch:
+    """Fit the linear model and store it in 8 bits, with as many weights as fit into a number of bytes.
+
+    Args:
+        targets: of all texts, as the task has them as numbers; `weights` (B,) are the user's of the texts.
+        strength: the inverse of the regularization.
+        max_bytes: None: all weights are kept.
+    """
+    chosen = features.chosen
+    fitted, bias = task.fit_scores(
+        features.matrix, targets[chosen], None if weights is None else weights[chosen], strength=strength
+    )
+    return compress(features, fitted * features.factors, bias, max_bytes=max_bytes)
+
+
+def compress(
+    features: Features,
+    weights: npt.NDArray[np.floating],
+    bias: npt.NDArray[np.floating],
+    *,
+    max_bytes: int | None,
+) -> NgramBranch:
+    """Return a branch with the weights (K, F) that matter most: by size, times how large their features are."""
+    table = np.ascontiguousarray(weights.T, np.float32)  # (F, K)
+    outputs = table.shape[1]
+    matters = np.abs(table) * features.spread[:, None]
+    kept = np.ones(table.shape, bool) if max_bytes is None else _choose(matters, max_bytes - 8 * outputs - 200)
+    table = np.where(kept, table, 0)
+    scale = np.abs(table).max(0, initial=0) / 127
+    scale = np.where(scale > 0, scale, 1).astype(np.float32)
+    packed = np.rint(table / scale).astype(np.int8)
+    used = np.flatnonzero(packed.any(1))
+    used = used[np.unique(features.hashes[used], return_index=True)[1]]  # ascending; of equal hashes the first
+    return NgramBranch(features.hashes[used], packed[used], scale, np.asarray(bias, np.float32))
+
+
+def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:
+    """Return which weights (F, K) to keep in so many bytes: whole terms or single weights, whichever loses less."""
+    outputs = matters.shape[1]
+    of_term = np.square(matters).sum(1)
+    order = np.argsort(-of_term, kind="stable")
+    most = _most(lambda number: term_bytes(number) + number * outputs, len(order), max_bytes)
+    whole = np.zeros(matters.shape, bool)
+    whole[order[:most]] = True
+    if outputs == 1:
+        return whole
+    ranked = np.sort(matters, axis=None)[::-1]
+
+    def size(number: int) -> int:
+        kept = matters >= ranked[number - 1] if number else np.zeros_like(whole)
+        terms = int(kept.any(1).sum())
+        return term_bytes(terms) + stored_bytes(terms, number, outputs)
+
+    most = _most(size, int(np.count_nonzero(ranked)), max_bytes)
+    single = matters >= ranked[most - 1] if most else np.zeros_like(whole)
+    crowded = np.flatnonzero(single.sum(1) > MAX_PER_TERM)
+    for row in crowded:
+        single[row, np.argsort(-matters[row], kind="stable")[MAX_PER_TERM:]] = False
+    return max((whole, single), key=lambda kept: float(np.square(matters[kept], dtype=np.float64).sum()))
+
+
+def _most(size: Callable[[int], int], number: int, limit: int) -> int:
+    """Return the largest number, up to `number`, whose size is within a limit; sizes grow with the number."""
+    low, high = 0, number
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size(middle) <= limit else (low, middle - 1)
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """The weights of a network's and a branch's logits in their sum.
+
+    Attributes:
+        loss: the task's loss with them on the texts that they were fitted on.
+        alone: the loss of the network alone.
+    """
+
+    network: float
+    branch: float
+    loss: float
+    alone: float
+
+    def logits(self, network: npt.NDArray, branch: npt.NDArray) -> npt.NDArray[np.float32]:
+        """Return the sum (B, C)."""
+        return (self.network * network + self.branch * branch).astype(np.float32)
+
+
+def fit_mixture(
+    task: Task, network: npt.NDArray, branch: npt.NDArray, targets: npt.NDArray, *, usual: float = 3.0
+) -> Mixture:
+    """Return the weights with the smallest loss on texts that neither was trained on.
+
+    Of few texts the loss alone would choose extreme weights. Two terms, each as much as a fraction of one text's loss,
+    hold the weights near to 1 for the network, and to `usual` for the branch.
+
+    Args:
+        network, branch: logits (B, C).
+        usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
+    """
+    a, b = _minimize(task, (network, branch), (1.0, usual), targets)
+    mixed = task.score_loss(a * network.astype(np.float64) + b * branch.astype(np.float64), targets)[0]
+    return Mixture(a, b, mixed, task.score_loss(np.asarray(network, np.float64), targets)[0])
+
+
+def fit_scale(task: Task, network: npt.NDArray, targets: npt.NDArray) -> Mixture:
+    """Return the scale of the network's logits with the smallest loss, as a mixture without a branch."""
+    (a,) = _minimize(task, (network,), (1.0,), targets)
+    first = np.asarray(network, np.float64)
+    return Mixture(a, 0.0, task.score_loss(a * first, targets)[0], task.score_loss(first, targets)[0])
+
+
+def _minimize(
+    task: Task, parts: Sequence[npt.NDArray], usual: Sequence[float], targets: npt.NDArray
+) -> tuple[float, ...]:
+    from scipy.optimize import minimize
+
+    stacked = np.stack([np.asarray(part, np.float64) for part in parts])
+    middle = np.array(usual)
+
+    def objective(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        loss, slope = task.score_loss(np.tensordot(weights, stacked, 1), targets)
+        away = (weights - middle) / middle
+        slopes = (stacked * slope).sum(axis=tuple(range(1, stacked.ndim)))
+        return loss * len(targets) + float(away @ away), slopes * len(targets) + 2 * away / middle
+
+    found = minimize(objective, middle, jac=True, method="L-BFGS-B", bounds=[(0, 100 * value) for value in usual])
+    return tuple(float(value) for value in found.x)

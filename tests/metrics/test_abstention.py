@@ -1,0 +1,77 @@
+"""The threshold of abstaining, against trying all thresholds."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from mixling.metrics.abstention import MIN_ANSWERED, choose_threshold
+from mixling.metrics.base import ClassificationMetrics
+from mixling.tasks.classification import Classification
+from mixling.text.encoder import Encoded
+from mixling.text.labels import LabelSet
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("wanted", [0.5, 0.8, 0.9, 0.97])
+def test_the_threshold_has_the_largest_coverage_of_all(seed: int, wanted: float) -> None:
+    rng = np.random.default_rng(seed)
+    confidence = np.round(0.01 + 0.99 * rng.random(200), 2)  # with ties
+    right = rng.random(200) < confidence
+    found = choose_threshold(right, confidence, wanted=wanted)
+    possible = []
+    for threshold in np.unique(confidence):
+        answered = confidence >= threshold
+        if answered.sum() >= MIN_ANSWERED:
+            possible.append((right[answered].mean(), answered.mean()))
+    reached = [coverage for accuracy, coverage in possible if accuracy >= wanted]
+    if reached:
+        assert found.threshold is not None
+        answered = confidence >= found.threshold
+        assert answered.mean() == found.coverage == max(reached)
+        assert right[answered].mean() == pytest.approx(found.accuracy)
+        assert not (np.abs(confidence - found.threshold) < 1e-3).any()
+    else:
+        assert found.threshold is None
+        assert found.accuracy == pytest.approx(max(accuracy for accuracy, _ in possible))
+        assert (found.accuracy, found.coverage) in [(pytest.approx(a), c) for a, c in possible]
+
+
+def test_what_is_always_right_enough_is_always_answered() -> None:
+    found = choose_threshold(np.array([True, True, False]), np.array([0.9, 0.6, 0.5]), wanted=0.6)
+    assert (found.threshold, found.coverage) == (0.25, 1.0)
+    nothing = choose_threshold(np.array([True, False]), np.array([0.6, 0.9]), wanted=0.9)
+    assert (nothing.threshold, nothing.accuracy, nothing.coverage) == (None, 0.5, 1.0)
+
+
+def test_answers_and_metrics_below_the_threshold() -> None:
+    task = Classification(LabelSet(("a", "b"), "single"))
+    logits = np.log([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
+    read = [Encoded(np.zeros(1, np.int32), None, False, 0)] * 3
+    plain = task.decode_many(list(logits), read, ["", "", ""])
+    assert [item.abstained for item in plain] == [None] * 3
+    assert "abstained" not in plain[0].to_dict()
+    full = task.evaluate(list(logits), np.array([0, 1, 1]))
+    assert (full.coverage, full.accuracy_of_answered) == (None, None)
+    assert "answered" not in full.summary()
+    task.threshold = 0.65
+    lines = task.json_lines(logits, read)
+    assert [json.loads(line)["abstained"] for line in lines] == [False, True, False]
+    for found in (
+        task.decode_many(list(logits), read, ["", "", ""]),
+        [task.decode(row, read[0], "") for row in logits],
+    ):
+        assert [item.abstained for item in found] == [False, True, False]
+        assert [item.label for item in found] == ["a", "a", "b"]
+    assert found[1].to_dict()["abstained"] is True
+    assert task.csv_values(found[1], None) == ["", "0.600000"]
+    assert task.lines(found[1])[0] == "(abstained: a?)"
+    metrics = task.with_unknown(["c"]).evaluate(list(logits), np.array([0, 1, 2]))
+    assert isinstance(metrics, ClassificationMetrics)
+    assert metrics.coverage == pytest.approx(2 / 3)
+    assert metrics.accuracy_of_answered == 0.5
+    assert metrics.summary().endswith("; answered 66.7%, of these 0.5000 right")
+    task.threshold = 0.95
+    assert task.evaluate(list(logits), np.array([0, 1, 1])).accuracy_of_answered is None

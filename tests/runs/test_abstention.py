@@ -1,0 +1,84 @@
+"""Trainings whose models abstain, and thresholds of predictors."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixling import ConfigError, Dataset, Example, Predictor, fit
+from mixling.config import parse
+from mixling.models.presets import model_config
+from mixling.runs.config import RunConfig
+
+
+def examples(number: int, seed: int, wrong: float) -> Dataset:
+    """Texts whose first word is the label, or that have no such word."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for i in range(number):
+        label = "ab"[int(rng.integers(2))]
+        word = {"a": "alpha", "b": "beta"}[label] if rng.random() > wrong else "nothing"
+        out.append(Example(f"{word} {rng.choice(['one', 'two', 'three'])}", label, "rows", i))
+    return Dataset.from_examples(out)
+
+
+def config(task: str = "classification", **values: Any) -> RunConfig:
+    model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
+    whole = {"task": task, "model": model, "train": {"epochs": 3}, "ngrams": {"use": "always"}}
+    return parse(RunConfig, {**whole, **values}, where="test")
+
+
+def test_a_model_abstains_where_it_does_not_know(tmp_path: Path) -> None:
+    train, validation, test = examples(300, 0, 0.4), examples(150, 1, 0.4), examples(300, 2, 0.4)
+    run = fit(config(abstain_at=0.95), train, validation, folder=tmp_path / "m")
+    assert run is not None
+    found = run.report["abstention"]
+    assert found["accuracy"] >= found["wanted"] == 0.95
+    assert run.metrics.numbers()["coverage"] == pytest.approx(found["coverage"])
+    assert run.metrics.numbers()["accuracy_of_answered"] == pytest.approx(found["accuracy"])
+    predictor = Predictor(tmp_path / "m")
+    predictions = predictor.predict(list(test.texts))
+    assert isinstance(predictions, list)
+    for prediction, text in zip(predictions, test.texts, strict=True):
+        assert prediction.abstained == str(text).startswith("nothing"), text
+    assert predictor.metadata.threshold == found["threshold"]
+    assert "It abstains" in (tmp_path / "m" / "README.md").read_text()
+    never = Predictor(tmp_path / "m", threshold=0.0)
+    assert not any(item.abstained for item in never.predict(list(test.texts)))  # type: ignore[union-attr]
+    assert pickle.loads(pickle.dumps(never)).task.threshold == 0.0
+    for wrong in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ConfigError, match=r"threshold: got .*; allowed: a probability, from 0 to 1"):
+            Predictor(tmp_path / "m", threshold=wrong)
+
+
+def test_an_accuracy_that_cannot_be_had_is_an_error_with_what_can(tmp_path: Path) -> None:
+    train, validation = examples(100, 0, 1.0), examples(60, 1, 1.0)
+    with pytest.raises(
+        ConfigError, match=r"no threshold gives an accuracy of 0.999 .* the most that can be had is 0\.\d"
+    ):
+        fit(config(abstain_at=0.999), train, validation, folder=tmp_path / "m")
+    assert json.loads((tmp_path / "m" / "metrics.json").read_text())["abstention"]["threshold"] is None
+    assert Predictor(tmp_path / "m").predict_one("nothing").abstained is None
+
+
+def test_tasks_without_one_label_do_not_abstain() -> None:
+    with pytest.raises(ConfigError, match="abstain_at: multi_label has no single answer"):
+        config("multi_label", abstain_at=0.9)
+
+
+def test_a_threshold_of_labels_that_do_not_exclude_each_other(tmp_path: Path) -> None:
+    rows = examples(60, 0, 0.0)
+    several = Dataset.from_examples(
+        Example(text, (str(target),), "rows", i)
+        for i, (text, target) in enumerate(zip(rows.texts, rows.targets, strict=True))
+    )
+    assert fit(config("multi_label", train={"epochs": 1}), several, several, folder=tmp_path / "m") is not None
+    low, high = (Predictor(tmp_path / "m", threshold=value) for value in (0.0, 1.0))
+    assert low.predict_one("alpha one").labels == ("a", "b")
+    assert high.predict_one("alpha one").labels == ()
+    assert Predictor(tmp_path / "m").predict_one("alpha one").abstained is None

@@ -1,0 +1,199 @@
+"""Training with an n-gram branch, from rows to the model file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from mixling.cli.main import run
+from mixling.config import parse
+from mixling.data.dataset import Dataset
+from mixling.data.examples import Example
+from mixling.errors import ConfigError
+from mixling.models.presets import model_config
+from mixling.runs.config import RunConfig
+from mixling.runs.ngrams import LinearData, budget, fit_ngrams
+from mixling.runs.training import fit
+from mixling.runs.weights import load_model
+from mixling.runtime.predictor import Predictor
+from mixling.tasks import task_type
+from mixling.text.config import TextConfig
+from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.ngrams import Words
+from mixling.training.config import NgramConfig
+
+WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
+
+
+def rows(number: int, kind: str, seed: int) -> Dataset:
+    """Texts of ten words, of which one decides: the first five words of WORDS for a, the next five for b."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for i in range(number):
+        label = i % 2
+        words = [*rng.choice(WORDS[10:], 9), WORDS[5 * label + int(rng.integers(5))]]
+        rng.shuffle(words)
+        target: Any = "ab"[label]
+        if kind == "multi_label":
+            target = ("both", target)
+        if kind == "regression":
+            target = float(2 * label + rng.random() / 10)
+        out.append(Example(" ".join(words), target, "rows", i))
+    return Dataset.from_examples(out)
+
+
+def config(kind: str = "classification", **values: Any) -> RunConfig:
+    changes = {"text": {"max_len": 16}, "num_layers": 1}
+    whole = {"task": kind, "model": model_config("mixling-tiny", changes).to_dict(), "train": {"epochs": 1}}
+    return parse(RunConfig, {**whole, **values}, where="test")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
+def test_a_trained_folder_predicts_with_its_branch(kind: str, tmp_path: Path) -> None:
+    train, validation = rows(160, kind, 0), rows(60, kind, 1)
+    outputs: list[str] = []
+    result = fit(config(kind, ngrams={"use": "auto"}), train, validation, folder=tmp_path / "m", log=outputs.append)
+    assert result is not None
+    report = result.report["ngrams"]
+    assert report["mixture_loss"] < report["loss_scaled"] <= report["mixture_alone"] + 1e-9
+    calibration = result.report["calibration"]
+    assert (calibration is None) == (kind == "regression")
+    if kind == "classification":
+        assert calibration["error"] < calibration["error_before"]
+        assert "The probabilities are calibrated" in (tmp_path / "m" / "README.md").read_text()
+    predictor = Predictor(tmp_path / "m")
+    assert predictor.metadata.ngrams is not None
+    assert predictor.metadata.ngrams.network == pytest.approx(report["mixture_network"])
+    assert any(line.startswith("n-gram branch: ") for line in outputs)
+    test = rows(100, kind, 2)
+    task = predictor.task
+    found = task.evaluate(
+        predictor.logits(predictor.encode(list(test.texts))), np.asarray(task.targets(test.targets)), tables=False
+    ).numbers()
+    if kind == "classification":
+        assert found["accuracy"] > 0.95
+    if kind == "multi_label":
+        assert found["micro_f1"] > 0.95
+    if kind == "regression":
+        assert found["mse"] < 0.1
+    network, _, _, _ = load_model(tmp_path / "m")  # the torch side is the network alone
+    assert not any("ngram" in name for name in network.state_dict())
+
+
+@pytest.mark.slow
+def test_the_reported_metrics_are_not_those_of_rows_that_the_branch_saw(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+
+    def noise(number: int) -> Dataset:  # nothing to learn
+        texts = [" ".join("".join(rng.choice(list("abcdefgh"), 5)) for _ in range(8)) for _ in range(number)]
+        return Dataset.from_examples(
+            Example(text, "ab"[int(rng.integers(2))], "rows", i) for i, text in enumerate(texts)
+        )
+
+    train, validation = noise(120), noise(80)
+    result = fit(config(ngrams={"use": "always", "strength": 10.0}), train, validation, folder=tmp_path / "m")
+    assert result is not None
+    assert result.metrics.numbers()["accuracy"] < 0.7
+    assert result.report["ngrams"]["mixture_loss"] == pytest.approx(result.metrics.numbers()["log_loss"], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_refit_keeps_the_branch_that_was_chosen_before_and_unknown_labels_are_errors(tmp_path: Path) -> None:
+    train, known = rows(160, "classification", 0), rows(60, "classification", 1)
+    validation = Dataset.from_examples([Example("balan kopert", "odd", "rows", 0), *known])
+    runs = {}
+    for name in ("first", "refit"):
+        changes = {"ngrams": {"use": "always"}, "refit": name == "refit", "precision": "float32"}
+        run = fit(config(**changes), train, validation, folder=tmp_path / name)
+        assert run is not None
+        runs[name] = run.report
+        assert run.metrics.n == 61
+        assert run.metrics.numbers()["accuracy"] <= 60 / 61
+    assert runs["refit"]["refit"]["examples"] == 220
+    assert runs["refit"]["validation"] == runs["first"]["validation"]
+    assert runs["refit"]["ngrams"] == runs["first"]["ngrams"]
+    first, second = (onnx.load(str(tmp_path / name / "model.onnx")).graph.initializer for name in runs)
+    branches = [{a.name: a.raw_data for a in part if a.name.startswith("ngrams.")} for part in (first, second)]
+    assert branches[0] == branches[1]
+
+
+def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pay_is_left_out() -> None:
+    train, validation = rows(160, "classification", 0), rows(60, "classification", 1)
+    given = [*zip(validation.texts, validation.targets, strict=True), ("quixot quixot zzz", "b")]
+    validation = Dataset.from_examples(Example(text, target, "rows", i) for i, (text, target) in enumerate(given))
+    task = task_type("classification")(task_type("classification").label_set(train))
+    text = TextConfig()
+    vocabulary = train_vocabulary(list(train.texts), text)
+    gold = task.targets(validation.targets)
+    sure = np.where(np.arange(2) == gold[:, None], 9.0, -9.0)
+
+    def of(network: np.ndarray, train: Dataset = train, **options: Any) -> Any:
+        data = LinearData(
+            task=task, train=train, validation=validation, network=network, weights=None, text=text,
+            vocabulary=vocabulary,
+        )  # fmt: skip
+        return fit_ngrams(NgramConfig(**options), data, max_bytes=50_000)
+
+    assert of(sure, use="auto") is None
+    assert of(sure, use="always") is not None
+    found = of(np.zeros((len(gold), 2)), use="auto")
+    encoder = TextEncoder(text, vocabulary)
+    encoder.encode(["quixot"])
+    assert Words.of_table(encoder, 3, 3, 4).hashes[0] in found.branch.terms
+    logits = np.array(found.combine(np.zeros((len(gold), 2))))
+    assert logits.shape == (len(gold), 2)
+    assert task.score_loss(logits, gold)[0] == pytest.approx(found.report["mixture_loss"], rel=1e-5)
+
+
+def test_the_bytes_are_what_the_network_leaves() -> None:
+    auto = NgramConfig(use="auto")
+    assert [budget(auto, size) for size in (300_000, 900_000, 3_000_000)] == [300_000, 99_000, 10_000]
+    assert budget(NgramConfig(use="auto", max_bytes=5000), 10) == 5000
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"min_n = 4 is more than max_n = 2"):
+        config(ngrams={"min_n": 4, "max_n": 2})
+    with pytest.raises(ConfigError, match=r"ngrams.use"):
+        config(ngrams={"use": "sometimes"})
+
+
+@pytest.mark.slow
+def test_the_command_line_trains_shows_and_exports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def call(*args: object) -> str:
+        monkeypatch.setattr("sys.argv", ["mixling", *map(str, args)])
+        with pytest.raises(SystemExit) as end:
+            run()
+        assert not end.value.code
+        return capsys.readouterr().out
+
+    train = rows(160, "classification", 0)
+    lines = [json.dumps({"text": t, "label": y}) for t, y in zip(train.texts, train.targets, strict=True)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    begin = ["train", tmp_path / "rows.jsonl", "--set", "train.epochs=1"]
+    call(*begin, "--set", "ngrams.max_bytes=20000", "--model", "mixling-tiny", "-o", tmp_path / "m")
+    report = json.loads((tmp_path / "m" / "metrics.json").read_text())["ngrams"]
+    assert 0 < report["bytes"] <= 20_000
+    content = (tmp_path / "m" / "model.onnx").read_bytes()
+    model = onnx.load_from_string(content)
+    before = len(content)
+    for item in [item for item in model.graph.initializer if item.name.startswith("ngrams.")]:
+        model.graph.initializer.remove(item)
+    assert 0 < before - len(model.SerializeToString()) - report["bytes"] < 700  # names and shapes
+    assert f"linear model of {report['terms']:,} n-grams" in (tmp_path / "m" / "README.md").read_text()
+    assert f"linear model of {report['terms']:,} n-grams" in call("show", tmp_path / "m")
+    call("export", tmp_path / "m", "--precision", "float32", "-o", tmp_path / "f.onnx")
+    texts = list(train.texts)[:20]
+    whole, floats = Predictor(tmp_path / "m"), Predictor(tmp_path / "f.onnx")
+    assert floats.metadata.precision == "float32"
+    np.testing.assert_allclose(floats.predict_proba(texts), whole.predict_proba(texts), atol=0.02)
+    call(*begin, "--model", "pnlp-mixer-x-small", "-o", tmp_path / "p")
+    assert Predictor(tmp_path / "p").metadata.ngrams is None
