@@ -58,7 +58,7 @@ PAIR: Mapping[str, str] = {"text_pair": "text_pair"}
 SETS = {
     "sst2": Set("sst2_glue", None, "validation"),
     "clinc150": Set("clinc150", "val", "test"),
-    "snips": Set("snips", "validation", "test", columns={"text": "tokens", "label": "intent"}),
+    "snips": Set("snips", "dev", "test", columns={"text": "tokens", "label": "intent"}),
     "cola": Set("cola", None, "validation"),
     "mrpc": Set("mrpc", None, "validation", columns=PAIR),
     "rte": Set("rte", None, "validation", columns=PAIR),
