@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from mixling.comparison.scores import resampled
 from own_models import Set, sentences
 
 from mixling.comparison.baselines import STRENGTHS, TfidfFeatures, TfidfRegression
-from mixling.comparison.scores import resampled
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset

@@ -34,13 +34,13 @@ import torch
 
 from mixling import Dataset, Example, Predictor, RunConfig, Task, fit, model_config, read_examples
 from mixling.comparison.baselines import choose, fit_tfidf
-from mixling.comparison.scores import rate_interval, resampled
 from mixling.config import merge, parse, read_overrides
 from mixling.cost.provenance import provenance
 from mixling.data.batches import TextSet
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
+from mixling.metrics.intervals import rate_interval, resampled
 from mixling.models.presets import preset_values
 from mixling.runs.choice import choose_model
 from mixling.runs.weights import load_model

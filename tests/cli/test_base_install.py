@@ -56,6 +56,20 @@ def test_a_model_is_evaluated_shown_and_exported(call: Call, folder: Path, tmp_p
         assert (tmp_path / "copy.onnx").read_bytes() == GOLDEN.read_bytes()
 
 
+def test_answers_are_explained_and_texts_to_label_suggested(call: Call, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(ROWS)
+    for model in (GOLDEN, folder):
+        done = call("explain", model, "what a film", "--format", "json")
+        assert done.code == 0, done.err
+        assert [word["word"] for word in json.loads(done.out)["words"]] == ["what", "a", "film"]
+    done = call("suggest", GOLDEN, tmp_path / "rows.csv", "-n", 1)
+    assert done.code == 0, done.err
+    assert done.out.count("\n") == 2
+    done = call("evaluate", GOLDEN, tmp_path / "rows.csv", "--slices", "--errors", tmp_path / "errors.csv")
+    assert done.code == 0, done.err
+    assert (tmp_path / "errors.csv").read_text().startswith("path,line,text,target,predicted,severity,words\n")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str, call: Call) -> None:
     done = call(command, "--help")
@@ -72,6 +86,7 @@ def test_every_command_explains_itself(command: str, call: Call) -> None:
         ["train", "--resume", "-o", "out"],
         ["distill", "rows.csv", "-o", "out", "--teacher", "self"],
         ["compare", "rows.csv"],
+        ["audit", "rows.csv", "-o", "out"],
         ["pretrain", "lines.txt", "-o", "out"],
         ["pretrain", "lines.txt", "--objective", "span-corruption", "-o", "out"],
         ["vectors", "lines.txt", "-o", "out"],

@@ -34,6 +34,10 @@ FLAGS = {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--threshold",
     },
+    "explain": {
+        "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",
+        "--method", "--seed",
+    },
     "generate": {
         "model", "inputs", "--out", "-o", "--format", "--task-name", "--source", "--beams", "--length-penalty",
         "--max-len",
@@ -42,7 +46,7 @@ FLAGS = {
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
         "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by",
-        "--task-name", "--bleu", "--noise", "--noise-rates",
+        "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
@@ -67,6 +71,14 @@ FLAGS = {
         "--tokens", "--slots",
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
+    },
+    "audit": {
+        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
+        "--epochs", "--seed", "--out", "-o",
+    },
+    "suggest": {
+        "model", "files", "--text", "--text-pair", "--tokens", "-n", "--count", "--out", "-o", "--escape-formulas",
+        "--threads",
     },
 }  # fmt: skip
 

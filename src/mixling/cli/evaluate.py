@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
+from mixling.cli.mistakes import MistakeOptions, report_mistakes
 from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import LabeledColumns, ModelArgument, PairColumnOptions, ThreadsOption
 from mixling.cli.output import put
@@ -38,7 +39,7 @@ class EvaluateOptions(LabeledColumns, PairColumnOptions, NoiseOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions:
+class ReportOptions(MistakeOptions):
     """How the metrics are reported."""
 
     panel: ClassVar[str] = OUTPUT
@@ -78,8 +79,10 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
     kind = kind_of_model(model)
-    if options.noise is not None and kind in (PRETRAINING, TEXT_TO_TEXT):
-        raise ConfigError("--noise: applies to models for labeled data only")
+    report.check()
+    for option, given in (("--noise", options.noise), ("--errors", report.errors), ("--slices", report.slices)):
+        if given and kind in (PRETRAINING, TEXT_TO_TEXT):
+            raise ConfigError(f"{option}: applies to models for labeled data only")
     if kind == PRETRAINING or (kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")):
         text, values, draw = _pretrained_report(model, options, masked=kind == PRETRAINING)
     elif kind == TEXT_TO_TEXT:
@@ -130,7 +133,8 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
-    evaluation = evaluate(predictor, examples, noise=noise)
+    kept = list(examples) if report.errors is not None or report.slices else None
+    evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise)
     metrics, text = evaluation.metrics, format_table(evaluation.metrics)
     if evaluation.unseen:
         print(evaluation.unseen, file=sys.stderr)
@@ -144,6 +148,9 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
         clean = {name: metrics.numbers()[predictor.task.headline]}
         text += "\n\n" + format_columns(noise_cells(clean, {name: evaluation.robustness}))
         values["noise"] = noise_values(evaluation.robustness)
+    if kept is not None:
+        table, found = report_mistakes(predictor, kept, report)
+        text, values = f"{text}\n\n{table}".rstrip(), values | found
 
     def draw(path: Path) -> None:
         import numpy as np

@@ -20,6 +20,7 @@ COMMANDS = (
     "train",
     "pretrain",
     "predict",
+    "explain",
     "generate",
     "evaluate",
     "show",
@@ -32,6 +33,8 @@ COMMANDS = (
     "vectors",
     "distill",
     "compare",
+    "audit",
+    "suggest",
 )
 
 # The extra that installs each optional package.

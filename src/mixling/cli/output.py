@@ -31,14 +31,17 @@ def standard_output() -> Iterator[None]:
         raise StorageError(f"standard output: could not be written: {error.strerror or error}") from None
 
 
-def put(text: str) -> None:
+def put(text: str, *, styled: bool = False) -> None:
     """Write text to standard output at once, in UTF-8; on a terminal without control characters.
+
+    Args:
+        styled: the text has escape sequences of its own, and no others.
 
     Raises:
         StorageError, BrokenPipeError: see `standard_output`.
     """
     with standard_output():
-        if sys.stdout.isatty():
+        if sys.stdout.isatty() and not styled:
             text = printable(text, keep="\n\t")
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()

@@ -13,11 +13,11 @@ import numpy as np
 from mixling.comparison import fast_text, word_tags
 from mixling.comparison.baselines import Baseline, BaselineKind, Tried, choose, tfidf
 from mixling.comparison.candidates import Candidate, candidates
-from mixling.comparison.scores import Interval, rate_interval, resampled
 from mixling.comparison.speed import Answerer, Speed, time_predictions
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, near_miss
+from mixling.metrics.intervals import Interval, rate_interval, resampled
 from mixling.metrics.robustness import Robustness
 from mixling.runs.artifact import ONNX_FILE
 from mixling.runs.config import RunConfig

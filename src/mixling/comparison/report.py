@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from mixling.comparison.outcome import Comparison
-from mixling.comparison.scores import RESAMPLES, Interval
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
+from mixling.metrics.intervals import RESAMPLES, Interval
 from mixling.metrics.robustness import format_columns, noise_cells, noise_values
 
 _PAIRED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,50 +29,60 @@ class NearDuplicates:
         count: validation texts with a near-duplicate.
         looked_at: validation texts that were checked.
         complete: whether all training texts were checked; otherwise there may be more.
+        pairs: the index of each such validation text, and of a training text that is nearly equal.
     """
 
     count: int
     looked_at: int
     complete: bool
+    pairs: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 
 
-def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int) -> NearDuplicates:
+def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, effort: int = 1) -> NearDuplicates:
     """Count validation texts whose set of words has a Jaccard index of at least `JACCARD` with that of a training text.
 
     Words are in lower case, symbols are ignored; the two texts of a pair or question are joined. Large sets are
-    sampled, so that this takes a second or two at most.
+    sampled, so that this takes a second or two at most, or `effort` times as long.
 
     Two sets that are this similar share one of the rarest words of each: of n words, one of the first
     n - ceil(JACCARD * n) + 1 in any fixed order (the prefix filter of Chaudhuri, Ganti and Kaushik 2006).
     """
     rng = np.random.default_rng(seed)
-    texts = validation.subset(_sample(validation, MAX_TEXTS, MAX_BYTES, rng)).texts
-    sets = [words for text in texts if len(words := _words(text)) >= MIN_WORDS]
+    drawn = _sample(validation, effort * MAX_TEXTS, effort * MAX_BYTES, rng)
+    all_sets = zip(drawn, map(words_of, validation.subset(drawn).texts), strict=True)
+    of_validation = [(index, words) for index, words in all_sets if len(words) >= MIN_WORDS]
+    sets = [words for _, words in of_validation]
     frequency = Counter(word for words in sets for word in words)
     rank = {word: number for number, word in enumerate(sorted(frequency, key=lambda word: (frequency[word], word)))}
     index: dict[int, list[int]] = {}
     for number, words in enumerate(sets):
         for key in _rarest(words, rank):
             index.setdefault(key, []).append(number)
-    duplicates: set[int] = set()
-    chosen = _sample(train, MAX_TRAINING_TEXTS, MAX_TRAINING_BYTES, rng)
+    duplicates: dict[int, int] = {}
+    chosen = _sample(train, effort * MAX_TRAINING_TEXTS, effort * MAX_TRAINING_BYTES, rng)
     complete = len(chosen) == len(train)
     work = 0
-    for text in train.subset(chosen).texts:
+    for training_index, text in zip(chosen, train.subset(chosen).texts, strict=True):
         if len(duplicates) == len(sets):
             break
-        if work > MAX_WORK:
+        if work > effort * MAX_WORK:
             complete = False
             break
-        words = _words(text)
+        words = words_of(text)
         lists = [index[key] for key in _rarest(words, rank) if key in index]
-        candidates = set().union(*lists) - duplicates
+        candidates = set().union(*lists) - duplicates.keys()
         work += sum(map(len, lists)) + len(candidates) * len(words)
         for number in candidates:
-            shared = len(words & sets[number])
-            if shared >= JACCARD * (len(words) + len(sets[number]) - shared):
-                duplicates.add(number)
-    return NearDuplicates(len(duplicates), len(sets), complete or len(duplicates) == len(sets))
+            if are_near(words, sets[number]):
+                duplicates[number] = training_index
+    pairs = tuple(sorted((of_validation[number][0], found) for number, found in duplicates.items()))
+    return NearDuplicates(len(duplicates), len(sets), complete or len(duplicates) == len(sets), pairs)
+
+
+def are_near(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Return whether the Jaccard index of two sets of words is at least `JACCARD`."""
+    shared = len(first & second)
+    return shared >= JACCARD * (len(first) + len(second) - shared)
 
 
 def _sample(store: Dataset, max_texts: int, max_bytes: int, rng: np.random.Generator) -> list[int]:
@@ -83,7 +93,8 @@ def _sample(store: Dataset, max_texts: int, max_bytes: int, rng: np.random.Gener
     return drawn[: max(fitting, 1)].tolist()
 
 
-def _words(text: Text) -> frozenset[str]:
+def words_of(text: Text) -> frozenset[str]:
+    """Return the words of a text that are compared."""
     joined = text if isinstance(text, str) else " ".join(text)
     return frozenset(word for word in split_words(normalize(joined, lowercase=True)) if word.isalnum())
 

@@ -18,6 +18,7 @@ from mixling.text.predictions import Prediction
 if TYPE_CHECKING:  # imported when a model is opened in full
     from pathlib import Path
 
+    from mixling.explain.explanation import Explanation
     from mixling.runtime.engine import Float32
     from mixling.runtime.native import NativeEngine
     from mixling.runtime.ngrams import BranchScorer
@@ -270,6 +271,49 @@ class Predictor:
             read, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
             out += self._decoder.json_lines(np.asarray(logits), read)
         return out
+
+    def explain(
+        self,
+        text: Text,
+        target: str | None = None,
+        method: str = "auto",
+        *,
+        word: int | None = None,
+        evaluations: int = 2048,
+        seed: int = 0,
+    ) -> Explanation:
+        """Explain an answer by the effect of each word, found by leaving words out of the text.
+
+        Args:
+            text: as of `predict_one`.
+            target: the label to explain; by default the most probable one. None in regression.
+            method: "leave_one_out" (how much the score falls without the word), "shapley" (the mean of that over all
+                orders of the words: exact up to 10 words, sampled beyond), or "auto" (Shapley values up to 64 words,
+                leave-one-out beyond).
+            word: tagging: the index of the word whose tag is explained; by default the first that is in a span.
+            evaluations: about so many shortened texts are predicted for sampled Shapley values.
+            seed: of the sample.
+
+        Raises:
+            ConfigError: the model has no such label or word, there is no such method, or it answers questions.
+            DataError: `text` is not a text.
+        """
+        from mixling.explain.words import explain
+
+        self._check_all((text,), 0)
+        return explain(
+            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self._text_logits,
+            target=target, word=word, method=method, evaluations=evaluations, seed=seed,
+        )  # fmt: skip
+
+    def _with_offsets(self, text: Text) -> Encoded:
+        with _ENCODING:
+            return self.encoder.encode([text], offsets=True)[0]
+
+    def _text_logits(self, texts: list[Text]) -> Sequence[Float32]:
+        windows = (texts[first : first + WINDOW_TEXTS] for first in range(0, len(texts), WINDOW_TEXTS))
+        parts = [self._encode_and_run(part, offsets=False, batch_size=BATCH_SIZE)[1] for part in windows]
+        return parts[0] if len(parts) == 1 else list(itertools.chain.from_iterable(parts))
 
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
         """Encode texts for `logits` of this predictor and of others that share its encoder."""

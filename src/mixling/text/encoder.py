@@ -109,7 +109,7 @@ class TextEncoder(WordTable):
         if isinstance(text, tuple):
             middle = words.index(SPECIAL[SEPARATOR])
             before, after = (list(itertools.chain(*part)) for part in (spelled[:middle], spelled[middle + 1 :]))
-            first, second, shortened = _fit_pair(before, after, self.config.max_len)
+            first, second, shortened = fit_pair(before, after, self.config.max_len)
             return Encoded(np.array([*first, SEPARATOR, *second], np.int32), None, cut or shortened, self.generation)
         rows = [row for word in spelled for row in word]
         starts = np.cumsum([0, *map(len, spelled)], dtype=np.int32)[: len(words)]
@@ -169,7 +169,7 @@ class TextEncoder(WordTable):
         if self.config.segments or self.config.overlap:
             first, second = self.marked(first, second)
         if self.config.tokens == "words":
-            first, second, shortened = _fit_pair(first, second, self.config.max_len)
+            first, second, shortened = fit_pair(first, second, self.config.max_len)
             cut = cut or shortened
         return [*first, SPECIAL[SEPARATOR], *second], None, cut
 
@@ -191,7 +191,7 @@ class TextEncoder(WordTable):
         return max(map(len, words), default=0) > self.config.max_word_chars
 
 
-def _fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:
+def fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:
     """Truncate the longer part, or both, so that they fit with a separator; also return whether anything was cut."""
     space = max_len - 1
     keep_second = min(len(second), max(space - len(first), space // 2))

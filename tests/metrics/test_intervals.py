@@ -9,7 +9,7 @@ from seqeval.metrics import f1_score as span_f1
 from sklearn.metrics import accuracy_score, f1_score
 
 from mixling import Task
-from mixling.comparison.scores import rate_interval, resampled, wilson
+from mixling.metrics.intervals import rate_interval, resampled, wilson
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
 from mixling.tasks.tagging import Tagging

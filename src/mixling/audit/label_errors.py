@@ -1,0 +1,49 @@
+"""Likely label errors by confident learning, from probabilities of models that did not see the examples.
+
+Northcutt, Jiang and Chuang: Confident Learning: Estimating Uncertainty in Dataset Labels, JAIR 2021, section 3. n is
+the number of examples, C of labels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
+
+_CLOSE = 1e-6  # a probability this little below a threshold reaches it
+
+
+def thresholds(given: Ids, probabilities: Floats) -> Floats:
+    """Return how sure a model is of each label on average (C,), over the examples with that label.
+
+    A label without examples cannot be reached.
+    """
+    own = probabilities[np.arange(len(given)), given]
+    counts = np.bincount(given, minlength=probabilities.shape[1])
+    sums = np.bincount(given, weights=own, minlength=probabilities.shape[1])
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.inf)
+
+
+def confident_labels(given: Ids, probabilities: Floats) -> Ids:
+    """Return the label (n,) that each example is confidently counted as; -1 where no label reaches its threshold."""
+    reached = probabilities >= thresholds(given, probabilities) - _CLOSE
+    number = reached.sum(1)
+    # Several labels that are reached: the most probable one of all (section 3.1, collisions).
+    guess = np.where(number > 1, probabilities.argmax(1), reached.argmax(1))
+    return np.where(number > 0, guess, -1)
+
+
+def likely_errors(given: Ids, probabilities: Floats) -> npt.NDArray[np.bool_]:
+    """Return the examples (n,) that are confidently counted as another label than the given one.
+
+    None of them has its own label as the most probable one, as in cleanlab.
+    """
+    confident = confident_labels(given, probabilities)
+    return (confident >= 0) & (confident != given) & (probabilities.argmax(1) != given)
+
+
+def self_confidence(given: Ids, probabilities: Floats) -> Floats:
+    """Return the probability of each example's own label (n,); the lower, the more likely it is wrong."""
+    return probabilities[np.arange(len(given)), given]

@@ -1,0 +1,164 @@
+"""An audit as files: a row for each example as CSV, the numbers as JSON, and one HTML page for people."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mixling.audit.audit import Audit
+from mixling.data.dataset import Dataset
+from mixling.storage import write_atomic, write_json
+from mixling.text.encoder import Text
+
+ROWS_FILE, NUMBERS_FILE, PAGE_FILE = "rows.csv", "audit.json", "report.html"
+_COLUMNS = (
+    "path", "line", "text", "label", "label_probability", "suggested", "suggested_probability", "likely_error",
+    "conflict", "also_in_test",
+)  # fmt: skip
+_LISTED = 200  # rows of a table of the page
+_CHARACTERS = 300  # of a text in it
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: .5rem 0 1.5rem }
+th, td { text-align: left; vertical-align: top; padding: .2rem .7rem; border-bottom: 1px solid #ddd }
+td { overflow-wrap: anywhere } th { white-space: nowrap } td.n { text-align: right; white-space: nowrap }
+.note { color: #666 }
+"""
+
+
+def write_report(audit: Audit, folder: Path, *, title: str) -> None:
+    """Write the files of an audit into a folder.
+
+    Raises:
+        StorageError: a file could not be written.
+    """
+    write_atomic(folder / ROWS_FILE, rows_csv(audit).encode("utf-8", "replace"))
+    write_json(folder / NUMBERS_FILE, audit.to_dict())
+    write_atomic(folder / PAGE_FILE, html_page(audit, title=title).encode("utf-8", "replace"))
+
+
+def rows_csv(audit: Audit) -> str:
+    """Return a table with a row for each example, in their order; conflicting examples have the same number."""
+    conflict = {index: number for number, group in enumerate(audit.conflicts, 1) for index in group}
+    in_test: dict[int, str] = {}
+    if audit.test is not None:
+        for test_index, index in audit.leaks:
+            in_test.setdefault(index, _where(audit.test, test_index))
+    suggested, best = audit.suggested, audit.probabilities.max(1).tolist()
+    quality, errors = audit.quality.tolist(), audit.errors.tolist()
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    for index, example in enumerate(audit.examples):
+        text = example.text if isinstance(example.text, str) else json.dumps(example.text, ensure_ascii=False)
+        table.writerow([
+            example.path, example.line, text, example.target, f"{quality[index]:.6f}", suggested[index],
+            f"{best[index]:.6f}", int(errors[index]), conflict.get(index, ""), in_test.get(index, ""),
+        ])  # fmt: skip
+    return out.getvalue()
+
+
+def summary(audit: Audit) -> list[str]:
+    """Return what was found, as lines for a terminal."""
+    count = len(audit.examples)
+    errors = int(audit.errors.sum())
+    lines = [
+        f"{count:,} examples, {len(audit.names)} labels",
+        f"likely label errors: {errors:,} ({errors / count:.1%})",
+        f"texts with different labels: {len(audit.conflicts):,} ({sum(map(len, audit.conflicts)):,} examples)",
+    ]
+    if audit.test is not None:
+        more = "" if audit.leaks_complete else " at least"
+        lines.append(f"texts of the other split that are equal or nearly equal:{more} {len(audit.leaks):,}")
+    if audit.rare:
+        lines.append(f"labels with few examples: {len(audit.rare)}, such as {audit.rare[0][0]} ({audit.rare[0][1]})")
+    if audit.confused:
+        given, predicted, number = audit.confused[0]
+        lines.append(f"most confused: {given} predicted as {predicted}, {number:,} examples")
+    lines.append(
+        f"accuracy on unseen parts: mixling {audit.metrics.accuracy:.4f}, "
+        f"TF-IDF and logistic regression {audit.baseline_accuracy:.4f}"
+    )
+    return lines
+
+
+def html_page(audit: Audit, *, title: str) -> str:
+    """Return a complete page that loads nothing."""
+    examples, suggested = audit.examples, audit.suggested
+    errors = [
+        (_where(examples, i), _short(examples.texts[i]), examples.targets[i], f"{audit.quality[i]:.3f}",
+         suggested[i], f"{audit.probabilities[i].max():.3f}")
+        for i in audit.ranked()[:_LISTED].tolist()
+    ]  # fmt: skip
+    conflicts = [
+        (number, _where(examples, i), _short(examples.texts[i]), examples.targets[i])
+        for number, group in enumerate(audit.conflicts[:_LISTED], 1)
+        for i in group
+    ]
+    labels = [
+        (score.label, score.support, f"{score.precision:.3f}", f"{score.recall:.3f}", f"{score.f1:.3f}")
+        for score in sorted(audit.metrics.per_class, key=lambda score: score.f1)
+    ]
+    parts = [
+        _table("Likely label errors", "The given label is improbable for a model that did not see the example, and "
+               "another one is as probable as for its own examples (confident learning). The most likely errors first.",
+               ("where", "text", "label", "probability", "suggested", "probability"), errors, int(audit.errors.sum())),
+        _table("Equal texts with different labels", "Case and spaces make no difference.",
+               ("text no.", "where", "text", "label"), conflicts, sum(map(len, audit.conflicts))),
+    ]  # fmt: skip
+    if audit.test is not None:
+        leaks = [
+            (_where(audit.test, a), _short(audit.test.texts[a]), _where(examples, b), _short(examples.texts[b]))
+            for a, b in audit.leaks[:_LISTED]
+        ]
+        note = "They make a model look better than it is."
+        note += "" if audit.leaks_complete else " Not all texts were compared: there may be more."
+        columns = ("where in the other split", "text", "where", "text")
+        parts.append(_table("In the other split as well", note, columns, leaks, len(audit.leaks)))
+    confused, scores = ("label", "predicted", "examples"), ("label", "examples", "precision", "recall", "F1")
+    parts += [
+        _table("Labels with few examples", "", ("label", "examples"), audit.rare, len(audit.rare)),
+        _table("Confused labels", "", confused, audit.confused, len(audit.confused)),
+        _table("Labels, the hardest first", "", scores, labels, len(labels)),
+    ]  # fmt: skip
+    listed = "".join(f"<li>{html.escape(line)}</li>" for line in summary(audit))
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>
+<h1>{html.escape(title)}</h1>
+<ul>{listed}</ul>
+<p class="note">All examples are in {ROWS_FILE}.</p>
+{"".join(parts)}
+</body></html>
+"""
+
+
+def _table(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], total: int) -> str:
+    shown = list(rows)
+    heading = f"<h2>{html.escape(title)}: {total:,}</h2>"
+    if not shown:
+        return heading
+    more = f" The first {len(shown):,} of {total:,}." if len(shown) < total else ""
+    text = f'<p class="note">{html.escape(note + more)}</p>' if note + more else ""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
+    return f"{heading}{text}<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(value: Any) -> str:
+    return f'<td class="n">{value:,}</td>' if isinstance(value, int) else f"<td>{html.escape(str(value))}</td>"
+
+
+def _where(examples: Dataset, index: int) -> str:
+    path, line = examples.where(index)
+    return f"{path}:{line}"
+
+
+def _short(text: Text) -> str:
+    joined = text if isinstance(text, str) else (" | " if isinstance(text, tuple) else " ").join(text)
+    return joined if len(joined) <= _CHARACTERS else f"{joined[:_CHARACTERS]}..."

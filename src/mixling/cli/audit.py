@@ -1,0 +1,90 @@
+"""`mixling audit`: likely errors in labeled data."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from mixling.cli.command import OUTPUT, TRAINING
+from mixling.cli.options import LabeledColumns
+from mixling.cli.output import announce, put
+from mixling.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audited(LabeledColumns):
+    """The data to audit."""
+
+    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`.")]
+    test: Annotated[
+        list[str] | None,
+        typer.Option("--test", metavar="FILE", help="Another split, to find texts that are in both; repeatable."),
+    ] = None
+    on_bad_row: Annotated[
+        str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or skip and count it.")
+    ] = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditTraining:
+    """The models that judge the labels."""
+
+    panel: ClassVar[str] = TRAINING
+    folds: Annotated[int, typer.Option("--folds", help="Models to train, each on all parts but one.")] = 5
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", min=1, help="Passes over the data; by default a third of `train`'s.")
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds and the training.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOutput:
+    """Where the report is written."""
+
+    panel: ClassVar[str] = OUTPUT
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the report.")]
+
+
+def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -> None:
+    """Find likely label errors and duplicates in data.
+
+    Classification only. Models are trained on parts of the examples and judge the labels of the others (confident
+    learning). DIR gets report.html, rows.csv with all examples and their scores, and audit.json with the numbers.
+    """
+    if "-" in [*data.files, *(data.test or [])]:
+        raise ConfigError("-: audit reads files, not standard input; write the rows to a file, such as rows.jsonl")
+    if output.out.exists() and not output.out.is_dir():
+        raise ConfigError(f"{output.out}: is a file; give a folder with -o")
+    started = announce("audit")
+    from mixling.audit.audit import audit
+    from mixling.audit.report import PAGE_FILE, summary, write_report
+    from mixling.config import parse, present
+    from mixling.data.dataset import Dataset
+    from mixling.data.examples import ColumnsConfig, read_examples
+    from mixling.data.readers import OnBadRow
+    from mixling.tasks.classification import Classification
+
+    columns = parse(ColumnsConfig, present(data.columns()), where="columns")
+    bad = OnBadRow(data.on_bad_row)  # type: ignore[arg-type]
+
+    def read(files: list[str], *, pairs: bool | None = None) -> Dataset:
+        rows = read_examples(files, reader=Classification.reader, columns=columns, on_bad_row=bad)
+        return Dataset.from_examples(rows, pairs=pairs)
+
+    examples = read(data.files)
+    test = read(data.test, pairs=examples.schema.pairs) if data.test else None
+
+    def log(message: str) -> None:
+        print(message, file=sys.stderr, flush=True)
+
+    if bad.skipped:
+        log(f"{bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:3]))
+    found = audit(examples, test=test, folds=training.folds, epochs=training.epochs, seed=training.seed, log=log)
+    write_report(found, output.out, title=f"Audit of {', '.join(data.files)}")
+    put("\n".join(summary(found)) + "\n")
+    log(started.total_time())
+    log(f"report: {output.out / PAGE_FILE}")

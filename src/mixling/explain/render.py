@@ -1,0 +1,126 @@
+"""Explanations for people: lines for a terminal, with or without colors, and one HTML page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from mixling.errors import printable
+from mixling.explain.explanation import Explanation, WordEffect
+
+_LISTED = 8  # words with their effects, below the text
+# Red raises and blue lowers, as SHAP has it: the two can be told apart by color-blind readers.
+_RAISES, _LOWERS = (214, 60, 50), (40, 105, 210)
+_STYLE = """
+body { font: 16px/1.7 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+section { border-top: 1px solid #ccc; padding: .5rem 0 1rem }
+p { margin: .4rem 0; overflow-wrap: anywhere; white-space: pre-wrap }
+.note { color: #666; font-size: 85% }
+mark { color: inherit; border-radius: 3px; padding: .1em 0 }
+b.explained { outline: 2px solid #222; border-radius: 3px }
+"""
+
+
+def text_lines(explanation: Explanation, *, color: bool) -> list[str]:
+    """Return an explanation as lines for a terminal: the answer, the text, and the words with the largest effects.
+
+    Args:
+        color: mark the words with the background colors of ANSI escape sequences.
+    """
+    strongest = _strongest(explanation)
+    lines = [_headline(explanation)]
+    for part, words in _by_part(explanation):
+        source = printable(_source(explanation, part).replace("\n", " "))
+        if color:
+            source = _painted(source, words, explanation.word, strongest)
+        lines.append(source)
+    top = [word for word in explanation.top(_LISTED) if word.effect]
+    lines += [f"  {word.effect:+8.3f}  {printable(word.word)}" for word in top]
+    return [*lines, *([f"  ({_TRUNCATED})"] if explanation.truncated else [])]
+
+
+_TRUNCATED = "the text is longer than the model's maximum; its end was ignored"
+
+
+def html_page(explanations: Sequence[Explanation], *, title: str) -> str:
+    """Return a complete page that loads nothing; the effect of a word is shown when the pointer is on it."""
+    sections = "\n".join(html_section(item) for item in explanations)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>
+<h1>{html.escape(title)}</h1>
+<p class="note">Red words raise the score of the answer, blue words lower it.</p>
+{sections}
+</body></html>
+"""
+
+
+def html_section(explanation: Explanation) -> str:
+    """Return one explanation as a section of a page."""
+    lines = [f"<p><b>{html.escape(_headline(explanation))}</b></p>"]
+    strongest = _strongest(explanation)
+    for part, words in _by_part(explanation):
+        source = _source(explanation, part)
+        pieces, end = [], 0
+        for index, word in words:
+            pieces.append(html.escape(source[end : word.start]))
+            spelled = html.escape(source[word.start : word.end])
+            if index == explanation.word:
+                pieces.append(f'<b class="explained">{spelled}</b>')
+            else:
+                rgb = ",".join(map(str, _RAISES if word.effect > 0 else _LOWERS))
+                alpha = 0.75 * abs(word.effect) / strongest
+                style = f"background:rgba({rgb},{alpha:.2f})"
+                pieces.append(f'<mark style="{style}" title="{word.effect:+.3f}">{spelled}</mark>')
+            end = word.end
+        lines.append(f"<p>{''.join(pieces)}{html.escape(source[end:])}</p>")
+    if explanation.truncated:
+        lines.append(f'<p class="note">{_TRUNCATED}</p>')
+    return f"<section>{''.join(lines)}</section>"
+
+
+def _headline(explanation: Explanation) -> str:
+    score, base = f"{explanation.score:.3f}", f"{explanation.base:.3f}"
+    without = "without words" if explanation.word is None else "of the word alone"
+    method = explanation.method.replace("_", " ")
+    if explanation.probability is None:
+        return f"{score}; {without} {base}; {method}"
+    word = "" if explanation.word is None else f"{printable(explanation.words[explanation.word].word)}: "
+    answer = f"{word}{printable(str(explanation.target))}  {explanation.probability:.1%}"
+    return f"{answer}  (log-odds {score}; {without} {base}; {method})"
+
+
+def _strongest(explanation: Explanation) -> float:
+    return max((abs(word.effect) for word in explanation.words), default=0.0) or 1.0
+
+
+def _source(explanation: Explanation, part: int) -> str:
+    """Return the text that the offsets of a part refer to."""
+    text = explanation.text
+    if isinstance(text, tuple):
+        return text[part]
+    return text if isinstance(text, str) else " ".join(text)
+
+
+def _by_part(explanation: Explanation) -> Iterator[tuple[int, list[tuple[int, WordEffect]]]]:
+    """Yield each text of the input with its words and their indices, also if it has no words."""
+    found = {part: list(items) for part, items in groupby(enumerate(explanation.words), key=lambda item: item[1].part)}
+    for part in range(2 if isinstance(explanation.text, tuple) else 1):
+        yield part, found.get(part, [])
+
+
+def _painted(source: str, words: list[tuple[int, WordEffect]], explained: int | None, strongest: float) -> str:
+    pieces, end = [], 0
+    for index, word in words:
+        spelled = source[word.start : word.end]
+        if index == explained:
+            spelled = f"\x1b[1;4m{spelled}\x1b[0m"
+        elif (fraction := abs(word.effect) / strongest) >= 0.05:
+            color = _RAISES if word.effect > 0 else _LOWERS
+            # Mixed with white under black letters, so that it is readable on dark and light terminals.
+            red, green, blue = (round(255 - fraction * 0.75 * (255 - part)) for part in color)
+            spelled = f"\x1b[30;48;2;{red};{green};{blue}m{spelled}\x1b[0m"
+        pieces += [source[end : word.start], spelled]
+        end = word.end
+    return "".join([*pieces, source[end:]])

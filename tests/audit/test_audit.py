@@ -1,0 +1,127 @@
+"""Folds, duplicates and reports of an audit; that errors are found, the command line's test holds."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from mixling import ConfigError, DataError, Dataset, Example
+from mixling.audit import audit as audit_module
+from mixling.audit.audit import Audit, audit, conflicting, leaked
+from mixling.audit.folds import assign_folds
+from mixling.audit.report import html_page, rows_csv, summary, write_report
+from mixling.text.encoder import Text
+
+
+def store(*rows: tuple[Text, str], path: str = "a.csv") -> Dataset:
+    return Dataset.from_examples(Example(text, label, path, line) for line, (text, label) in enumerate(rows, 2))
+
+
+def test_folds_are_even_within_each_label_and_keep_equal_texts_together() -> None:
+    rng = np.random.default_rng(0)
+    rows = [(f"text {rng.integers(150)}", "b" if rng.random() < 0.2 else "a") for _ in range(300)]
+    examples = store(*rows)
+    fold = assign_folds(examples, 4, seed=1)
+    of_text: dict[str, set[int]] = {}
+    for (text, _), number in zip(rows, fold.tolist(), strict=True):
+        of_text.setdefault(text, set()).add(number)
+    assert all(len(numbers) == 1 for numbers in of_text.values())
+    first_labels = dict(reversed(rows))
+    for label in "ab":
+        sizes = Counter(min(of_text[text]) for text, own in first_labels.items() if own == label)
+        assert max(sizes.values()) - min(sizes[number] for number in range(4)) <= 1
+    assert np.array_equal(fold, assign_folds(examples, 4, seed=1))
+    assert not np.array_equal(fold, assign_folds(examples, 4, seed=2))
+
+
+def test_more_folds_than_texts_are_refused() -> None:
+    with pytest.raises(DataError, match=r"a.csv: 2 distinct texts are too few for 3 folds"):
+        assign_folds(store(("x", "a"), ("y", "b"), ("x", "a")), 3, seed=0)
+
+
+def test_equal_words_with_different_labels() -> None:
+    rows = [("Great film", "a"), ("bad", "b"), ("great  FILM", "b"), ("bad", "b"), ("", "a"), ("", "b"), ("film", "a")]
+    assert conflicting(store(*rows)) == ((0, 2),)
+    assert conflicting(store((("a", "b"), "x"), (("a b", ""), "y"), (("A", "b"), "y"))) == ((0, 2),)
+
+
+def test_texts_in_both_splits() -> None:
+    long = "please play the newest song by the band now"
+    train = store(("short", "a"), (long, "a"), ("short", "b"), ("something else entirely new here", "b"))
+    test = store((f"{long} please", "a"), ("other", "b"), ("short", "a"), path="test.csv")
+    assert leaked(train, test, seed=0) == (((0, 1), (2, 0)), True)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Audit:
+    """An audit of five examples, with probabilities as if models had been trained."""
+    probabilities = np.array([[0.9, 0.1, 0], [0.2, 0.8, 0], [0.95, 0.05, 0], [0.1, 0.9, 0], [0.6, 0.4, 0]])
+    answers = ["<b>x", "y", "y", "y", "<b>x"]
+    monkeypatch.setattr(audit_module, "out_of_fold", lambda *args, **options: (probabilities, answers))
+    rows = [("play =1+1", "<b>x"), ("rain", "y"), ("play <i>this</i>", "y"), ("Rain", "<b>x"), ("rare", "z")]
+    return audit(store(*rows), test=store(("rain", "y"), path="test.csv"), folds=2)
+
+
+def test_what_is_found(found: Audit) -> None:
+    assert found.names == ("<b>x", "y", "z")
+    assert found.quality.tolist() == [0.9, 0.8, 0.05, 0.1, 0.0]
+    assert found.ranked().tolist() == [2, 3]  # the only example of z cannot be learned, so it is no error
+    assert found.suggested == ["<b>x", "y", "<b>x", "y", "<b>x"]
+    assert found.conflicts == ((1, 3),)
+    assert found.leaks == ((0, 1),)
+    assert found.metrics.accuracy == 0.4
+    assert found.baseline_accuracy == 0.6
+    assert found.rare == (("<b>x", 2), ("y", 2), ("z", 1))
+    assert found.confused == (("<b>x", "y", 1), ("y", "<b>x", 1), ("z", "<b>x", 1))
+
+
+def test_the_table_has_a_row_for_each_example(found: Audit) -> None:
+    rows = list(csv.DictReader(io.StringIO(rows_csv(found))))
+    assert [row["text"] for row in rows] == ["play =1+1", "rain", "play <i>this</i>", "Rain", "rare"]
+    assert [row["likely_error"] for row in rows] == ["0", "0", "1", "1", "0"]
+    assert [row["conflict"] for row in rows] == ["", "1", "", "1", ""]
+    assert [row["also_in_test"] for row in rows] == ["", "test.csv:2", "", "", ""]
+    assert (rows[2]["line"], rows[2]["label_probability"], rows[2]["suggested"]) == ("4", "0.050000", "<b>x")
+
+
+def test_the_page_escapes_the_data_and_loads_nothing(found: Audit) -> None:
+    tags: list[str] = []
+    cells: list[str] = []
+    parser = html.parser.HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: tags.append(tag)  # type: ignore[method-assign]
+    parser.handle_data = cells.append  # type: ignore[method-assign]
+    parser.feed(html_page(found, title="Audit of <a>"))
+    assert not {"script", "link", "img", "iframe", "b", "i", "a"} & set(tags)
+    assert {"Audit of <a>", "play <i>this</i>", "<b>x", "test.csv:2"} <= set(cells)
+    assert "Likely label errors: 2" in cells
+    assert "Equal texts with different labels: 2" in cells
+
+
+def test_the_files_and_the_summary(found: Audit, tmp_path: Path) -> None:
+    write_report(found, tmp_path / "report", title="t")
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["audit.json", "report.html", "rows.csv"]
+    values = json.loads((tmp_path / "report" / "audit.json").read_text())
+    assert (values["likely_errors"], values["leaks"], values["rare"]["z"]) == (2, 1, 1)
+    lines = summary(found)
+    assert "likely label errors: 2 (40.0%)" in lines
+    assert "texts with different labels: 1 (2 examples)" in lines
+
+
+def test_mistakes() -> None:
+    examples = store(("x", "a"), ("y", "b"))
+    with pytest.raises(ConfigError, match="folds: got 1; at least 2"):
+        audit(examples, folds=1)
+    with pytest.raises(DataError, match="every text has the same label, 'a'"):
+        audit(store(("x", "a"), ("y", "a")))
+    tags = Dataset.from_examples([Example(["a", "b"], ("O", "B-x"), "t.jsonl", 1)])
+    with pytest.raises(DataError, match="an audit needs one label per text"):
+        audit(tags)

@@ -1,0 +1,45 @@
+"""`mixling audit` on examples of which some have wrong labels."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from .conftest import Call
+
+
+def test_wrong_labels_are_found_and_reported(call: Call, reviews: Path, tmp_path: Path) -> None:
+    rows = list(csv.DictReader((reviews / "train.csv").read_text().splitlines()))
+    wrong = set(range(0, 240, 20))
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["review", "stars"])
+        for number, row in enumerate(rows):
+            label = {"good": "bad", "bad": "good"}[row["stars"]] if number in wrong else row["stars"]
+            table.writerow([row["review"], label])
+    out = tmp_path / "report"
+    columns = ["--text", "review", "--label", "stars"]
+    done = call(
+        "audit", tmp_path / "rows.csv", "--test", reviews / "test.csv", *columns, "--folds", 2, "--epochs", 6, "-o", out
+    )
+    assert done.code == 0, done.err
+    assert done.out.startswith("240 examples, 2 labels\nlikely label errors: ")
+    assert "fold 2/2: 120 examples, accuracy " in done.err
+    found = list(csv.DictReader((out / "rows.csv").read_text().splitlines()))
+    assert [row["text"] for row in found] == [row["review"] for row in rows]
+    lowest = sorted(range(240), key=lambda index: float(found[index]["label_probability"]))[: len(wrong)]
+    assert len(wrong.intersection(lowest)) >= 10
+    flagged = {index for index, row in enumerate(found) if row["likely_error"] == "1"}
+    assert len(wrong & flagged) > max(len(wrong), len(flagged)) / 2
+    assert "Likely label errors" in (out / "report.html").read_text()
+
+
+def test_mistakes(call: Call, reviews: Path, tmp_path: Path) -> None:
+    columns = ["--text", "review", "--label", "stars", "-o"]
+    done = call("audit", reviews / "train.csv", *columns, reviews / "test.csv")
+    assert (done.code, "is a file; give a folder with -o" in done.err) == (2, True)
+    done = call("audit", "-", *columns, tmp_path / "report")
+    assert (done.code, "audit reads files, not standard input" in done.err) == (2, True)
+    done = call("audit", reviews / "train.csv", "--folds", 1, *columns, tmp_path / "report")
+    assert (done.code, "folds: got 1; at least 2" in done.err) == (2, True)
+    assert not (tmp_path / "report").exists()
