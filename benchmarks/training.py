@@ -36,8 +36,8 @@ from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model, mod
 from mixling.cost.provenance import provenance
 from mixling.data.batches import TextSet, collate
 from mixling.storage import write_json
-from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
+from mixling.tasks.objective import LossConfig
 from mixling.text.encoder import train_vocabulary
 from mixling.training.augmentation import AugmentationConfig, Augmenter
 from mixling.training.dataset_adapter import LabeledData

@@ -21,7 +21,7 @@ from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.pairs import Pair
 from mixling.seq2seq.presets import Shape, mixer, t5
 from mixling.seq2seq.training import PairData, PairPart, Part, evaluate_pairs
-from mixling.tasks.base import NO_TARGET, LossConfig
+from mixling.tasks.objective import NO_TARGET, LossConfig
 
 SUBWORDS, PAD, END = 13, 0, 1
 Encoded = list[tuple[SubwordIds, SubwordIds]]

@@ -129,7 +129,9 @@ def test_a_text_gets_its_most_probable_class() -> None:
 def test_multi_takes_every_class_from_the_threshold_on() -> None:
     logits = np.float32([0.0, -0.1, 3.0])
     assert one(MULTI, logits, False).labels == ("comedy", "war")
-    assert MULTI.decode(logits, encoded(), "a text", threshold=0.9).labels == ("war",)
+    strict = MultiLabel(MULTI.labels)
+    strict.threshold = 0.9
+    assert one(strict, logits, False).labels == ("war",)
     assert one(MULTI, logits - 9, False).labels == ()
     assert one(MULTI, logits, False).label is None
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from mixling import Task
-from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.objective import LossConfig
 from mixling.tasks.tagging import Tagging
 from mixling.text.labels import LabelSet
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mixling import ConfigError
-from mixling.tasks.base import LossConfig
+from mixling.tasks.objective import LossConfig
 from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
 
 

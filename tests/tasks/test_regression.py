@@ -31,7 +31,7 @@ from mixling import (
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
 from mixling.tasks import infer_task
-from mixling.tasks.base import LossConfig
+from mixling.tasks.objective import LossConfig
 from mixling.tasks.regression import NumberReader, Regression, regression_report
 from mixling.text.encoder import Encoded
 from mixling.text.labels import LabelSet
@@ -264,7 +264,8 @@ def test_from_the_command_line(mixling: Mixling, files: Path, tmp_path: Path) ->
         assert (code, out.splitlines()) == (0, expected), err
     code, out, err = mixling("evaluate", model, files / "test.csv", "-o", tmp_path / "metrics.json")
     metrics = json.loads((tmp_path / "metrics.json").read_text())
-    assert metrics["pearson"] == pytest.approx(stats.pearsonr(values, rows(40, seed=1)[1]).statistic)
+    # `evaluate` computes with ONNX Runtime; the native engine rounds activations to 8 bits.
+    assert metrics["pearson"] == pytest.approx(stats.pearsonr(values, rows(40, seed=1)[1]).statistic, rel=1e-3)
     assert "labels" not in mixling("show", model)[1]
     code, _, err = mixling("distill", files / "train.csv", "--teacher", "self", "-o", tmp_path / "d")
     assert (code, "regression cannot be learned from a teacher" in err) == (2, True)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from mixling.tasks.base import NO_TARGET, Task
+from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.objective import NO_TARGET
 from mixling.tasks.regression import Regression
 from mixling.tasks.tagging import Tagging
 from mixling.text.labels import LabelSet

@@ -10,9 +10,9 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 
 from mixling import PRESETS, build_model
-from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.objective import LossConfig
 from mixling.tasks.tagging import Tagging
 from mixling.text.labels import LabelSet
 from mixling.training.calibration import Calibration, fit_calibration, report_calibration

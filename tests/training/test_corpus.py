@@ -14,8 +14,8 @@ from mixling.data.prepared import Tokens
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.embedding import EmbeddingConfig
-from mixling.tasks.base import NO_TARGET
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
+from mixling.tasks.objective import NO_TARGET
 from mixling.text.encoder import train_vocabulary
 from mixling.text.fingerprint import MinHash, SubwordEmbedding
 from mixling.text.table import FIRST, SEPARATOR

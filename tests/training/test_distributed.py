@@ -25,7 +25,7 @@ from mixling.data.batches import shard
 from mixling.layers.positions import RelativePositions
 from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.mixers.attention import AttentionConfig
-from mixling.tasks.base import LossConfig
+from mixling.tasks.objective import LossConfig
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.distributed import DistributedContext, distributed_context, is_launched
 from mixling.training.files import CHECKPOINT, HISTORY

@@ -21,8 +21,8 @@ from mixling import Callback, Step, TrainConfig
 from mixling.data.batches import TextSet, collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
-from mixling.tasks.base import LossConfig
 from mixling.tasks.classification import Classification
+from mixling.tasks.objective import LossConfig
 from mixling.training import dataset_adapter, loop
 from mixling.training.augmentation import NO_AUGMENTATION
 from mixling.training.config import Initialization

@@ -14,7 +14,8 @@ from sklearn.svm import LinearSVC
 
 from mixling.runs.ngrams import STRENGTHS, climb
 from mixling.tasks import task_type
-from mixling.tasks.base import LossConfig, Task
+from mixling.tasks.base import Task
+from mixling.tasks.objective import LossConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.labels import LabelSet

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model
-from mixling.tasks.base import LossConfig
+from mixling.tasks.objective import LossConfig
 from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
 from mixling.text.answers import Answers, Found
 from mixling.text.encoder import train_vocabulary

@@ -18,8 +18,8 @@ from mixling.runs.artifact import CONFIG_FILE, PRETRAINING, Artifact, read_confi
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.storage import write_atomic
-from mixling.tasks.base import UNSMOOTHED
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
+from mixling.tasks.objective import UNSMOOTHED
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES

@@ -18,7 +18,7 @@ from mixling.seq2seq.model import EncoderDecoderConfig
 from mixling.seq2seq.pairs import PairColumns
 from mixling.seq2seq.presets import seq2seq_config, seq2seq_with_changes, with_dropout
 from mixling.seq2seq.span_corruption import SpanConfig
-from mixling.tasks.base import UNSMOOTHED
+from mixling.tasks.objective import UNSMOOTHED
 from mixling.training.config import TokenTraining, TrainConfig
 from mixling.training.optim import OptimConfig
 

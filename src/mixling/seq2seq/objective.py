@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mixling.tasks.base import UNSMOOTHED, LossConfig, TokenObjective
+from mixling.tasks.objective import UNSMOOTHED, LossConfig, TokenObjective
 
 
 class TextToText(TokenObjective):

@@ -19,7 +19,7 @@ from mixling.seq2seq.mixture import MixingConfig, draw, draws
 from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.pairs import Pair
 from mixling.seq2seq.recombination import Lexicon, learn_lexicon, recombine
-from mixling.tasks.base import NO_TARGET
+from mixling.tasks.objective import NO_TARGET
 from mixling.training.dataset_adapter import Forward, TrainingData
 
 _VALIDATION_BATCH = 128

@@ -1,13 +1,13 @@
-"""Tasks, one a file: `task = "tagging"` in a configuration means the file `tagging.py`.
+"""Tasks, one per file: `task = "tagging"` in a configuration means the file `tagging.py`.
 
-A task of another package is a subclass of `mixling.tasks.base.Task` with a new `name`. It is found by an entry point of
-the group "mixling.tasks", named as the task and pointing to the class,
+A task of another package is a subclass of `mixling.tasks.base.Task` with a new `name`. It is found by an entry point in
+the group "mixling.tasks" that has the task's name and points to the class,
 
     [project.entry-points."mixling.tasks"]
     length = "my_package.length:Length"
 
-or, for one process, by `register_task`. From then on `--task`, TOML files and saved models may name it. Importing this
-package, or a task, imports no torch.
+or, for one process, by `register_task`. After that `--task`, TOML files and saved models may name it. Importing this
+package, or a task, does not import torch.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _T = TypeVar("_T", bound="type[Task]")
 
 TASK_ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
-_NOT_TASKS = ("base", "masked_lm")
+_NOT_TASKS = ("base", "masked_lm", "objective")
 _SECOND_TEXTS = {"text_pair", "text2", "text_2", "text_b", "sentence2", "sentence_b", "question2", "hypothesis"}
-_SAMPLE = 100  # rows that are looked at to see which task they are of
+_SAMPLE = 100  # rows that are read to infer the task
 
 
 def task_names() -> list[str]:
@@ -40,29 +40,29 @@ def task_names() -> list[str]:
 
 @functools.cache
 def own_tasks() -> tuple[str, ...]:
-    """Return the names of the library's own tasks, without a look at what else is installed."""
+    """Return the names of the library's own tasks, without looking for other packages."""
     return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name not in _NOT_TASKS))
 
 
 def register_task(task: _T) -> _T:
-    """Make a task known by its name, in this process; usable as a class decorator.
+    """Register a task by its name in this process; usable as a class decorator.
 
     Args:
-        task: a subclass of `mixling.tasks.base.Task`. A class of the same module and name replaces the one registered
-            before, as when a notebook's cell is run again.
+        task: a subclass of `mixling.tasks.base.Task`. A class with the same module and name replaces the
+            registered one, as when a notebook cell is run again.
 
     Raises:
-        ConfigError: it is no such class, or the name is taken.
+        ConfigError: it is not such a class, or the name is taken.
     """
     TASKS.register(task)
     return task
 
 
 def task_type(name: object) -> type[Task]:
-    """Return the task of this name.
+    """Return the task with this name.
 
     Raises:
-        ConfigError: there is none, or its entry point cannot be loaded.
+        ConfigError: there is no such task, or its entry point cannot be loaded.
     """
     return TASKS.get(name)
 

@@ -1,27 +1,26 @@
-"""What a task is: everything that the rest of the library must know of it, and nothing of which it decides itself.
+"""The interface of tasks: everything about a task that the rest of the library depends on.
 
-No file of this package imports torch before a loss is computed: a saved model predicts and is evaluated without it.
+Torch is imported only to compute losses, so that a base install can predict and evaluate.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
-from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, RowReader, Target, names_of
 from mixling.data.readers import format_of_name
 from mixling.errors import ConfigError, printable
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck
+from mixling.tasks.objective import LossConfig, Objective
 from mixling.text.decoding import softmax
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, not_finite
@@ -30,76 +29,16 @@ from mixling.text.predictions import Prediction
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixling.models.model import Output
     from mixling.text.predictions import Read
 
 _Floats = npt.NDArray[np.floating]
 
-NO_TARGET = -100  # at tokens that have none
-
-
-class LossConfig(Config):
-    """How an answer's error is counted."""
-
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
-    class_weights: Literal["none", "balanced"] = Field(
-        "none", description="balanced: as if all labels were as frequent"
-    )
-
-
-UNSMOOTHED = LossConfig(label_smoothing=0.0)  # of subwords, unless more is asked for
-
-
-class Objective(ABC):
-    """What a model is trained for.
-
-    A loss is a pair of sums, of the weighted losses and of the weights: dividing the one by the other over all
-    processes gives the mean over the global batch, however it was divided between them.
-
-    Attributes:
-        output: what the model's head gives logits for.
-        metric: the validation metric by which the best evaluation is chosen.
-        less_is_better: of the metric.
-    """
-
-    output: Output
-    metric: str
-    less_is_better: bool = False
-
-    @abstractmethod
-    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the sum of weighted losses and the sum of weights; `weights` (B,) are those of the examples."""
-
-
-class TokenObjective(Objective):
-    """Cross-entropy of subwords, the mean over those of the batch that have a target."""
-
-    output: Output = "subwords"
-
-    def __init__(self, loss: LossConfig = UNSMOOTHED) -> None:
-        self.label_smoothing = loss.label_smoothing
-
-    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        from torch.nn import functional as F
-
-        scale = (targets != NO_TARGET).to(logits.dtype)
-        if weights is not None:
-            scale = scale * weights[:, None]
-        losses = F.cross_entropy(
-            logits.flatten(0, 1),
-            targets.flatten(),
-            reduction="none",
-            ignore_index=NO_TARGET,
-            label_smoothing=self.label_smoothing,
-        )
-        return (losses.view_as(targets) * scale).sum(), scale.sum()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What is known of training rows before they are read, for a task to recognize them.
+    """The beginning of a training file, from which a task is inferred.
 
-    named: the keys of `ColumnsConfig` that the user named. columns: with the user's names. rows: the first ones.
+    named: the keys of `ColumnsConfig` set by the user. columns: the resulting columns. rows: the first rows.
     """
 
     path: str
@@ -110,18 +49,18 @@ class Sample:
 
     @property
     def first(self) -> Mapping[str, Any]:
-        """The first row; empty where there is none."""
+        """The first row; empty if there is none."""
         return self.rows[0] if self.rows else {}
 
     @property
     def is_conll(self) -> bool:
-        """Whether the file is in CoNLL's format, by its name or as the user has it."""
+        """Whether the file is in CoNLL format, by its extension or by the user's option."""
         return "conll" in (self.file_format, format_of_name(self.path))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A preset's name, values of its `ModelConfig` that go with the rows, and the reason in a few words."""
+    """A chosen preset, changes to its `ModelConfig`, and the reason in a few words."""
 
     name: str
     changes: dict[str, Any]
@@ -129,61 +68,60 @@ class Choice:
 
     @property
     def values(self) -> dict[str, Any]:
-        """As values of a `RunConfig`."""
+        """The choice as values of a `RunConfig`."""
         return {"model": {"preset": self.name, **self.changes}}
 
 
 @dataclass(frozen=True)
 class LinearModel:
-    """A fitted linear baseline: scikit-learn's models side by side, and what their scores (R, K) mean."""
+    """A fitted linear baseline: scikit-learn models, and the function from their scores (R, K) to answers."""
 
     models: Sequence[Any]
     answers: Callable[[npt.NDArray[np.float32]], list[Target]]
 
 
 class Task(Objective):
-    """A task with labeled examples, bound to the labels of some: one file of this package is one task.
+    """A task with labeled examples, for a set of labels; each file of this package defines one task.
 
-    Losses take ids, or probabilities (..., C) of a teacher, which are not smoothed.
+    Targets of losses are ids, or a teacher's probabilities (..., C), which are not smoothed.
 
     Args:
-        labels: of the training examples, as `label_set` makes them.
-        loss: how errors are counted in training.
-        counts: (C,) training examples of each label, for balanced weights; None: all are alike.
+        labels: the labels of the training examples, see `label_set`.
+        loss: the training loss.
+        counts: (C,) training examples per label, for balanced weights; None: equal.
 
     Raises:
-        ConfigError: classes are to be weighted, and the task has none.
-        DataError: as `check`.
+        ConfigError: class weights are configured, but the task has no classes.
+        DataError: see `check`.
 
     Attributes:
         threshold: what predictions depend on, None: the default. Of exclusive labels the top probability below which a
             model abstains (default: never), of others the probability from which a label is predicted (default: 0.5).
-        unseen: number of labels, the last ones, that models do not know; see `with_unknown`.
-        name: the name of the file, as configurations and model files have it.
-        kind: of its label sets, as model files have it.
-        gives: what a text gets, in a few words, for messages.
-        reader: makes its examples of rows.
-        own_columns: keys of `ColumnsConfig` that no other task has: naming one chooses the task.
-        estimator: the class of `mixling.estimators` that reads its models; "" where there is none.
-        per_word: answers are for words, the logits (W, C) those of their first tokens.
-        exclusive: a text, or a word, has exactly one of the labels, with probabilities of sum 1.
+        unseen: number of labels at the end that models do not have; see `with_unknown`.
+        name: the name in configurations and model files, and of the file.
+        kind: the kind of its label sets, in model files.
+        gives: what the model predicts for a text, in a few words, for messages.
+        reader: the class that makes examples from rows.
+        own_columns: keys of `ColumnsConfig` that only this task has; naming one selects the task.
+        estimator: the class in `mixling.estimators` for its models; "": none.
+        per_word: predictions are per word; logits (W, C) are those of the first tokens.
+        exclusive: a text, or word, has exactly one label; probabilities sum to 1.
         windows: examples are questions with contexts of any length, read in windows (`mixling.text.windows`).
-        has_labels: the outputs are labels with the user's names, which a teacher can have probabilities of, and which
-            the loss can weigh.
-        has_probabilities: a text has a probability for each label.
-        has_classes: texts are of classes, so that the rows of each decide how long is trained.
+        has_labels: outputs are labels named by the user, which teachers can predict and losses can weigh.
+        has_probabilities: predictions of texts have a probability per label.
+        has_classes: texts have one class each; the number of rows per class decides the length of training.
         pipeline: the hub's name of the task.
-        card_metrics: the hub's names of metrics, and those of `evaluate` that they are.
+        card_metrics: the hub's names of metrics, and the corresponding ones of `evaluate`.
         purpose: what a model does, for the title of its card; {n} is the number of labels.
-        usage: what to print of a `prediction`, in Python.
-        test_file: an example of labeled rows.
-        may_be_cut: what the model reads only the beginning of.
-        csv_columns: of answers in a CSV; empty where a CSV cannot hold them.
-        baselines: names of `mixling.comparison.baselines` that fit; the first is the one that others are compared with.
-        smooths: label smoothing is part of the loss.
-        headline, aside: metrics of a comparison.
-        resamples: of what the intervals of a comparison are; "" where each answer is right or wrong.
-        linear: short and long name of what `fit_linear` fits.
+        usage: a Python expression that shows a `prediction`, for the card.
+        test_file: the name of a file with labeled rows, in examples.
+        may_be_cut: what models truncate, for the card.
+        csv_columns: columns of predictions in a CSV; empty if CSV cannot represent them.
+        baselines: keys of `mixling.comparison.benchmark.BASELINES`; the first is the reference.
+        smooths: whether the loss has label smoothing.
+        headline, aside: the main and the other metrics of a comparison.
+        resamples: what the intervals of a comparison resample; "" if each answer is right or wrong.
+        linear: short and long name of the model of `fit_linear`.
         has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
         abstains: predictions can abstain below a top probability.
         has_threshold: predictions depend on `threshold`.
@@ -238,44 +176,44 @@ class Task(Objective):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
-        """Return why training rows are of this task, in a few words; None where they may be of another."""
+        """Return why training rows belong to this task, in a few words; None if they may belong to another."""
         return None
 
     @classmethod
     def label_set(cls, train: Dataset) -> LabelSet:
-        """Make the labels of training examples.
+        """Return the labels of training examples.
 
         Raises:
-            DataError: they cannot be learned.
+            DataError: the labels cannot be learned.
         """
         return LabelSet.from_labels(train.label_counts(), cls.kind)
 
     def check(self) -> None:
-        """Refuse labels that are none of this task.
+        """Check the labels.
 
         Raises:
-            DataError: they are not, or there are too few to tell anything apart.
+            DataError: they are not labels of this task, or too few.
         """
 
     @abstractmethod
     def targets(self, targets: Iterable[Any]) -> npt.NDArray | list[npt.NDArray]:
-        """Return the targets of examples as numbers, one item for each.
+        """Return the targets of examples as numbers, one item per example.
 
         Raises:
-            DataError: the task has no such label.
+            DataError: a label is unknown.
         """
 
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         """Return targets that `loss` accepts, given those of a task with more labels (see `with_unknown`).
 
         Returns:
-            The targets, and weights of the examples (B,): 0 where there is no loss; None: all examples count.
+            The targets, and weights of the examples (B,): 0 for examples without a loss; None: all 1.
         """
         return targets, None
 
     @classmethod
     def choose_model(cls, train: Dataset) -> Choice | None:
-        """Return the model that fits the training examples; None: the one that their number and length suggest."""
+        """Return the model for the training examples; None: chosen by their number and length."""
         return None
 
     # Training
@@ -293,7 +231,7 @@ class Task(Objective):
         return weights
 
     def _weights_like(self, logits: Tensor) -> Tensor:
-        """The class weights (C,) with the type and on the device of the logits."""
+        """Return the class weights (C,) with the type and device of the logits."""
         import torch
 
         return torch.as_tensor(self.class_weights).to(logits)
@@ -301,7 +239,7 @@ class Task(Objective):
     # Predictions
 
     def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
-        """Return the shape of the logits of so many texts, each of so many tokens."""
+        """Return the shape of the logits of texts of equal length."""
         return (texts, len(self.labels))
 
     def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
@@ -327,7 +265,7 @@ class Task(Objective):
         return softmax(values)
 
     def scores(self, probabilities: _Floats, *, least: float) -> _Floats:
-        """Return logits that have such probabilities, of which none counts as less than `least`."""
+        """Return logits with these probabilities, raised to at least `least`."""
         logs = np.log(np.clip(probabilities, least, 1))
         return logs if self.exclusive else logs - np.log(np.clip(1 - np.exp(logs), least, 1))
 
@@ -350,39 +288,39 @@ class Task(Objective):
         """Return the prediction for one text.
 
         Args:
-            logits: (C,), or (W, C) where answers are for words.
-            encoded: the text as the model read it, with offsets where answers are for words.
+            logits: (C,), or (W, C) for predictions per word.
+            encoded: the text as the model read it, with offsets for predictions per word.
 
         Raises:
             ModelFileError: a logit is not finite.
-            DataError: the text is of a form that the task has no answer for.
+            DataError: the task has no prediction for a text of this form.
         """
 
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
-        """Return what `decode` gives for each text."""
+        """Return the result of `decode` for each text."""
         return [self.decode(*item) for item in zip(logits, encoded, texts, strict=True)]
 
     @abstractmethod
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> Metrics:
-        """Return the metrics of what a model gave for each text, in the order of the targets.
+        """Return the metrics of a model's outputs, in the order of the targets.
 
         Args:
-            outputs: logits, (C,) or of words (W, C); of questions the answers as text.
-            targets: as `targets` gives them; of questions their right answers.
-            tables: with the scores of each class and the confusion matrix; the numbers alone take much less time.
+            outputs: logits per text, (C,) or (W, C); for questions the answers as text.
+            targets: from `targets`; for questions their right answers.
+            tables: compute the scores of each class and the confusion matrix, which takes much longer.
 
         Raises:
-            DataError: there is no example.
+            DataError: there are no examples.
         """
 
     @abstractmethod
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
-        """Return how the decisions of an 8-bit model compare with those of the float model.
+        """Compare the decisions of an 8-bit model with those of the float model.
 
         Args:
-            before, after: what the two gave, as of `evaluate`.
+            before, after: outputs of the float and the 8-bit model, as in `evaluate`.
         """
 
     def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
@@ -401,21 +339,21 @@ class Task(Objective):
 
     @classmethod
     def sample_inputs(cls, *, pairs: bool) -> list[str]:
-        """Return arguments of `mixling predict MODEL`, as an example."""
+        """Return example arguments of `mixling predict MODEL`."""
         return ["FILE"] if pairs else ["a text"]
 
     @classmethod
     def card_inputs(cls, *, pairs: bool) -> tuple[str, str]:
-        """Return an example of inputs for the card, on the command line and in Python."""
+        """Return example inputs for the card, on the command line and in Python."""
         return ("pairs.csv", '("a text", "another")') if pairs else ('"a text"', '"a text"')
 
     def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return the heading and the text of the card's section on what is predicted; None: a list of the labels."""
+        """Return heading and text of the card's section on outputs; None: a list of the labels."""
         return None
 
     @classmethod
     def card_quantization(cls, quantization: Mapping[str, Any]) -> str:
-        """Return what the card says of 8-bit weights; `quantization` has the fields of a `QuantizationCheck`."""
+        """Return the card's sentence on 8-bit weights; `quantization` has the fields of a `QuantizationCheck`."""
         drop = round(quantization["accuracy_drop"], 2)
         change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
         return (
@@ -425,14 +363,14 @@ class Task(Objective):
 
     @classmethod
     def card_limits(cls, config: Mapping[str, Any]) -> str:
-        """Return the card's first limits, as items of a list; `config` is a `RunConfig` as JSON values."""
+        """Return the first items of the card's list of limitations; `config` is a `RunConfig` as JSON values."""
         words = config["model"]["text"]["max_len"]
         return f"""- It reads the first {words} words of a text; the answer says `truncated` where there were
   more."""
 
     @classmethod
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
-        """Return the values of `csv_columns`; `name` is the id of the row, if it has one."""
+        """Return the values of `csv_columns`; `name` is the id of the row, or None."""
         raise NotImplementedError(f"{cls.name} has no columns")
 
     json_of_texts: ClassVar[bool] = False
@@ -453,13 +391,13 @@ class Task(Objective):
 
     @classmethod
     def comparison_line(cls, metrics: Metrics) -> str:
-        """Return what a model would reach that always gives the same answer; "" where nothing is known of it."""
+        """Return a line with the score of always predicting the most frequent answer; "" if it is not defined."""
         return ""
 
     # Comparisons
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
-        """Score answers, by name, against the targets of the same rows; a target of an unknown label is an error."""
+        """Score answers, given as labels, against the targets of the same rows; unknown labels are errors."""
         raise NotImplementedError(f"{self.name} has no baselines")
 
     @classmethod
@@ -505,9 +443,9 @@ class Task(Objective):
         raise NotImplementedError(f"{self.name} has no scores")
 
     def with_unknown(self, *answers: Sequence[Target]) -> Task:
-        """Return the same task with the labels of the answers added; itself if it has all of them.
+        """Return the task with the labels of the answers added, or itself if it has all of them.
 
-        It evaluates models of this task; labels that they do not know count as errors.
+        It evaluates models of this task; labels that they do not have count as errors.
         """
         names = {name for target in (item for part in answers for item in part) for name in names_of(target)}
         known = self.labels.names

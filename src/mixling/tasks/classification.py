@@ -1,4 +1,4 @@
-"""Texts or pairs of texts -> one label."""
+"""Classification: one label for a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 
 class LabelReader(TextReader):
-    """Reads one label: a string, outer spaces stripped; in JSON, Parquet and on the hub also an integer, a float that
-    is an integer (1.0 becomes "1") or a boolean ("true", "false"). The text of a CSV stays as it is."""
+    """Reads one label: a string, stripped of outer spaces.
+
+    In JSON, Parquet and on the hub it may also be an integer, a float with an integer value (1.0 becomes "1") or a
+    boolean ("true", "false"). Values of a CSV are not converted.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._kinds: dict[str, type] = {}  # of the values that labels were written as
+        self._kinds: dict[str, type] = {}  # the types that labels were written as
 
     def target(self, row: Row, column: str, value: Any) -> str:
         if isinstance(value, list):
@@ -42,7 +45,7 @@ class LabelReader(TextReader):
 
 
 class Classification(Task):
-    """One label a text: softmax and cross-entropy."""
+    """One label per text: softmax and cross-entropy."""
 
     name = "classification"
     kind = "single"
@@ -147,7 +150,7 @@ class Classification(Task):
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)
         truth, given = task.targets(targets), task.targets(answers)
-        certain = np.eye(len(task.labels))[given]  # the metrics that are read here depend on the answers only
+        certain = np.eye(len(task.labels))[given]  # the metrics used here depend on the answers only
         found = classification_report(task.labels, np.asarray(truth), certain, tables=False).numbers()
         hits = np.asarray(truth == given, np.float64)
         return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, np.ones(len(hits)))
@@ -219,7 +222,7 @@ def fit_margins(features: Any, targets: npt.NDArray, weights: npt.NDArray[np.flo
 
 
 def fit_logistic(features: Any, targets: Sequence[Any], strength: float, seed: int) -> Any:
-    """Fit scikit-learn's logistic regression; whether it converged, validation shows."""
+    """Return a fitted logistic regression of scikit-learn, converged or not: validation decides."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning

@@ -1,4 +1,4 @@
-"""Masked language modelling: tokens are hidden, and told from the tokens around them."""
+"""Masked language modeling: predicting hidden tokens from the tokens around them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pydantic import Field
 from torch import Tensor
 
 from mixling.config import Config
-from mixling.tasks.base import NO_TARGET, TokenObjective
+from mixling.tasks.objective import NO_TARGET, TokenObjective
 
 
 class MaskedLMConfig(Config):
-    """What is hidden, and what is told of it."""
+    """Which tokens are hidden, and what is predicted."""
 
     fraction: float = Field(0.15, gt=0, lt=1, description="of the tokens that are to be predicted")
     masked: float = Field(0.8, ge=0, le=1, description="fraction of these that [MASK] replaces")
@@ -25,12 +25,12 @@ class MaskedLMConfig(Config):
 
 
 class MaskedLM(TokenObjective):
-    """Cross-entropy of the hidden tokens, the mean over those of the batch (BERT, section 3.1; gMLP, section 4)."""
+    """Cross-entropy of the hidden tokens, averaged over the batch (BERT, section 3.1; gMLP, section 4)."""
 
     metric = "perplexity"
     less_is_better = True
 
 
 def count_hits(logits: Tensor, targets: Tensor) -> Tensor:
-    """How many tokens are told right."""
+    """Return the number of tokens that are predicted right."""
     return ((logits.argmax(-1) == targets) & (targets != NO_TARGET)).sum(dtype=torch.float64)

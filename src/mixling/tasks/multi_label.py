@@ -1,4 +1,4 @@
-"""Texts or pairs of texts -> any number of labels."""
+"""Multi-label classification: any number of labels for a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class LabelsReader(TextReader):
-    """Reads a list of labels, or a string of labels joined by `|`; an empty list or string is the empty set."""
+    """Reads a list of labels, or a string of labels joined by `|`; empty means no label."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._kinds: dict[str, type] = {}  # of the values that labels were written as
+        self._kinds: dict[str, type] = {}  # the types that labels were written as
 
     def target(self, row: Row, column: str, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -49,7 +49,7 @@ _THRESHOLD = 0.5
 
 
 class MultiLabel(Task):
-    """Any number of labels a text: a sigmoid and binary cross-entropy each, the mean over labels."""
+    """Any number of labels per text: a sigmoid per label, and binary cross-entropy averaged over labels."""
 
     name = "multi_label"
     kind = "multi"
@@ -78,7 +78,7 @@ class MultiLabel(Task):
         return f"{sample.path} has lists of labels in the column {label}" if is_list else None
 
     def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.int64]:
-        """Return sets of labels as (B, C) of zeros and ones."""
+        """Return sets of labels as an array (B, C) of zeros and ones."""
         rows = [self.labels.ids(names) for names in targets]
         out = np.zeros((len(rows), len(self.labels)), np.int64)
         for marks, row in zip(out, rows, strict=True):
@@ -135,7 +135,7 @@ class MultiLabel(Task):
         return np.stack(outputs), np.asarray(targets)[:, : len(self.labels) - self.unseen]
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
-        """Return how decisions compare; each of a text's labels is one."""
+        """Compare decisions, one per text and label."""
         known = np.asarray(targets, bool)[:, : len(self.labels) - self.unseen]
         return compare_quantized(np.stack(before) > 0, np.stack(after) > 0, known)
 
@@ -160,7 +160,7 @@ class MultiLabel(Task):
 
     @classmethod
     def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
-        """Fit one regression for each label; a label that all training texts have needs none."""
+        """Fit one regression per label, except for labels that all training texts have."""
         # Not scikit-learn's OneVsRestClassifier: its threshold is wrong for all labels where the first is constant.
         rows = list(map(names_of, targets))
         counts = Counter(name for row in rows for name in row)

@@ -1,4 +1,4 @@
-"""A question and a context -> the span of the context that answers it, or that there is none."""
+"""Question answering: the span of a context that answers a question, or no answer."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 ANSWER_ENDS = LabelSet(("start", "end"), "span")
 """The two numbers that a model has for each token: how likely an answer starts there, and ends there."""
 
-_SAMPLE = 1000  # questions whose words are counted
+_SAMPLE = 1000  # questions to sample
 
 
 class QuestionReader(RowReader):
-    """Reads a question and a context, which are texts, and answers as `read_answers` takes them.
+    """Reads a question, a context, and answers in the formats of `read_answers`.
 
-    An `id` is a string or an integer, and occurs once in all the sources.
+    An `id` is a string or an integer, unique in all sources.
     """
 
     wanted = ("question", "context", "answers")
@@ -70,10 +70,10 @@ class QuestionReader(RowReader):
 
 
 class QuestionAnswering(Task):
-    """Where an answer starts and where it ends: the mean of two cross-entropies over the tokens of a window.
+    """Start and end of an answer: the mean of two cross-entropies over the tokens of a window.
 
-    The softmax is over the separator and the context after it; the separator stands for "no answer here", as BERT's
-    [CLS] does on SQuAD 2.0. Targets are those of `EncodedWindows.targets`. Label smoothing is over the same tokens.
+    The softmax is over the separator and the context after it; the separator means "no answer here", like BERT's [CLS]
+    on SQuAD 2.0. Targets are those of `EncodedWindows.targets`. Label smoothing is over the same tokens.
     """
 
     name = "question_answering"
@@ -109,14 +109,13 @@ class QuestionAnswering(Task):
             raise DataError(f"got the labels {got}; where answers are found they are start and end")
 
     def targets(self, targets: Iterable[Any]) -> npt.NDArray | list[npt.NDArray]:
-        return []  # they are those of windows, which are made of the texts
+        return []  # targets belong to windows, which are made from the texts
 
     @classmethod
     def choose_model(cls, train: Dataset) -> Choice:
-        """Return a mixer of up to 256 tokens with question and context apart.
+        """Return a mixer for up to 256 tokens that distinguishes question and context.
 
-        Its tokens are subwords where answers begin or end within words, as they do where words are written without
-        spaces.
+        Its tokens are subwords if answers begin or end within words, as in languages written without spaces.
         """
         lengths, inside, answers = [], 0, 0
         step = max(1, len(train) // _SAMPLE)
@@ -163,7 +162,7 @@ class QuestionAnswering(Task):
         return answer_report(outputs, targets)
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
-        """Return how answers compare: agreement is of whole answers, accuracy is exact match."""
+        """Compare answers: agreement is that of whole answers, accuracy is exact match."""
         changed = [(a, b, right) for a, b, right in zip(before, after, targets, strict=True) if a != b]
         lost = [int(score_answer(a, right)[0]) - int(score_answer(b, right)[0]) for a, b, right in changed]
         return quantization_check(np.array(lost, np.int64), changed=len(changed), decisions=len(before))

@@ -1,4 +1,4 @@
-"""Texts or pairs of texts -> a number."""
+"""Regression: a number for a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from mixling.models.model import Output
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_MANY = 20  # so few different numbers may be classes, as ratings are
+_MANY = 20  # fewer different numbers may be classes, such as ratings
 _PENALTY = 30  # of ridge regression at strength 1
-_EQUAL = 0.1  # of the training numbers' deviation: predictions that are nearer agree, for the check of 8-bit weights
+_EQUAL = 0.1  # of the training numbers' deviation: closer predictions agree, for the check of 8-bit weights
 
 
 class NumberReader(TextReader):
@@ -46,7 +46,7 @@ class NumberReader(TextReader):
 
 
 def as_number(value: object) -> float | None:
-    """Return a number, or the number that a string spells, as a float; None where it is none or not finite."""
+    """Return a number, or a string with a number, as a float; None if it is not one, or not finite."""
     if isinstance(value, str):
         value = float(value) if _NUMBER.fullmatch(value := value.strip()) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -60,13 +60,13 @@ def as_number(value: object) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionMetrics(Metrics):
-    """Scores of predicted numbers.
+    """Metrics of predicted numbers.
 
     Attributes:
-        mse, mae: the mean squared and the mean absolute error, in the (squared) unit of the targets.
-        r2: 1 - mse / variance of the targets; None where they are all equal.
-        pearson, spearman: correlation of predictions and targets, of their values and of their ranks (ties have their
-            mean rank); None where either are all equal.
+        mse, mae: mean squared and mean absolute error, in the (squared) unit of the targets.
+        r2: 1 - mse / variance of the targets; None if all targets are equal.
+        pearson, spearman: correlation of predictions and targets, by value and by rank (ties have their mean rank);
+            None if all predictions or all targets are equal.
     """
 
     mse: float
@@ -84,10 +84,10 @@ class RegressionMetrics(Metrics):
 
 
 class Regression(Task):
-    """A number: squared error.
+    """One number per text: squared error.
 
-    The model learns (number - mean) / deviation with the mean and the standard deviation of the training numbers, which
-    are the `numbers` of the label set; predictions and metrics are in the unit of the training numbers.
+    The model learns (number - mean) / deviation with mean and standard deviation of the training numbers, which are the
+    `numbers` of the label set; predictions and metrics have the unit of the training numbers.
     """
 
     name = "regression"
@@ -118,7 +118,7 @@ class Regression(Task):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
-        """Take many different numbers for targets, if one has a fraction; whole numbers may be classes."""
+        """Recognize many different numbers, of which at least one has a fraction; integers may be classes."""
         numbers = [as_number(row.get(sample.columns.label)) for row in sample.rows]
         different = {number for number in numbers if number is not None}
         if None in numbers or len(different) <= _MANY or all(number.is_integer() for number in different):
@@ -127,7 +127,7 @@ class Regression(Task):
 
     @classmethod
     def label_set(cls, train: Dataset) -> LabelSet:
-        """Return the one output, with mean and deviation of the training numbers."""
+        """Return the single output, with mean and deviation of the training numbers."""
         values = np.array(list(train.targets), np.float64)
         mean, deviation = float(values.mean()), float(values.std())
         if len(values) and values.min() == values.max():
@@ -142,11 +142,11 @@ class Regression(Task):
         self.mean, self.deviation = float(numbers["mean"]), float(numbers["deviation"])
 
     def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.float64]:
-        """Return the numbers (B,) as they are."""
+        """Return the numbers (B,)."""
         return np.array(list(targets), np.float64)
 
     def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
-        """Return standardized targets (B, 1), which the loss reads."""
+        """Return standardized targets (B, 1)."""
         import torch
 
         return torch.tensor((np.asarray(targets) - self.mean) / self.deviation, dtype=torch.float32)[:, None]
@@ -159,7 +159,7 @@ class Regression(Task):
         return (losses * scale).sum(), scale.sum()
 
     def values(self, outputs: Sequence[npt.NDArray]) -> npt.NDArray[np.float64]:
-        """Return the numbers (B,) that logits (1,) stand for.
+        """Return the numbers (B,) of logits (1,).
 
         Raises:
             ModelFileError: a logit is not finite.
@@ -181,9 +181,9 @@ class Regression(Task):
         return regression_report(np.asarray(targets, np.float64), self.values(outputs))
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
-        """Return how predictions compare; a difference of a tenth of the training numbers' deviation is a change.
+        """Compare predictions; a difference of a tenth of the training numbers' deviation is a change.
 
-        A text is worse where its error grew; the accuracy's points are hundredths of the deviation.
+        A text is worse if its error grew; points of accuracy are hundredths of the deviation.
         """
         first, second = self.values(before), self.values(after)
         grown = (np.abs(second - targets) - np.abs(first - targets)) / self.deviation

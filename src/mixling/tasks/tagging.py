@@ -1,4 +1,4 @@
-"""Words -> IOB tags: slots, entities, any labeled spans."""
+"""Tagging: IOB tags of words, for slots, entities, any labeled spans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from mixling.errors import DataError, printable
 from mixling.metrics.base import Score, TaggingMetrics
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import tagging_report
-from mixling.tasks.base import NO_TARGET, Sample, Task
+from mixling.tasks.base import Sample, Task
+from mixling.tasks.objective import NO_TARGET
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, iob_spans
 from mixling.text.predictions import Prediction, Span
@@ -42,9 +43,9 @@ _IOB_TAG = re.compile(r"O|[BI]-\S.*", re.DOTALL)
 
 
 class TagReader(RowReader):
-    """Reads tokens and slots, two lists of equal length or two strings that split at spaces; slots are IOB2.
+    """Reads tokens and slots, two lists of equal length or two strings split at spaces; slots are IOB2.
 
-    Rows for prediction may have a column of text instead of tokens.
+    Rows for prediction may have a text instead of tokens.
     """
 
     wanted = ("tokens", "slots")
@@ -69,7 +70,7 @@ class TagReader(RowReader):
 
 
 class Tagging(Task):
-    """One IOB tag a word: softmax and cross-entropy, the mean over the words of the batch."""
+    """One IOB tag per word: softmax, and cross-entropy averaged over the words of the batch."""
 
     name = "tagging"
     kind = "iob"
@@ -105,12 +106,12 @@ class Tagging(Task):
 
     @classmethod
     def label_set(cls, train: Dataset) -> LabelSet:
-        """Make the tags of training examples: O, and of every slot both B- and I-."""
+        """Return the tags of training examples: O, and both B- and I- of every slot."""
         return cls.tags(train.label_counts())
 
     @classmethod
     def tags(cls, names: Iterable[str]) -> LabelSet:
-        """Make the label set of tags: O first, and of every slot both B- and I-."""
+        """Return the label set of tags: O first, then both B- and I- of every slot."""
         slots = {prefix + name[2:] for name in names if name != "O" for prefix in ("B-", "I-")}
         return LabelSet(("O", *sorted(slots)), cls.kind)
 
@@ -161,7 +162,7 @@ class Tagging(Task):
         return out
 
     def _soft_loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Padding, and words that no teacher read, have probabilities of sum 0."""
+        """Return the loss of a teacher's probabilities; they are 0 for padding, and for words that no teacher read."""
         targets = targets.to(logits.dtype)
         losses = -(targets * logits.log_softmax(-1)).sum(-1)
         scale = targets.sum(-1)
@@ -172,7 +173,7 @@ class Tagging(Task):
         return (losses * scale).sum(), scale.sum()
 
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        # The raw ratio would weigh a rare tag a thousand times as much as O; its root is what taggers can bear.
+        # The plain ratio would weigh a rare tag a thousand times as much as O; taggers work with its root.
         return np.sqrt(super()._balance(counts))
 
     def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
@@ -184,7 +185,7 @@ class Tagging(Task):
         assert encoded.offsets is not None
         offsets = np.array(encoded.offsets, np.int64).reshape(-1, 2)
         tokens = [text[a:b] for a, b in encoded.offsets] if isinstance(text, str) else text[: len(offsets)]
-        logits = logits[: len(tokens)]  # an empty text is read as one special word, which is no token of it
+        logits = logits[: len(tokens)]  # an empty text is read as one special word, which is not a token
         assert len(logits) == len(tokens), f"{len(logits)} rows of logits for {len(tokens)} tokens"
         probabilities = self.probabilities(logits)
         tag_ids = self.best_tags(logits)
@@ -236,7 +237,7 @@ class Tagging(Task):
     def decode_spans(
         self, tag_ids: npt.NDArray, offsets: npt.NDArray, probabilities: npt.NDArray | None = None
     ) -> tuple[Span, ...]:
-        """Return the character spans of tags; every sequence of them can be decoded, as by `iob_spans`.
+        """Return the character spans of any sequence of tags, see `iob_spans`.
 
         Args:
             tag_ids: (W,).
@@ -252,7 +253,7 @@ class Tagging(Task):
         )
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> TaggingMetrics:
-        """Return the metrics; words beyond the model's length count as tagged O, since that is what a user gets."""
+        """Return the metrics; words beyond the model's maximum length count as tagged O, which is what a user gets."""
         outside = self.labels.id("O")
         predictions, confidences = [], []
         for scores, gold in zip(outputs, targets, strict=True):
@@ -273,7 +274,7 @@ class Tagging(Task):
         return np.concatenate(rows)[known], gold[known]
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
-        """Return how decisions compare, over all words that have logits."""
+        """Compare decisions, over all words with logits."""
         gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
         first, second = (np.concatenate([self.best_tags(row) for row in part]) for part in (before, after))
         return compare_quantized(first, second, gold, lengths=[len(row) for row in before])
@@ -294,6 +295,6 @@ class Tagging(Task):
 
     @classmethod
     def answer(cls, prediction: Prediction, text: Text) -> Target:
-        """Return the tags; words beyond the model's length are tagged O."""
+        """Return the tags; words beyond the model's maximum length are tagged O."""
         tags = prediction.tags or ()
         return (*tags, *("O" for _ in range(len(text) - len(tags))))

@@ -17,7 +17,8 @@ from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.errors import ConfigError, ModelFileError
 from mixling.storage import read_json
-from mixling.tasks.base import LossConfig, Task
+from mixling.tasks.base import Task
+from mixling.tasks.objective import LossConfig
 from mixling.teachers.base import Probabilities, Teacher
 from mixling.teachers.transformer import encode, length_of, load_body, longest, model_hash
 from mixling.text.encoder import Text

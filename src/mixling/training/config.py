@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from mixling.config import Config
-from mixling.tasks.base import LossConfig
+from mixling.tasks.objective import LossConfig
 from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig

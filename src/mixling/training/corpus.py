@@ -15,8 +15,8 @@ from mixling.data.batches import Batch, Indices, collate, pad_targets
 from mixling.data.masking import choose_masked, replace_masked
 from mixling.data.prepared import Tokens
 from mixling.errors import TrainingError
-from mixling.tasks.base import NO_TARGET
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig, count_hits
+from mixling.tasks.objective import NO_TARGET
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import FIRST

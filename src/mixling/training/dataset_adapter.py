@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from mixling.data.batches import Indices, Inputs, TextSet, collate, drop_words, length_batches, training_batches
 from mixling.errors import TrainingError
 from mixling.models.model import Model
-from mixling.tasks.base import Objective, Task
+from mixling.tasks.base import Task
+from mixling.tasks.objective import Objective
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import Targets
 from mixling.training.augmentation import Augmenter
