@@ -133,10 +133,10 @@ def put(name: str, index: int, value: float) -> Callable[[Any], None]:
     return change
 
 
-def metadata(ngrams: Any) -> Callable[[Any], None]:
+def metadata(ngrams: Any, **others: Any) -> Callable[[Any], None]:
     def change(model: Any) -> None:
         entry = next(item for item in model.metadata_props if item.key == "mixling")
-        entry.value = json.dumps({**json.loads(entry.value), "ngrams": ngrams})
+        entry.value = json.dumps({**json.loads(entry.value), "ngrams": ngrams, **others})
 
     return change
 
@@ -148,10 +148,6 @@ def python_refuses(content: bytes, monkeypatch: pytest.MonkeyPatch) -> bool:
     except ModelFileError:
         return True
     return False
-
-
-def refused(reason: str, sparse: bool, change: Callable[[Any], None]) -> Any:
-    return pytest.param(reason, sparse, change, id=f"{reason}-{sparse}")
 
 
 VALID = METADATA.to_dict()
@@ -173,6 +169,7 @@ FIT = "do not fit its terms"
         ],
         ("or a value is not allowed", False, metadata([])),
         ("or a value is not allowed", False, metadata({"min_n": 2, "max_n": 3})),
+        ("for a task that is not built here", False, metadata(VALID, task="tagging")),
         ("JSON", False, metadata(VALID | {"network": float("nan")})),
         (SHAPE, False, lambda model: model.graph.initializer.remove(array_of(model, "bias"))),
         (SHAPE, True, lambda model: model.graph.initializer.remove(array_of(model, "counts"))),

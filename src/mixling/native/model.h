@@ -198,6 +198,7 @@ struct mixling_worker {
     float *pools, *scores, *logits;
     seen_slot *seen; /* the distinct words, or pairs of words, of a text */
     uint32_t round;
+    uint64_t multiplier; /* of a number, for the upper bits that are its slot */
     uint32_t *branch_sums; /* (K) */
 };
 

@@ -220,7 +220,7 @@ void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int speci
 /* Whether a number is new since the last `begin`; `bits`: of the slots, of which at most half may get used. */
 static int is_new(mixling_worker *worker, int bits, uint32_t number) {
     size_t mask = ((size_t)1 << bits) - 1;
-    uint64_t spread = number * (worker->seed | 1); /* nobody can choose words for the same slot */
+    uint64_t spread = number * worker->multiplier; /* nobody can choose words for the same slot */
     for (size_t at = (size_t)(spread >> (64 - bits));; at = (at + 1) & mask) {
         seen_slot *met = worker->seen + at;
         if (met->round != worker->round) {

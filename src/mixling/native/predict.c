@@ -19,6 +19,8 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     if (!worker) return MIXLING_MEMORY;
     worker->model = model;
     worker->seed = seed;
+    /* Odd, and with upper bits for a small seed as well. */
+    worker->multiplier = ((seed ^ UINT64_C(0x94D049BB133111EB)) * UINT64_C(0x9E3779B97F4A7C15)) | 1;
     word_scratch *scratch = &worker->scratch;
     word_table *table = &worker->table;
     size_t features = model->num_hashes + model->word_hashes + 2;
