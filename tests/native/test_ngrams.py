@@ -21,7 +21,8 @@ from mixling.runtime.native import NativeEngine, load_native  # noqa: E402
 from mixling.runtime.onnx_file import seal  # noqa: E402
 from mixling.text.encoder import TextEncoder  # noqa: E402
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata  # noqa: E402
-from mixling.text.ngrams import Distinct, Words  # noqa: E402
+from mixling.text.ngrams import Distinct, Words, pair_hashes  # noqa: E402
+from mixling.text.table import SEPARATOR  # noqa: E402
 
 from .test_logits import check  # noqa: E402
 
@@ -34,14 +35,18 @@ PAIRS = list(zip(PLAIN, PLAIN[2:] + PLAIN[:2], strict=True))
 def branch_of(
     content: bytes, texts: list, outputs: int, metadata: NgramMetadata = METADATA, *, density: float = 1.0
 ) -> NgramBranch:
-    """A branch with random weights for two thirds of the terms of the texts."""
+    """A branch with random weights for two thirds of the terms of the texts, and of what is none: pairs over [SEP]."""
     rng = np.random.default_rng(0)
     predictor = Predictor(content)
     encoder = TextEncoder(predictor.text_config, predictor._model.vocabulary)
     rows = [item.words for item in encoder.encode(texts)]
     words = Words.of_table(encoder, 0, metadata.min_n, metadata.max_n)
     pairs = Distinct.of_texts(rows, words.hashes).pairs
-    terms = np.unique(np.concatenate([words.hashes, words.grams, pairs]))
+    over = [
+        pair_hashes(words.hashes, words.hashes[SEPARATOR : SEPARATOR + 1]),
+        pair_hashes(words.hashes, np.zeros(1, np.uint32)),
+    ]
+    terms = np.unique(np.concatenate([words.hashes, words.grams, pairs, *over]))
     terms = terms[rng.random(len(terms)) < 2 / 3]
     weights = rng.integers(-127, 128, (len(terms), outputs)).astype(np.int8)
     weights[rng.random(weights.shape) > density] = 0
@@ -216,6 +221,15 @@ def test_terms_that_do_not_ascend_are_refused(export: Callable[..., bytes], monk
     known = branch_of(base, PLAIN, 3)
     twice = np.sort(np.concatenate([known.terms[:-1], known.terms[:1]]))
     content = amend(base, branch=(NgramBranch(twice, known.weights, known.scale, known.bias), METADATA))
+    assert load_native(content) == (None, f"the {TERMS}")
+    assert python_refuses(content, monkeypatch)
+
+
+def test_a_term_beyond_32_bits_is_refused(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    base = export("mixling-tiny")
+    known = branch_of(base, PLAIN, 3)
+    content = amend(base, branch=(NgramBranch(known.terms[:1], known.weights[:1], known.scale, known.bias), METADATA))
+    content = changed(content, put("high", 0, 0b100))
     assert load_native(content) == (None, f"the {TERMS}")
     assert python_refuses(content, monkeypatch)
 
