@@ -56,13 +56,13 @@ from mixling.training.config import NgramConfig
 
 PAIR: Mapping[str, str] = {"text_pair": "text_pair"}
 SETS = {
-    "sst2": Set("sst2_glue", None, "validation"),
+    "sst2": Set("sst2_glue", None, "dev"),
     "clinc150": Set("clinc150", "val", "test"),
-    "snips": Set("snips", "validation", "test", columns={"text": "tokens", "label": "intent"}),
-    "cola": Set("cola", None, "validation"),
-    "mrpc": Set("mrpc", None, "validation", columns=PAIR),
-    "rte": Set("rte", None, "validation", columns=PAIR),
-    "stsb": Set("stsb", None, "validation", task="regression", columns=PAIR),
+    "snips": Set("snips", "dev", "test", columns={"text": "tokens", "label": "intent"}),
+    "cola": Set("cola", None, "dev"),
+    "mrpc": Set("mrpc", None, "dev", columns=PAIR),
+    "rte": Set("rte", None, "dev", columns=PAIR),
+    "stsb": Set("stsb", None, "dev", task="regression", columns=PAIR),
     "imdb": Set("imdb", None, "test"),
 }
 VARIANTS = [(2, 5), (3, 4), (3, 5)]

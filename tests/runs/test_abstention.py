@@ -14,6 +14,7 @@ from mixling import ConfigError, Dataset, Example, Predictor, fit
 from mixling.config import parse
 from mixling.models.presets import model_config
 from mixling.runs.config import RunConfig
+from mixling.runs.description import describe, summary
 
 
 def examples(number: int, seed: int, wrong: float) -> Dataset:
@@ -47,6 +48,7 @@ def test_a_model_abstains_where_it_does_not_know(tmp_path: Path) -> None:
     for prediction, text in zip(predictions, test.texts, strict=True):
         assert prediction.abstained == str(text).startswith("nothing"), text
     assert predictor.metadata.threshold == found["threshold"]
+    assert f"below a probability of {found['threshold']:.4f}" in summary(describe(str(tmp_path / "m")))
     assert "It abstains" in (tmp_path / "m" / "README.md").read_text()
     never = Predictor(tmp_path / "m", threshold=0.0)
     assert not any(item.abstained for item in never.predict(list(test.texts)))  # type: ignore[union-attr]

@@ -21,6 +21,7 @@ from mixling.models.model import build_model  # noqa: E402
 from mixling.models.presets import pnlp_mixer  # noqa: E402
 from mixling.runtime.onnx_file import seal  # noqa: E402
 from mixling.runtime.predictor import Predictor  # noqa: E402
+from mixling.runtime.session import open_model  # noqa: E402
 from mixling.tasks import task_type  # noqa: E402
 from mixling.text.encoder import TextEncoder  # noqa: E402
 from mixling.text.labels import LabelSet  # noqa: E402
@@ -167,7 +168,7 @@ def replace_array(model: Any, name: str, array: np.ndarray | None) -> None:
 )
 def test_metadata_that_is_not_that_of_a_branch_is_refused(with_branch: bytes, ngrams: Any, message: str) -> None:
     with pytest.raises(ModelFileError, match=message):
-        Predictor(with_metadata(with_branch, ngrams))
+        open_model(with_metadata(with_branch, ngrams))
 
 
 def test_a_branch_that_is_not_there_is_refused(content: bytes) -> None:

@@ -57,6 +57,7 @@ def _describe(model: str) -> dict[str, Any]:
         "ngrams": None
         if opened.branch is None or metadata.ngrams is None
         else {"terms": len(opened.branch.terms), **metadata.ngrams.to_dict()},
+        "threshold": metadata.threshold,
         "reading": None if metadata.reading is None else metadata.reading.to_dict(),
         "text": metadata.text.to_dict(),
     }
@@ -152,6 +153,8 @@ def summary(facts: dict[str, Any]) -> str:
         kinds = f"of words 1-2, of characters {ngrams['min_n']}-{ngrams['max_n']}"
         linear = f" + a linear model of {ngrams['terms']:,} n-grams ({kinds})" if ngrams["terms"] else ""
         lines.append(("logits", f"{ngrams['network']:.2f} of the network{linear}"))
+    if "threshold" in facts:
+        lines.append(("abstains", f"below a probability of {facts['threshold']:.4f}"))
     if "validation" in facts:
         lines.append(("validation", _validation(facts["validation"])))
     if "best" in facts:
