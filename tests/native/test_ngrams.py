@@ -91,6 +91,17 @@ def test_a_single_term(export: Callable[..., bytes], monkeypatch: pytest.MonkeyP
         check(amend(content, branch=(few, METADATA)), PLAIN, monkeypatch)
 
 
+def test_words_that_are_already_split_have_the_same_answer(
+    export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other engine takes these; the native one takes the rest without being asked."""
+    predictor = Predictor(with_branch(export("mixling-tiny"), PLAIN, 3))
+    assert predictor.engine.startswith("native (")
+    given, split = predictor.predict_one("what a film"), predictor.predict_one(["what", "a", "film"])
+    assert given.label == split.label
+    assert given.probabilities == pytest.approx(split.probabilities, abs=1e-6)
+
+
 def test_a_full_table_is_emptied_with_the_sums_of_its_words(export: Callable[..., bytes]) -> None:
     texts = [" ".join(f"w{(i * j) % 997}" for j in range(40)) for i in range(100)]
     content = with_branch(export("mixling-tiny", text={"max_len": 50}), texts, 3)

@@ -15,7 +15,7 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import helper, numpy_helper  # noqa: E402
 
-from mixling.errors import ConfigError, ModelFileError  # noqa: E402
+from mixling.errors import ModelFileError  # noqa: E402
 from mixling.export.onnx import amend, export_onnx  # noqa: E402
 from mixling.models.model import build_model  # noqa: E402
 from mixling.models.presets import pnlp_mixer  # noqa: E402
@@ -33,6 +33,12 @@ TEXTS = ["a b a", "", "c", "the cat sat", "b a, c d e f"] * 3
 SEAL_LENGTH = 84
 METADATA = NgramMetadata(min_n=2, max_n=3, network=0.75)
 VOCABULARY = Vocabulary.parse("vocab.txt", "[UNK]\na\n##b\n")
+
+
+@pytest.fixture
+def onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine that computes the branch in Python; tests/native compares the other one with it."""
+    monkeypatch.setenv("MIXLING_ENGINE", "onnx")
 
 
 def network(task: str, labels: LabelSet) -> bytes:
@@ -91,6 +97,7 @@ def test_logits_are_the_weighted_sum_of_both(name: str) -> None:
     assert (np.abs(own[:, -1] - own[1, -1]) > 0.1).any()
 
 
+@pytest.mark.usefixtures("onnx_runtime")
 def test_one_text_many_and_probabilities_agree_exactly(with_branch: bytes) -> None:
     predictor = Predictor(with_branch)
     together = np.stack(predictor.logits(predictor.encode(TEXTS)))
@@ -103,13 +110,7 @@ def test_one_text_many_and_probabilities_agree_exactly(with_branch: bytes) -> No
         np.testing.assert_allclose(list(one.probabilities.values()), row, rtol=1e-6)
 
 
-def test_the_native_engine_refuses_a_branch(with_branch: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Predictor(with_branch).engine == "onnx (it has a linear n-gram branch)"
-    monkeypatch.setenv("MIXLING_ENGINE", "native")
-    with pytest.raises(ConfigError, match="it has a linear n-gram branch; unset MIXLING_ENGINE"):
-        Predictor(with_branch)
-
-
+@pytest.mark.usefixtures("onnx_runtime")
 def test_branches_of_predictors_that_share_an_encoder_or_were_copied_agree(with_branch: bytes) -> None:
     first = Predictor(with_branch)
     second = Predictor(with_branch, encoder=first.encoder)
@@ -119,6 +120,7 @@ def test_branches_of_predictors_that_share_an_encoder_or_were_copied_agree(with_
     np.testing.assert_array_equal(copy.predict_proba(TEXTS), first.predict_proba(TEXTS))
 
 
+@pytest.mark.usefixtures("onnx_runtime")
 def test_a_table_that_began_anew_is_read_anew(with_branch: bytes, content: bytes) -> None:
     config = Predictor(content).text_config
     small = Predictor(with_branch, encoder=TextEncoder(config, VOCABULARY, max_table=8))
@@ -194,6 +196,7 @@ def test_arrays_that_are_not_those_of_a_branch_are_refused(with_branch: bytes, n
         Predictor(changed(with_branch, lambda model: replace_array(model, name, array)))
 
 
+@pytest.mark.usefixtures("onnx_runtime")  # which reads the graph
 def test_a_graph_that_reads_the_branch_is_refused(with_branch: bytes) -> None:
     def change(model: Any) -> None:
         model.graph.node.append(helper.make_node("Identity", ["ngrams.bias"], ["stolen"]))

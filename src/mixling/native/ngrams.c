@@ -196,6 +196,7 @@ static void add_hash(const ngram_branch *branch, uint32_t hash, uint32_t *sums) 
 void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int special, uint32_t marks, branch_word *out) {
     const ngram_branch *branch = &model->branch;
     uint32_t *points = scratch->codes[0];
+    uint32_t salts[MAX_N + 1];
     size_t n = 0, size = scratch->length ? scratch->ends[scratch->length - 1] : 0;
     memset(out, 0, branch_word_size(branch));
     if (special) return;
@@ -205,12 +206,12 @@ void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int speci
     points[n++] = ' ';
     for (size_t at = 0; at < size; n++) at += utf8_read(scratch->text + at, size - at, points + n);
     points[n++] = ' ';
+    for (uint32_t length = 1; length <= branch->max_n; length++) salts[length] = hash_mix(4096 * length + marks + 1);
     for (size_t first = 0; first < n; first++) {
         uint32_t hash = FNV_START;
         for (uint32_t length = 1; length <= branch->max_n && first + length <= n; length++) {
             hash = (hash ^ points[first + length - 1]) * FNV_PRIME;
-            if (length >= branch->min_n)
-                add_hash(branch, hash_mix(hash ^ hash_mix(4096 * length + marks + 1)), out->sums);
+            if (length >= branch->min_n) add_hash(branch, hash_mix(hash ^ salts[length]), out->sums);
         }
     }
     if (model->segments || model->overlap) add_hash(branch, hash_mix(marks + 0x51ED270Bu), out->sums);
