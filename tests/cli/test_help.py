@@ -32,7 +32,8 @@ FLAGS = {
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
-        "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--threshold",
+        "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
+        "--threshold",
     },
     "explain": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",
@@ -42,6 +43,10 @@ FLAGS = {
         "model", "inputs", "--out", "-o", "--format", "--task-name", "--source", "--beams", "--length-penalty",
         "--max-len",
         "--echo", "--on-bad-row", "--batch-size", "--escape-formulas",
+    },
+    "serve": {
+        "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
+        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
@@ -148,6 +153,7 @@ def test_prediction_modules_never_load_torch() -> None:
         "predictions",
         "training",
         "predict",
+        "serve",
         "evaluate",
         "show",
         "export",

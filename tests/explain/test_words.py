@@ -250,6 +250,8 @@ def test_mistakes_are_refused_with_what_is_allowed(content: Callable[..., bytes]
     tagger = Predictor(content("tagging"))
     with pytest.raises(ConfigError, match="the model read 2 words: 0 to 1 are allowed"):
         tagger.explain("a table", word=2)
+    with pytest.raises(DataError, match="pair of texts"):
+        tagger.explain(("a", "table"))
     with pytest.raises(ConfigError, match="no words, so there is no tag"):
         tagger.explain("")
     with pytest.raises(ConfigError, match="an answer a question, which cannot be explained"):

@@ -44,10 +44,10 @@ def _trained_looking(model: Model, seed: int) -> Model:
 
 
 @functools.cache
-def _export(preset: str, task: str, precision: str, pairs: bool, changes: str) -> bytes:
+def _export(preset: str, task: str, precision: str, pairs: bool, classes: int | None, changes: str) -> bytes:
     values: dict[str, Any] = {"text": {"segments": pairs, "overlap": pairs}}
     config = parse(ModelConfig, merge(merge(PRESETS[preset].config.to_dict(), values), eval(changes)), where=preset)
-    labels = LABELS[task]
+    labels = LABELS[task] if classes is None else LabelSet(tuple(f"label {i}" for i in range(classes)), "single")
     model = _trained_looking(build_model(config, num_outputs=len(labels), output="text", seed=3), 5)
     return export_onnx(
         model, text=config.text, task=task, labels=labels, vocabulary=_vocabulary(), precision=precision, pairs=pairs
@@ -56,12 +56,18 @@ def _export(preset: str, task: str, precision: str, pairs: bool, changes: str) -
 
 @pytest.fixture(scope="session")
 def export() -> Callable[..., bytes]:
-    """`export(preset, task=..., precision=..., pairs=..., **changes)`: the bytes of a model, made once."""
+    """`export(preset, task=..., precision=..., pairs=..., classes=..., **changes)`: the bytes of a model, made once."""
 
     def make(
-        preset: str, *, task: str = "classification", precision: str = "float32", pairs: bool = False, **changes: Any
+        preset: str,
+        *,
+        task: str = "classification",
+        precision: str = "float32",
+        pairs: bool = False,
+        classes: int | None = None,
+        **changes: Any,
     ) -> bytes:
-        return _export(preset, task, precision, pairs, repr(changes))
+        return _export(preset, task, precision, pairs, classes, repr(changes))
 
     return make
 

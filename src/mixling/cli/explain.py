@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -100,9 +100,7 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     def explanations() -> Iterator[Explanation]:
         for item in itertools.chain.from_iterable(windows):
             assert item.text is not None
-            yield predictor.explain(
-                item.text, options.target, options.method, word=options.word, seed=options.seed
-            )  # fmt: skip
+            yield predictor.explain(item.text, options.target, options.method, word=options.word, seed=options.seed)
 
     if name == "text" and output.out is None:
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -120,7 +118,7 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
                 write("\n" * (number > 0) + "\n".join(text_lines(item, color=False)) + "\n")
 
 
-def _format(output: ExplainOutput) -> Any:
+def _format(output: ExplainOutput) -> str:
     """Return the format that the options choose.
 
     Raises:

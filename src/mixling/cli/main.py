@@ -22,6 +22,7 @@ COMMANDS = (
     "predict",
     "explain",
     "generate",
+    "serve",
     "evaluate",
     "show",
     "inspect",
@@ -49,6 +50,10 @@ EXTRAS = {
     "scipy": "train",
     "threadpoolctl": "train",
     "matplotlib": "train",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "httptools": "serve",
+    "prometheus_client": "serve",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from mixling.errors import ConfigError, command_line
 if TYPE_CHECKING:
     from mixling.cli.inputs import Finished
     from mixling.data.inputs import Item
+    from mixling.runtime.predictor import Predictor
+    from mixling.serving.client import RemotePredictor
+
+KEY_VARIABLE = "MIXLING_API_KEY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,10 @@ class PredictOptions(PredictionOptions, Question):
         ),
     ] = None
     threads: ThreadsOption = 1
+    url: Annotated[
+        str | None,
+        typer.Option("--url", metavar="URL", help="Ask a server (`mixling serve`), where MODEL is a model's name."),
+    ] = None
 
 
 def predict_command(model: ModelArgument, options: PredictOptions) -> None:
@@ -54,24 +63,16 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     answer. Where a model abstains, "abstained" is true, and in CSV the label is empty. Texts without words have
     "empty": true. Lines of standard input are processed as they arrive.
     Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
+    With --url, a server predicts; the API key, if it wants one, is in the variable MIXLING_API_KEY.
     """
     with no_collections():
-        from mixling.cli.folders import refuse_unfinished
         from mixling.cli.inputs import finish_plain, read_request, write_predictions
         from mixling.cli.predictions import writer_for
         from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
-        from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
-        from mixling.runtime.predictor import Predictor
 
     question = _question(options)
     request = read_request(options, kind="text" if question else None)
-    if (kind := kind_of_model(model)) == PRETRAINING:
-        command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
-        raise ConfigError(f"{model}: is pretrained and has no task yet; fine-tune it: {command}")
-    if kind == TEXT_TO_TEXT:
-        raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
-    refuse_unfinished(model)
-    predictor = Predictor(model, num_threads=options.threads, threshold=options.threshold)
+    predictor = _open(model, options)
     if question and not predictor.task.windows:
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task.name}")
     header, row = writer_for(
@@ -89,11 +90,12 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
         reader, columns = predictor.task.reader, columns_of(model, given)
         rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
-        if not rows_alone or not predictor.task.json_of_texts:
+        if options.url is not None or not rows_alone or not predictor.task.json_of_texts:
             windows = file_items(inputs, reader=reader, columns=columns, skip=request.skip)
         else:
             parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in inputs)
-            windows = finish_plain(itertools.chain.from_iterable(parts), predictor.json_lines, options.threads)
+            lines = predictor.json_lines  # type: ignore[union-attr]  # no server: see above
+            windows = finish_plain(itertools.chain.from_iterable(parts), lines, options.threads)
     elif request.kind == "stdin":
         windows = stream_items(sys.stdin.buffer, "<stdin>", skip=request.skip)
     else:
@@ -107,6 +109,30 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
 
     shown = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
     write_predictions(options, windows, header=header, row=row, predict=predict_items, bar=shown)
+
+
+def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
+    """Return what predicts: a saved model, or one of a server.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if options.url is not None:
+        from mixling.serving.client import RemotePredictor
+
+        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=options.threshold)
+    with no_collections():
+        from mixling.cli.folders import refuse_unfinished
+        from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
+        from mixling.runtime.predictor import Predictor
+
+    if (kind := kind_of_model(model)) == PRETRAINING:
+        command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
+        raise ConfigError(f"{model}: is pretrained and has no task yet; fine-tune it: {command}")
+    if kind == TEXT_TO_TEXT:
+        raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
+    refuse_unfinished(model)
+    return Predictor(model, num_threads=options.threads, threshold=options.threshold)
 
 
 def _question(options: PredictOptions) -> list[Item]:

@@ -25,7 +25,9 @@ Writer = Callable[[Text | None, Prediction | str, str | None], str]
 """A function from text, prediction (or error message) and id to one row of output with its line end."""
 
 
-def writer_for(name: str, *, task: Task, echo: bool, skip: bool, escape: bool = False) -> tuple[str, Writer]:
+def writer_for(
+    name: str, *, task: Task | type[Task], echo: bool, skip: bool, escape: bool = False
+) -> tuple[str, Writer]:
     """Return the header of an output format, and the function that formats a row.
 
     Args:
@@ -79,7 +81,7 @@ def csv_line(fields: list[Any], *, escape: bool = False) -> str:
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _readable(text: Text | None, result: Prediction | str, task: Task) -> str:
+def _readable(text: Text | None, result: Prediction | str, task: Task | type[Task]) -> str:
     lines = [] if text is None else [printable(text if isinstance(text, str) else " ".join(text))]
     if isinstance(result, str):
         return "\n".join([*lines, f"(no prediction: {result})"]) + "\n"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from mixling.errors import ConfigError, near_miss, shown
+from mixling.errors import ConfigError, DataError, near_miss, shown
 from mixling.explain.explanation import Explanation, WordEffect
 from mixling.explain.shapley import EXACT_PLAYERS, Floats, exact_shapley, leave_one_out, sampled_shapley
 from mixling.tasks.base import Task, sigmoid
@@ -19,8 +18,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Encoded, Text, fit_pair
 from mixling.text.words import word_spans
 
-Method = Literal["auto", "leave_one_out", "shapley"]
-METHODS: tuple[str, ...] = get_args(Method)
+METHODS = ("auto", "leave_one_out", "shapley")
 # Of longer texts, leave-one-out finds nearly the same words in a quarter of the time (experiments/explanations.py).
 _MANY = 64
 
@@ -48,6 +46,8 @@ def explain(
         logits: computes those of texts, (C,) each, or (W, C) where answers are for words.
     """
     _check(task, method, target)
+    if task.per_word and isinstance(text, tuple):
+        raise DataError("the model labels the words of one text; got a pair of texts")
     words, truncated = _read_words(text, config, encode)
     texts = _Shortened(text, [item[0] for item in words], [item[3] for item in words], as_list=task.per_word)
     if task.per_word:
@@ -100,12 +100,9 @@ def _check(task: Task, method: str, target: str | None) -> None:
     if method not in METHODS:
         raise ConfigError(f"method: got {shown(method)}; {near_miss(str(method), METHODS)}")
     if task.windows:
-        raise ConfigError(f"the model gives {task.gives}, which cannot be explained; {', '.join(_EXPLAINED)} can")
+        raise ConfigError(f"the model gives {task.gives}, which cannot be explained; labels, tags and numbers can")
     if target is not None and not task.has_labels:
         raise ConfigError(f"target: got {shown(target)}; the model gives {task.gives}, so there is no label to choose")
-
-
-_EXPLAINED = ("classification", "multi_label", "regression", "tagging")
 
 
 def _label_id(task: Task, target: str) -> int:

@@ -153,7 +153,7 @@ static size_t hash_word(const mixling_model *model, word_scratch *scratch, size_
 size_t features_of(
     const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks, uint32_t *out) {
     size_t n;
-    int special = size && key[0] == 0; /* no word has a NUL: these are [SEP] and [EMPTY], which are hashed whole */
+    int special = is_special(key, size);
     if (special) {
         n = size - 1;
         memcpy(scratch->text, key + 1, n);
@@ -161,6 +161,7 @@ size_t features_of(
     } else {
         n = normalize(model, scratch, key, size);
     }
+    scratch->length = n;
     size_t number = hash_word(model, scratch, n, !special, out);
     uint32_t row = model->num_rows - 2 * (uint32_t)(model->segments + model->overlap);
     if (model->segments) {

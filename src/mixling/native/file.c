@@ -89,7 +89,7 @@ static int read_tensor(bytes data, size_t *fields, tensor *out) {
     }
     *fields = from.fields;
     if (found < 0) return -1;
-    if (type != TENSOR_FLOAT && type != TENSOR_INT8) return 0;
+    if (type != TENSOR_FLOAT && type != TENSOR_UINT8 && type != TENSOR_INT8) return 0;
     uint64_t size = type == TENSOR_FLOAT ? 4 : 1;
     for (int i = 0; i < out->rank; i++) {
         if (!out->dims[i] || out->dims[i] > (UINT64_C(1) << 31) / size) return 0;

@@ -18,7 +18,7 @@ static inline int bytes_equal(bytes a, const char *b, size_t size) {
     return 1;
 }
 
-enum { TENSOR_FLOAT = 1, TENSOR_INT8 = 3, MAX_RANK = 8, MAX_TENSORS = 100000 };
+enum { TENSOR_FLOAT = 1, TENSOR_UINT8 = 2, TENSOR_INT8 = 3, MAX_RANK = 8, MAX_TENSORS = 100000 };
 
 /* A constant of the graph; `data` has as many values as the dimensions multiply to. */
 typedef struct {

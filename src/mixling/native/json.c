@@ -1,5 +1,6 @@
 #include "json.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,10 +205,54 @@ int64_t json_integer(const json *from, uint32_t number, int64_t limit) {
     for (uint32_t i = item->start; i < item->end; i++) {
         uint8_t c = from->text.data[i];
         if (c < '0' || c > '9') return -1;
-        if (out > (limit - (c - '0')) / 10) return -1;
+        if (out > limit / 10) return -1;
         out = out * 10 + (c - '0');
+        if (out > limit) return -1;
     }
     return out;
+}
+
+/* Read digits into `value`, as far as it has room; returns how many there are, and in `left` those without room. */
+static uint32_t digits(bytes *from, uint64_t *value, uint32_t *left) {
+    uint32_t number = 0;
+    for (; from->size && *from->data >= '0' && *from->data <= '9'; from->data++, from->size--, number++) {
+        if (*value > UINT64_MAX / 10 - 1)
+            ++*left;
+        else
+            *value = *value * 10 + (uint64_t)(*from->data - '0');
+    }
+    return number;
+}
+
+double json_number(const json *from, uint32_t number) {
+    const json_value *item = from->values + number;
+    bytes text = {from->text.data + item->start, item->end - item->start};
+    uint64_t value = 0, exponent = 0;
+    uint32_t left = 0, beyond = 0, fraction = 0;
+    int negative = 0;
+    if (item->kind != '0') return -1;
+    int leading_zero = *text.data == '0'; /* a number is never empty */
+    uint32_t whole_digits = digits(&text, &value, &left);
+    if (!whole_digits || (leading_zero && whole_digits > 1)) return -1;
+    double shift = left;
+    if (text.size && *text.data == '.') {
+        text = (bytes){text.data + 1, text.size - 1};
+        left = 0;
+        if (!(fraction = digits(&text, &value, &left))) return -1;
+        shift -= fraction - left;
+    }
+    if (text.size && (*text.data | 32) == 'e') {
+        text = (bytes){text.data + 1, text.size - 1};
+        if (text.size && (*text.data == '-' || *text.data == '+')) {
+            negative = *text.data == '-';
+            text = (bytes){text.data + 1, text.size - 1};
+        }
+        if (!digits(&text, &exponent, &beyond)) return -1;
+        shift += negative ? -(double)exponent : (double)exponent;
+    }
+    if (text.size || beyond) return -1;
+    if (!value) return 0;
+    return shift < 0 ? (double)value / pow(10, -shift) : (double)value * pow(10, shift);
 }
 
 int json_boolean(const json *from, uint32_t number) {

@@ -35,6 +35,8 @@ bytes json_plain(const json *from, uint32_t value);
 size_t json_string(const json *from, uint32_t value, char *out);
 /* A whole number from 0 to `limit`; -1 where the value is something else. */
 int64_t json_integer(const json *from, uint32_t value, int64_t limit);
+/* A number that is not negative; -1 where the value is something else. */
+double json_number(const json *from, uint32_t value);
 /* 1 for true, 0 for false, -1 for something else. */
 int json_boolean(const json *from, uint32_t value);
 int json_null(const json *from, uint32_t value);

@@ -67,13 +67,6 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     if (text == JSON_NONE || projection == JSON_NONE) return MIXLING_DAMAGED;
     *reason = "it answers questions, whose windows are not built here";
     if (reading != JSON_NONE && !json_null(metadata, reading)) return MIXLING_UNSUPPORTED;
-    uint32_t ngrams = json_get(metadata, 0, "ngrams");
-    *reason = "it has a linear n-gram branch";
-    if (ngrams != JSON_NONE && !json_null(metadata, ngrams)) return MIXLING_UNSUPPORTED;
-    for (size_t i = 0; i < file->num_tensors; i++) {
-        bytes name = file->tensors[i].name;
-        if (name.size > 7 && !memcmp(name.data, "ngrams.", 7)) return MIXLING_UNSUPPORTED;
-    }
     *reason = "its tokens are subwords";
     if (!json_is(metadata, json_get(metadata, text, "tokens"), "words")) return MIXLING_UNSUPPORTED;
     *reason = "its projection is not MinHash";
@@ -127,6 +120,7 @@ static int open_parts(mixling_model *model, const onnx_file *file, const char **
         status = read_labels(model, &metadata, reason);
         if (status == MIXLING_OK) status = model_read_text(model, &metadata, file, reason);
         if (status == MIXLING_OK) status = model_read_body(model, &plan, file, reason);
+        if (status == MIXLING_OK) status = model_read_ngrams(model, &metadata, file, reason);
     } else if (parsed == -2) {
         status = MIXLING_MEMORY;
         *reason = "out of memory";

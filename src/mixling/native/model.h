@@ -34,6 +34,19 @@ typedef struct {
     uint32_t mask, number, longest; /* longest: in bytes */
 } vocabulary;
 
+/* A linear model of a text's words, pairs of words and character n-grams, whose logits are added to the network's (see
+   mixling/text/ngram_branch.py). */
+typedef struct {
+    uint32_t min_n, max_n;
+    float network;          /* factor of the network's logits in the sum */
+    size_t number, outputs; /* T; K, 0 where there is no such model */
+    int low_bits;
+    uint32_t *terms;   /* (T) hashes, ascending */
+    uint32_t *buckets; /* of each value of the bits above the low ones, its first term; and T */
+    int8_t *weights;   /* (T, K) */
+    float *scale, *bias;
+} ngram_branch;
+
 struct mixling_model {
     size_t budget; /* bytes that may still be taken */
     /* text */
@@ -71,6 +84,7 @@ struct mixling_model {
     float *output_bias;
     size_t widest; /* floats of a token in the hidden layer of a sublayer over channels */
     size_t hidden; /* rows of the hidden layer of one over tokens */
+    ngram_branch branch;
     const kernels *kernels;
     const int8_kernels *int8_kernels; /* NULL: none */
 };
@@ -81,15 +95,17 @@ void *model_take(mixling_model *model, size_t number, size_t size);
 /* The parts of opening: a status of mixling.h, with a reason. */
 int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
 int model_read_body(mixling_model *model, const json *plan, const onnx_file *file, const char **reason);
+int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
 int vocabulary_open(mixling_model *model, bytes content, const char **reason);
 /* Whether there is a unit: of `prefix` ("" or "##") and text, whose FNV-1a hash is given. */
 int vocabulary_has(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash);
 
+#define FNV_START 2166136261u
+#define FNV_PRIME 16777619u
 static inline uint32_t fnv(uint32_t hash, const uint8_t *text, size_t size) {
-    for (size_t i = 0; i < size; i++) hash = (hash ^ text[i]) * 16777619u;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ text[i]) * FNV_PRIME;
     return hash;
 }
-#define FNV_START 2166136261u
 
 /* A word of a text: the bytes that name it (its first max_word_chars characters), and where it stands. */
 typedef struct {
@@ -106,15 +122,32 @@ typedef struct {
     uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
     uint8_t *text;          /* the normalized word */
     uint32_t *ends;         /* of its characters, in bytes */
+    size_t length;          /* characters */
     uint32_t *hashes;       /* of the beginnings of a unit */
     uint32_t *lowest;       /* MinHash */
     int32_t *sums;
     float *row;
 } word_scratch;
 
-/* The features of a word by its key; returns how many, all below num_rows. */
+/* Whether a key is that of [SEP] or [EMPTY], which are hashed whole: no word has a NUL. */
+static inline int is_special(const uint8_t *key, size_t size) { return size && key[0] == 0; }
+
+/* The features of a word by its key, whose normal form is left in `scratch`; returns how many, all below num_rows. */
 size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
                    uint32_t *out);
+
+/* A word for the linear model. */
+typedef struct {
+    uint32_t hash, is_word; /* 0: [SEP] and [EMPTY], which are no terms */
+    uint32_t sums[];        /* (K): the weights of it and its n-grams, modulo 2^32 */
+} branch_word;
+
+static inline size_t branch_word_size(const ngram_branch *branch) {
+    return branch->outputs ? sizeof(branch_word) + branch->outputs * sizeof(uint32_t) : 0;
+}
+
+/* The linear model's part of the word that `features_of` left in `scratch`. */
+void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int special, uint32_t marks, branch_word *out);
 
 typedef struct {
     uint64_t hash;
@@ -130,7 +163,21 @@ typedef struct {
     float *rows, *folded; /* of the words, and the products of their parts with model->folded */
     size_t rows_size, folded_size; /* words */
     size_t folded_capacity;        /* the first words have their products here, the others get them for each text */
+    uint8_t *branch;               /* a branch_word of each word */
+    size_t branch_size;            /* words */
 } word_table;
+
+/* A number that was met in a round: a slot of another one is free. */
+typedef struct {
+    uint32_t number, round;
+} seen_slot;
+
+/* Of the slots for `n` numbers. */
+static inline int seen_bits(size_t n) {
+    int bits = 1;
+    while ((size_t)1 << bits < 2 * n) bits++;
+    return bits;
+}
 
 struct mixling_worker {
     const mixling_model *model;
@@ -149,6 +196,9 @@ struct mixling_worker {
     uint8_t *integers;              /* for products with integers */
     size_t body_size;               /* tokens that they are for */
     float *pools, *scores, *logits;
+    seen_slot *seen; /* the distinct words, or pairs of words, of a text */
+    uint32_t round;
+    uint32_t *branch_sums; /* (K) */
 };
 
 /* Empty a table that may not have room for the words of one more text. */
@@ -156,10 +206,17 @@ void table_prepare(mixling_worker *worker);
 /* The row of a word, made if it is new; a status. */
 int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t marks, uint32_t *row);
 
+/* A word of the table for the linear model. */
+static inline const branch_word *table_branch(const mixling_worker *worker, uint32_t row) {
+    return (const void *)(worker->table.branch + row * branch_word_size(&worker->model->branch));
+}
+
 /* The product of a row's parts with model->folded. */
 void table_fold(const mixling_worker *worker, const float *row, float *out);
 
 /* The logits (C) of `n` tokens with rows of the table; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
+/* Weight the logits of `n` tokens, and add those of the linear model. */
+void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
 
 #endif

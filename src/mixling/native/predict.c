@@ -22,7 +22,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     word_scratch *scratch = &worker->scratch;
     word_table *table = &worker->table;
     size_t features = model->num_hashes + model->word_hashes + 2;
-    scratch->codes[0] = take(longest, sizeof *scratch->codes[0]);
+    scratch->codes[0] = take(longest + 2, sizeof *scratch->codes[0]); /* with a space before and after it */
     scratch->codes[1] = take(longest, sizeof *scratch->codes[1]);
     scratch->text = take(4 * longest, 1);
     scratch->ends = take(longest, sizeof *scratch->ends);
@@ -37,16 +37,19 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->pools = take(model->output.rows + model->width, sizeof *worker->pools);
     worker->logits = take(model->output.stride, sizeof *worker->logits);
     worker->integers = take(model->widest + 1, INT8_ROWS);
+    worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
+    worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
     table->mask = 1023;
     table->slots = take(table->mask + 1, sizeof *table->slots);
-    table->capacity = cache_bytes / (model->folded.values ? 2 : 1) / (floats * sizeof(float));
+    table->capacity = cache_bytes / (model->folded.values ? 2 : 1) / (floats * sizeof(float) + branch_word_size(&model->branch));
     if (model->folded.values)
         table->folded_capacity = cache_bytes / 2 / (model->parts * model->folded.stride * sizeof(float));
     if (table->capacity < words) table->capacity = words;
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
     if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
         !scratch->lowest || !scratch->sums || !scratch->row || !worker->words || !worker->rows || !worker->features ||
-        !worker->shared_hashes || !worker->pools || !worker->logits || !worker->integers || !table->slots) {
+        !worker->shared_hashes || !worker->pools || !worker->logits || !worker->integers ||
+        !worker->seen || !worker->branch_sums || !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
     }
@@ -63,7 +66,8 @@ void mixling_stop(mixling_worker *worker) {
                      worker->pools,     worker->logits,        worker->table.slots, worker->table.keys,
                      worker->table.rows, worker->table.folded, worker->shared[0],    worker->shared[1],  worker->tokens,
                      worker->normed,    worker->inner,         worker->scores,     (void *)worker->parts,
-                     worker->folded,    worker->integers};
+                     worker->folded,    worker->integers,      worker->seen,       worker->branch_sums,
+                     worker->table.branch};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     free(worker);
 }
@@ -159,6 +163,7 @@ int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n,
         int status = encode(worker, texts + i, &tokens, flags + i);
         if (status == MIXLING_OK) status = body_run(worker, worker->rows, tokens, logits + i * labels);
         if (status != MIXLING_OK) return status;
+        if (worker->model->branch.outputs) ngrams_add(worker, worker->rows, tokens, logits + i * labels);
     }
     return MIXLING_OK;
 }

@@ -48,6 +48,15 @@ static int reserve(mixling_worker *worker, size_t key_size) {
         table->folded = folded;
         table->folded_size = size;
     }
+    size_t branch_bytes = branch_word_size(&worker->model->branch);
+    if (branch_bytes && table->used == table->branch_size) {
+        size_t size = table->branch_size ? table->branch_size * 2 : 256;
+        if (size > table->capacity) size = table->capacity;
+        uint8_t *branch = realloc(table->branch, size * branch_bytes);
+        if (!branch) return -1;
+        table->branch = branch;
+        table->branch_size = size;
+    }
     if (table->keys_used + key_size > table->keys_size) {
         size_t size = 2 * table->keys_size + key_size + 4096;
         uint8_t *keys = realloc(table->keys, size);
@@ -127,6 +136,11 @@ int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t 
         table_fold(
             worker, table->rows + table->used * row_floats(worker->model),
             table->folded + table->used * folded_floats(worker->model));
+    size_t branch_bytes = branch_word_size(&worker->model->branch);
+    if (branch_bytes)
+        ngrams_of_word(
+            worker->model, &worker->scratch, is_special(key, size), marks,
+            (void *)(table->branch + table->used * branch_bytes));
     memcpy(table->keys + table->keys_used, key, size);
     for (at = hash & table->mask; table->slots[at].key_size;) at = (at + 1) & table->mask;
     table->slots[at] = (slot){hash, (uint32_t)table->keys_used, (uint32_t)size, (uint32_t)table->used, marks};

@@ -114,7 +114,7 @@ static void read_table(loader *from) {
     uint32_t table = json_get(from->plan, 0, "table"), scale = json_get(from->plan, 0, "scale");
     bytes name = json_plain(from->plan, table);
     const tensor *item = name.data ? find(from, name, "") : NULL;
-    if (!item || item->rank != 2 || item->dims[0] != model->num_rows || item->dims[1] != model->row_size) {
+    if (!item || item->type == TENSOR_UINT8 || item->rank != 2 || item->dims[0] != model->num_rows || item->dims[1] != model->row_size) {
         fail(from, MIXLING_DAMAGED, "the table of features is missing, or of another shape");
         return;
     }

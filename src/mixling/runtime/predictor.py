@@ -190,6 +190,11 @@ class Predictor:
         return self._model.metadata
 
     @property
+    def content(self) -> bytes:
+        """The content of the model file."""
+        return self._model.engine.data
+
+    @property
     def task(self) -> Task:
         """The task with its labels; `task.name` is its name."""
         return self._model.task

@@ -1,0 +1,302 @@
+"""The cost of an answer over HTTP: `mixling serve` beside FastAPI and a thread per request; overload, reloads, stops.
+
+    mixling train ../shared/data/snips/train.jsonl.gz --validation ../shared/data/snips/dev.jsonl.gz \\
+        --text tokens --label intent -o runs/snips
+    pip install fastapi    # for the comparison; needs wrk (Debian: apt-get install wrk)
+    python benchmarks/serving.py runs/snips --data ../shared/data/snips
+
+The servers take turns; each runs on one core and the load on another. Written to benchmarks/results/serving.json, with
+the machine's load before each part: times of answers mean little on a busy machine, CPU per request a little more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mixling.cost.provenance import provenance
+
+LUA = """
+local bodies = {}
+for line in io.lines(os.getenv("BODIES")) do bodies[#bodies + 1] = line end
+local i = 0
+request = function()
+  i = i + 1
+  return wrk.format("POST", wrk.path, {["Content-Type"] = "application/json"}, bodies[i % #bodies + 1])
+end
+"""
+RIVAL = """
+import sys, uvicorn, anyio
+from mixling import Predictor
+kind, path, port = sys.argv[1:]
+predictor = Predictor(path)
+if kind == "fastapi":
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+    class Request(BaseModel):
+        texts: list[str]
+    class Prediction(BaseModel):
+        label: str
+        probabilities: dict[str, float]
+        truncated: bool
+    class Answer(BaseModel):
+        predictions: list[Prediction]
+    app = FastAPI()
+    @app.post("/v1/models/m/predict")
+    async def predict(request: Request) -> Answer:
+        return Answer(predictions=[Prediction(**p.to_dict()) for p in predictor.predict(request.texts)])
+else:
+    import json
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+    async def predict(request):
+        texts = json.loads(await request.body())["texts"]
+        found = await anyio.to_thread.run_sync(predictor.predict, texts)
+        return JSONResponse({"predictions": [p.to_dict() for p in found]})
+    app = Starlette(routes=[Route("/v1/models/m/predict", predict, methods=["POST"])])
+print("serving on http://127.0.0.1:" + port, file=sys.stderr, flush=True)
+uvicorn.run(app, port=int(port), log_level="error", access_log=False)
+"""
+PORT = 8765
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def server(model: Path, kind: str, engine: str, *options: str, core: int) -> Iterator[subprocess.Popen[str]]:
+    """A server on one core, from its first answer on."""
+    command = [sys.executable, "-m", "mixling", "serve", f"m={model}", "--port", str(PORT), *options]
+    if kind != "mixling":
+        command = [sys.executable, "-c", RIVAL, kind, str(model), str(PORT)]
+    environment = {**os.environ, "MIXLING_ENGINE": engine, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, text=True)
+    os.sched_setaffinity(process.pid, {core})
+    try:
+        while asyncio.run(status_of('{"texts": ["a"]}')) != 200:
+            assert process.poll() is None, "the server ended"
+            time.sleep(0.005)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: str) -> tuple[int, bytes, bytes]:
+    """Status, head and body of an answer."""
+    content = body.encode()
+    head = "POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    answer = await reader.readuntil(b"\r\n\r\n")
+    found = re.search(rb"content-length: (\d+)", answer)
+    return int(answer[9:12]), answer, await reader.readexactly(int(found[1]) if found else 0)
+
+
+async def status_of(body: str) -> int:
+    """Status of a request on a connection of its own; 0 if there is none."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
+        status, _, _ = await ask(reader, writer, body)
+        writer.close()
+    except OSError:
+        return 0
+    return status
+
+
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def rss_mb(process: subprocess.Popen[str]) -> float:
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[1]) / 1024
+
+
+def load(process: subprocess.Popen[str], bodies: Path, script: Path, *, seconds: int, core: int) -> dict[str, float]:
+    """Figures of 64 connections of wrk."""
+    before = cpu_seconds(process)
+    command = [
+        "wrk", "-t1", "-c64", f"-d{seconds}s", "--latency", "-s", str(script),
+        f"http://127.0.0.1:{PORT}/v1/models/m/predict",
+    ]  # fmt: skip
+    done = subprocess.run(
+        ["taskset", "-c", str(core), *command],
+        env={**os.environ, "BODIES": str(bodies)},
+        capture_output=True,
+        text=True,
+    )
+    out = done.stdout
+    requests = int(re.search(r"(\d+) requests in", out)[1])
+    units = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+
+    def latency(percent: str) -> float:
+        found = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)", out)
+        return float(found[1]) * units[found[2]]
+
+    return {
+        "cpu_us_per_request": 1e6 * (cpu_seconds(process) - before) / requests,
+        "requests_per_s": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]),
+        "p50_ms": latency("50"),
+        "p99_ms": latency("99"),
+        "errors": sum(map(int, re.findall(r"(?:Non-2xx or 3xx responses: |connect |read |write |timeout )(\d+)", out))),
+    }
+
+
+def compare(options: argparse.Namespace, bodies: Path, script: Path) -> dict[str, Any]:
+    """Median figures of each server and engine, in turn."""
+    candidates = [(kind, engine) for engine in ("native", "onnx") for kind in ("mixling", "fastapi", "thread")]
+    found: dict[str, list[dict[str, float]]] = {}
+    for _ in range(options.rounds):
+        for kind, engine in candidates:
+            with server(options.model, kind, engine, core=options.cores[0]) as process:
+                load(process, bodies, script, seconds=2, core=options.cores[1])  # fills the caches
+                figures = load(process, bodies, script, seconds=options.seconds, core=options.cores[1])
+            found.setdefault(f"{kind}, {engine}", []).append(figures)
+            print(kind, engine, figures, file=sys.stderr)
+    return {
+        name: {key: round(statistics.median(run[key] for run in runs), 2) for key in runs[0]}
+        for name, runs in found.items()
+    }
+
+
+async def overload(process: subprocess.Popen[str], bodies: list[str], seconds: float) -> dict[str, Any]:
+    """256 connections that never wait."""
+    statuses: Counter[str] = Counter()
+    times: list[float] = []
+    end = time.monotonic() + seconds
+
+    async def client(number: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
+        chance = random.Random(number)
+        while time.monotonic() < end:
+            begin = time.perf_counter()
+            status, head, _ = await ask(reader, writer, chance.choice(bodies))
+            retry = b"retry-after" in head
+            statuses[f"{status}{' with Retry-After' if retry else ''}"] += 1
+            if status == 200:
+                times.append(time.perf_counter() - begin)
+        writer.close()
+
+    for body in bodies:
+        assert await status_of(body) == 200
+    before = rss_mb(process)
+    await asyncio.gather(*map(client, range(256)))
+    return {
+        "statuses": dict(statuses),
+        "p99_ms_of_200": round(1e3 * statistics.quantiles(times, n=100)[98], 1),
+        "rss_growth_mb": round(rss_mb(process) - before, 1),
+    }
+
+
+async def reloads(process: subprocess.Popen[str], served: Path, contents: list[bytes], count: int) -> dict[str, Any]:
+    """Answers by version while the file is replaced; every sixth file is damaged."""
+    statuses: Counter[int] = Counter()
+    versions: Counter[str] = Counter()
+    stop = False
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
+        while not stop:
+            status, _, answer = await ask(reader, writer, '{"texts": ["play some jazz"]}')
+            statuses[status] += 1
+            versions[json.loads(answer).get("version", "none")] += 1
+        writer.close()
+
+    clients = [asyncio.create_task(client()) for _ in range(16)]
+    damaged = 0
+    for number in range(count):
+        content = contents[number % 2]
+        if number % 6 == 5:
+            content = content[: 1000 + number]
+            damaged += 1
+        served.with_name("new").write_bytes(content)
+        os.replace(served.with_name("new"), served)
+        await asyncio.sleep(0.06)
+    stop = True
+    await asyncio.gather(*clients)
+    return {"replaced": count, "damaged": damaged, "statuses": dict(statuses), "versions": len(versions)}
+
+
+async def stop_in_flight(process: subprocess.Popen[str]) -> int:
+    """Number of 64 requests that are answered although SIGTERM follows them at once."""
+    connections = [await asyncio.open_connection("127.0.0.1", PORT) for _ in range(64)]
+    asked = [asyncio.create_task(ask(*connection, '{"texts": ["play some jazz"]}')) for connection in connections]
+    await asyncio.sleep(0)  # all are sent
+    process.send_signal(signal.SIGTERM)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    return sum(not isinstance(answer, BaseException) and answer[0] == 200 for answer in answers)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--data", type=Path, required=True, help="folder of SNIPS")
+    parser.add_argument("--seconds", type=int, default=20, help="of each load")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--overload-seconds", type=int, default=60)
+    parser.add_argument("--reloads", type=int, default=1200)
+    parser.add_argument("--stops", type=int, default=50)
+    parser.add_argument("--cores", type=int, nargs=2, default=(0, 1), help="of the server and of the load")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "serving.json")
+    options = parser.parse_args()
+    if shutil.which("wrk") is None:
+        sys.exit("wrk is not installed")
+    made = provenance(seed=0, packages=("starlette", "uvicorn", "uvloop", "httptools", "fastapi"))
+    with gzip.open(options.data / "test.jsonl.gz", "rt", encoding="utf-8") as lines:
+        bodies = [json.dumps({"texts": [" ".join(json.loads(line)["tokens"])]}) for line in lines]
+    report: dict[str, Any] = {}
+    loads = {}
+    core = options.cores[0]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "bodies").write_text("\n".join(bodies) + "\n")
+        (folder / "wrk.lua").write_text(LUA)
+        loads["start"] = os.getloadavg()[0]
+        starts = []
+        for _ in range(9):
+            begin = time.perf_counter()
+            with server(options.model, "mixling", "native", core=core):
+                starts.append(time.perf_counter() - begin)
+        report["start_to_first_answer_s"] = round(statistics.median(starts), 3)
+        loads["64 connections"] = os.getloadavg()[0]
+        report["64 connections"] = compare(options, folder / "bodies", folder / "wrk.lua")
+        loads["overload"] = os.getloadavg()[0]
+        with server(options.model, "mixling", "onnx", "--queue", "64", core=core) as process:
+            report["overload"] = asyncio.run(overload(process, bodies, options.overload_seconds))
+        content = (options.model / "model.onnx").read_bytes()
+        other = (Path(__file__).parents[1] / "tests" / "golden" / "plan-v1.onnx").read_bytes()
+        served = folder / "served.onnx"
+        served.write_bytes(content)
+        with server(served, "mixling", "native", "--reload-interval", "0.02", core=core) as process:
+            report["reloads"] = asyncio.run(reloads(process, served, [content, other], options.reloads))
+        answered = []
+        for _ in range(options.stops):
+            with server(options.model, "mixling", "native", core=core) as process:
+                answered.append(asyncio.run(stop_in_flight(process)))
+                assert process.wait(20) == 0
+        report["stops"] = {"stops": options.stops, "least_answers_of_64": min(answered)}
+    report["load_average_before"] = {key: round(value, 1) for key, value in loads.items()}
+    report["provenance"] = made
+    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps({key: value for key, value in report.items() if key != "provenance"}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

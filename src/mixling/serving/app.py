@@ -1,0 +1,189 @@
+"""The application: routes, and what all of them share (keys, errors, metrics)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mixling.errors import DataError, UserError
+from mixling.serving import open_inference, predicting
+from mixling.serving.body import Bodies, BodyTooLarge, ClientGone, discard
+from mixling.serving.keys import ApiKeys
+from mixling.serving.metrics import Metrics
+from mixling.serving.models import ModelStore
+from mixling.serving.openapi import Document
+from mixling.serving.page import page_routes
+from mixling.serving.problems import JsonResponse, Problem
+from mixling.serving.scheduling import Scheduler
+from mixling.serving.settings import ServerSettings
+
+_LOG = logging.getLogger("mixling.serving")
+# Python threads take turns this often (its default is 5 ms), so that large requests do not hold up small ones.
+_SWITCH_SECONDS = 0.0005
+
+Handler = Callable[[Scope, bytes], Awaitable[Response]]
+
+
+class Service:
+    """The state of a server process, and its ASGI application.
+
+    Raises:
+        UserError: a model or the file of keys cannot be used.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.models = ModelStore(settings.models, max_texts=settings.max_texts, max_chars=settings.max_chars)
+        self.scheduler = Scheduler(queue=settings.queue, timeout=settings.timeout, on_batch=self.metrics.batch)
+        self.metrics.begin(self.models.names, lambda: self.scheduler.waiting)
+        self.bodies = Bodies(limit=settings.max_body, total=settings.max_buffered)
+        self.stopping = False
+        self._keys = None if settings.keys_file is None else ApiKeys.read(settings.keys_file)
+        self._document = Document(self.models, settings, keys=self._keys is not None)
+        routes = [
+            *self._routes(predicting.handlers(self), "POST"),
+            *self._routes(open_inference.handlers(self), "POST"),
+            *self._routes({"/v1/models": self._models, "/openapi.json": self._openapi, "/metrics": self._metrics}),
+            *self._routes(open_inference.descriptions(self)),
+            *self._routes(
+                {"/healthz": self._alive, "/readyz": self._ready, **open_inference.health(self)}, public=True
+            ),
+            *self._routes(page_routes(), public=True),
+        ]
+        router: ASGIApp = Router(routes, redirect_slashes=False, default=self._endpoint("other", self._not_found))
+        if settings.cors:
+            router = CORSMiddleware(
+                router,
+                allow_origins=settings.cors,
+                allow_methods=["GET", "POST"],
+                allow_headers=["Authorization", "Content-Type"],
+                max_age=3600,
+            )
+        self._router = router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        scope["app"] = self  # Starlette then raises for a wrong method, instead of answering it
+        begin = perf_counter()
+        try:
+            await self._router(scope, receive, send)
+        except HTTPException as error:
+            headers = dict(error.headers or {})
+            allowed = f"; allowed: {headers['Allow']}" if "Allow" in headers else ""
+            problem = Problem(error.status_code, f"{scope['method']} is not allowed here{allowed}", headers=headers)
+            await self._send(problem.response(), scope, receive, send)
+            self.metrics.answered("other", error.status_code, perf_counter() - begin)
+
+    def _routes(self, handlers: dict[str, Handler], method: str = "GET", *, public: bool = False) -> list[Route]:
+        return [
+            Route(path, self._endpoint(path, handler, public=public), methods=[method])
+            for path, handler in handlers.items()
+        ]
+
+    def _endpoint(self, route: str, handler: Handler, *, public: bool = False) -> ASGIApp:
+        """Return the application of a route: checks the key, receives the body, and sends errors as problems."""
+        keys, bodies = None if public else self._keys, self.bodies
+
+        async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+            begin = perf_counter()
+            try:
+                if keys is not None and not keys.admit(scope["headers"]):
+                    challenge = {"WWW-Authenticate": "Bearer"}
+                    raise Problem(401, "an API key is needed: send Authorization: Bearer KEY", headers=challenge)
+                body = await bodies.receive(scope, receive)
+                try:
+                    response = await handler(scope, body)
+                finally:
+                    bodies.release(body)
+            except ClientGone:
+                self.metrics.answered(route, 499, perf_counter() - begin)
+                return
+            except Problem as problem:
+                response = problem.response()
+                if isinstance(problem, BodyTooLarge) and problem.arriving:
+                    await self._refuse_body(response, receive, send)
+                    self.metrics.answered(route, problem.status, perf_counter() - begin)
+                    return
+            except DataError as error:
+                response = Problem(422, str(error)).response()
+            except UserError as error:
+                _LOG.error("%s: %s", route, error)
+                response = Problem(500, "the model cannot predict for this; see the log of the server").response()
+            except Exception:
+                _LOG.exception("%s: internal error", route)
+                response = Problem(500, "internal error; see the log of the server").response()
+            await self._send(response, scope, receive, send)
+            self.metrics.answered(route, response.status_code, perf_counter() - begin)
+
+        return _AsgiEndpoint(endpoint)
+
+    async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.stopping:
+            response.headers["Connection"] = "close"
+        await response(scope, receive, send)
+
+    async def _refuse_body(self, response: Response, receive: Receive, send: Send) -> None:
+        """Send the answer while the body is still arriving; the connection is closed afterwards."""
+        await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+        await send({"type": "http.response.body", "body": bytes(response.body), "more_body": True})
+        await discard(receive)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Watch the model files while the server runs."""
+        await receive()
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        watcher: asyncio.Task[None] | None = None
+        if (interval := self.settings.reload_interval) > 0:
+            watcher = asyncio.create_task(self.models.watch(interval, self.metrics.reloaded))
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        if watcher is not None:
+            watcher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watcher
+        self.scheduler.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _models(self, scope: Scope, body: bytes) -> Response:
+        return JsonResponse({"models": [predicting.description(loaded) for loaded in self.models]})
+
+    async def _openapi(self, scope: Scope, body: bytes) -> Response:
+        return JsonResponse(self._document.get())
+
+    async def _metrics(self, scope: Scope, body: bytes) -> Response:
+        return self.metrics.response()
+
+    async def _alive(self, scope: Scope, body: bytes) -> Response:
+        return JsonResponse({"status": "alive"})
+
+    async def _ready(self, scope: Scope, body: bytes) -> Response:
+        if self.stopping:
+            raise Problem(503, "the server is stopping", headers={"Retry-After": "1"})
+        return JsonResponse({"status": "ready"})
+
+    async def _not_found(self, scope: Scope, body: bytes) -> Response:
+        raise Problem(404, f"there is no {scope['path'][:200]!r}; /openapi.json lists the routes")
+
+
+class _AsgiEndpoint:
+    """An ASGI application that Starlette's `Route` does not take for a function of a request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return self._app(scope, receive, send)

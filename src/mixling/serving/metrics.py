@@ -1,0 +1,75 @@
+"""Metrics of a server, as Prometheus reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.responses import Response
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"  # set where several processes serve: the folder of their metrics
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """Counts requests, texts, batches and reloads."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._requests = Counter("mixling_requests", "Answered requests.", ["route", "status"], registry=registry)
+        self._seconds = Histogram(
+            "mixling_request_seconds", "Time to an answer.", ["route"], buckets=_SECONDS, registry=registry
+        )
+        self._texts = Counter("mixling_texts", "Texts that were predicted for.", ["model"], registry=registry)
+        batches = Histogram(
+            "mixling_batch_texts", "Texts predicted together in the loop.", buckets=_SIZES, registry=registry
+        )
+        self.batch: Callable[[int], None] = batches.observe
+        self._waiting = Gauge(
+            "mixling_waiting_texts", "Texts that wait.", registry=registry, multiprocess_mode="livesum"
+        )
+        self._reloads = Counter("mixling_reloads", "Replaced model files in use.", ["model"], registry=registry)
+        self._failures = Counter(
+            "mixling_reload_failures", "Replaced model files that cannot be used.", ["model"], registry=registry
+        )
+        self._answered: dict[tuple[str, int], tuple[Callable[[], None], Callable[[float], None]]] = {}
+        self._predicted: dict[str, Callable[[float], None]] = {}
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        if (found := self._answered.get((route, status))) is None:
+            counter = self._requests.labels(route, str(status))
+            found = self._answered[route, status] = (counter.inc, self._seconds.labels(route).observe)
+        found[0]()
+        found[1](seconds)
+
+    def predicted(self, model: str, texts: int) -> None:
+        """Count texts that were predicted for."""
+        if (count := self._predicted.get(model)) is None:
+            count = self._predicted[model] = self._texts.labels(model).inc
+        count(texts)
+
+    def begin(self, models: tuple[str, ...], waiting: Callable[[], int]) -> None:
+        """Show the counters of these models from the start, and the number of waiting texts."""
+        for model in models:
+            self._texts.labels(model)
+            self._reloads.labels(model)
+            self._failures.labels(model)
+        self._count_waiting = waiting
+
+    def reloaded(self, model: str, used: bool) -> None:
+        """Count a model file that was replaced."""
+        (self._reloads if used else self._failures).labels(model).inc()
+
+    def response(self) -> Response:
+        """Return all metrics, those of the other processes included."""
+        self._waiting.set(self._count_waiting())
+        registry = self.registry
+        if os.environ.get(SHARED):
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")

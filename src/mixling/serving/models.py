@@ -1,0 +1,131 @@
+"""The models of a server: opened, and opened again when their files are replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mixling.errors import DataError, UserError
+from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.predictor import Predictor
+from mixling.serving.schemas import RequestType, request_type
+
+_LOG = logging.getLogger("mixling.serving")
+_Stamp = tuple[int, int, int]  # inode, size and time of the last change
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model as it is answered with: a request uses one from its beginning to its end.
+
+    Attributes:
+        version: the first 12 hexadecimal digits of the SHA-256 of the model file.
+        requests: checks the JSON of requests.
+    """
+
+    name: str
+    version: str
+    predictor: Predictor
+    requests: RequestType
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The keys of a request that hold texts; a request has one of them."""
+        return self.requests.inputs
+
+
+class ModelStore:
+    """The models by name.
+
+    Args:
+        models: names and paths.
+        max_texts, max_chars: limits of requests.
+
+    Raises:
+        ModelFileError: a file is missing, damaged or not a model.
+    """
+
+    def __init__(self, models: tuple[tuple[str, Path], ...], *, max_texts: int, max_chars: int) -> None:
+        self._paths, self._limits = dict(models), (max_texts, max_chars)
+        self._stamps = {name: _stamp(path) for name, path in models}
+        self._loaded = {name: self._open(name) for name in self._paths}
+
+    def __getitem__(self, name: str) -> Loaded:
+        return self._loaded[name]
+
+    def get(self, name: str) -> Loaded | None:
+        return self._loaded.get(name)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._loaded.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._paths)
+
+    @property
+    def version(self) -> tuple[str, ...]:
+        """The versions of all models."""
+        return tuple(loaded.version for loaded in self)
+
+    def reload(self, name: str) -> bool | None:
+        """Open a model again if its file was replaced; the old one is kept if the new one cannot be used.
+
+        Returns:
+            whether the new file is used; None: there is none.
+        """
+        stamp = _stamp(self._paths[name])
+        if stamp is None or stamp == self._stamps[name]:
+            return None
+        self._stamps[name] = stamp  # a damaged file is tried once
+        try:
+            self._loaded[name] = loaded = self._open(name)
+        except UserError as error:
+            _LOG.error("model %s: the new file cannot be used, the old model is kept: %s", name, error)
+            return False
+        _LOG.info("model %s: replaced by version %s", name, loaded.version)
+        return True
+
+    async def watch(self, interval: float, report: Callable[[str, bool], None]) -> None:
+        """Reload models whose files are replaced, until cancelled.
+
+        Args:
+            interval: seconds.
+            report: called with the name of a replaced model and whether the new file is used.
+        """
+        while True:
+            await asyncio.sleep(interval)
+            for name in self.names:
+                used = await asyncio.to_thread(self.reload, name)
+                if used is not None:
+                    report(name, used)
+
+    def _open(self, name: str) -> Loaded:
+        predictor = Predictor(self._paths[name])
+        _try_out(predictor)
+        version = hashlib.sha256(predictor.content).hexdigest()[:12]
+        return Loaded(name, version, predictor, request_type(predictor, *self._limits))
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    """Return what changes when a model's file is replaced; None while there is no file."""
+    try:
+        file = path / ONNX_FILE
+        status = os.stat(file if path.is_dir() else path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _try_out(predictor: Predictor) -> None:
+    """Predict for a text, or a pair, so that a model that cannot is found before it is used."""
+    tried = ("a", "b") if predictor.task.windows or predictor.metadata.pairs else "a"
+    try:
+        predictor.predict_one(tried)
+    except DataError:  # a task of another package may take neither
+        return

@@ -1,0 +1,192 @@
+"""The description of the routes for `/openapi.json`, made of the models that are served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mixling.serving.models import Loaded, ModelStore
+from mixling.serving.open_inference import InferRequest, input_names
+from mixling.serving.schemas import input_keys
+from mixling.serving.settings import ServerSettings
+from mixling.version import __version__
+
+_REFS = "#/components/schemas/{model}"
+_Json = dict[str, Any]
+
+
+class Document:
+    """The OpenAPI document of a server, which changes when a model is replaced."""
+
+    def __init__(self, models: ModelStore, settings: ServerSettings, *, keys: bool) -> None:
+        self._models, self._settings, self._keys = models, settings, keys
+        self._made: tuple[tuple[str, ...], _Json] | None = None
+
+    def get(self) -> _Json:
+        """Return the document of the models that are in use."""
+        if self._made is None or self._made[0] != self._models.version:
+            self._made = (self._models.version, self._make())
+        return self._made[1]
+
+    def _make(self) -> _Json:
+        paths: _Json = {
+            "/v1/models": {"get": self._get("The models", _MODELS)},
+            "/healthz": {"get": self._get("Whether the process answers", _STATUS, public=True)},
+            "/readyz": {"get": self._get("Whether models answer", _STATUS, public=True, also=(503,))},
+            "/v2": {"get": self._get("The server, in the Open Inference Protocol", _OBJECT)},
+            "/v2/health/live": {"get": self._get("Whether the process answers", _OBJECT, public=True)},
+            "/v2/health/ready": {"get": self._get("Whether models answer", _OBJECT, public=True, also=(503,))},
+        }
+        for loaded in self._models:
+            base = f"/v2/models/{loaded.name}"
+            paths[f"/v1/models/{loaded.name}/predict"] = {"post": self._predict(loaded)}
+            paths[base] = {"get": self._get(f"The model {loaded.name}, in the Open Inference Protocol", _OBJECT)}
+            ready = self._get(f"Whether the model {loaded.name} answers", _OBJECT, public=True, also=(503,))
+            paths[f"{base}/ready"] = {"get": ready}
+            paths[f"{base}/infer"] = {"post": self._infer(loaded)}
+        document: _Json = {
+            "openapi": "3.1.0",
+            "info": {"title": "mixling", "version": __version__, "description": "Predictions of small text models."},
+            "paths": paths,
+            "components": {"schemas": {"Problem": _PROBLEM}},
+        }
+        if self._keys:
+            document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        return document
+
+    def _get(self, summary: str, schema: _Json, *, public: bool = False, also: tuple[int, ...] = ()) -> _Json:
+        return self._operation(summary, schema, also=also, public=public)
+
+    def _predict(self, loaded: Loaded) -> _Json:
+        model = loaded.requests.model
+        schema = model.model_json_schema(ref_template=_REFS)
+        _inline(schema)
+        summary = f"Predictions of {loaded.name} ({loaded.predictor.metadata.task})"
+        return self._operation(summary, _prediction_schema(loaded), body=schema)
+
+    def _infer(self, loaded: Loaded) -> _Json:
+        schema = _inline(InferRequest.model_json_schema(ref_template=_REFS))
+        names = input_names(loaded)
+        limits = self._settings
+        tensor = schema["properties"]["inputs"]["items"]
+        text: _Json = {"type": "string", "maxLength": limits.max_chars}
+        tensors = [
+            {
+                **tensor,
+                "properties": {
+                    **tensor["properties"],
+                    "name": {"const": name},
+                    "shape": {"const": [1]},
+                    "data": {"type": "array", "items": text, "minItems": 1, "maxItems": 1},
+                },
+            }
+            for name in names
+        ]
+        # A schema cannot say that a shape is the number of values: it describes inputs of one text.
+        schema["properties"]["inputs"] = {
+            "type": "array", "prefixItems": tensors, "items": False, "minItems": len(names), "maxItems": len(names),
+            "description": "Tensors of texts; any number of texts up to the server's limit is allowed.",
+        }  # fmt: skip
+        example = [
+            {"name": name, "shape": [1], "datatype": "BYTES", "data": [value]}
+            for name, value in zip(names, ("play some jazz", "play some rock"), strict=False)
+        ]
+        schema["properties"].pop("outputs")
+        schema["examples"] = [{"inputs": example}]
+        return self._operation(f"Predictions of {loaded.name}, in the Open Inference Protocol", _INFERRED, body=schema)
+
+    def _operation(
+        self,
+        summary: str,
+        schema: _Json,
+        *,
+        body: _Json | None = None,
+        also: tuple[int, ...] = (),
+        public: bool = False,
+    ) -> _Json:
+        problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        statuses = {*also, 413, 415, *((401,) if self._keys and not public else ())}
+        out: _Json = {"summary": summary}
+        if body is not None:
+            statuses |= {400, 422, 503, 504}
+            out["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        if self._keys:
+            out["security"] = [] if public else [{"key": []}]
+        out["responses"] = {
+            "200": {"description": "The answer", "content": {"application/json": {"schema": schema}}},
+            **{str(status): {"description": _STATUSES[status], "content": problem} for status in sorted(statuses)},
+        }
+        return out
+
+
+def _inline(schema: _Json) -> _Json:
+    """Put the definitions of a schema where they are referred to: an operation then needs no components."""
+    definitions = schema.pop("$defs", {})
+
+    def put(value: Any) -> Any:
+        if isinstance(value, dict):
+            if "$ref" in value:
+                return put(definitions[value["$ref"].rpartition("/")[2]])
+            return {key: put(item) for key, item in value.items() if key != "title" or not isinstance(item, str)}
+        return [put(item) for item in value] if isinstance(value, list) else value
+
+    made = put(dict(schema))
+    schema.clear()
+    schema.update(made)
+    return schema
+
+
+def _prediction_schema(loaded: Loaded) -> _Json:
+    task = loaded.predictor.task
+    number, text = {"type": "number"}, {"type": "string"}
+    properties: _Json = {"truncated": {"type": "boolean"}, "empty": {"type": "boolean"}}
+    if task.has_probabilities:
+        properties["probabilities"] = {"type": "object", "additionalProperties": number}
+        if task.exclusive:
+            properties |= {"label": text, "abstained": {"type": "boolean"}}
+        else:
+            properties["labels"] = {"type": "array", "items": text}
+    elif "questions" in input_keys(task, None):
+        index = {"type": ["integer", "null"], "description": "In code points."}
+        properties |= {"answer": text, "start": index, "end": index, "score": number, "no_answer": {"type": "boolean"}}
+    elif task.per_word:
+        strings = {"type": "array", "items": text}
+        index = {"type": "integer", "description": "In code points."}
+        span = {"type": "object", "properties": {"label": text, "start": index, "end": index, "score": number}}
+        properties |= {"tokens": strings, "tags": strings, "spans": {"type": "array", "items": span}}
+    else:
+        properties["value"] = number
+    prediction = {"type": "object", "properties": properties, "required": ["truncated"]}
+    return {
+        "type": "object",
+        "properties": {"model": text, "version": text, "predictions": {"type": "array", "items": prediction}},
+        "required": ["model", "version", "predictions"],
+    }
+
+
+_OBJECT: _Json = {"type": "object"}
+_STATUS: _Json = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
+_MODELS: _Json = {
+    "type": "object",
+    "properties": {"models": {"type": "array", "items": {"type": "object", "required": ["name", "version", "task"]}}},
+    "required": ["models"],
+}
+_INFERRED: _Json = {
+    "type": "object",
+    "properties": {"model_name": {"type": "string"}, "outputs": {"type": "array", "items": {"type": "object"}}},
+    "required": ["model_name", "outputs"],
+}
+_PROBLEM: _Json = {
+    "type": "object",
+    "description": "RFC 9457.",
+    "properties": {"title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"}},
+    "required": ["title", "status", "detail"],
+}
+_STATUSES = {
+    400: "The body is not JSON",
+    401: "An API key is needed",
+    413: "The body is too large",
+    415: "The body is compressed",
+    422: "The request is not as its schema allows",
+    503: "Too much to do, or stopping; try again after the seconds of Retry-After",
+    504: "The prediction took too long",
+}

@@ -1,0 +1,47 @@
+"""The page at `/`: static files of the package, held in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+from starlette.types import Scope
+
+if TYPE_CHECKING:
+    from mixling.serving.app import Handler
+
+_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+# Nothing but files of this server: no inline scripts or styles, no frames, no forms that are sent.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def page_routes() -> dict[str, Handler]:
+    """Return the handlers of the page's files by their paths."""
+    folder = files("mixling.serving") / "playground"
+    found = {item.name: item.read_bytes() for item in folder.iterdir() if item.name.rpartition(".")[2] in _TYPES}
+    routes = {f"/playground/{name}": _handler(name, content) for name, content in sorted(found.items())}
+    return {"/": _handler("index.html", found["index.html"]), **routes}
+
+
+def _handler(name: str, content: bytes) -> Handler:
+    etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    headers = {
+        "ETag": etag,
+        "Cache-Control": "no-cache",
+        "Content-Security-Policy": _POLICY,
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+    }
+    kind = _TYPES[name.rpartition(".")[2]]
+
+    async def send_file(scope: Scope, body: bytes) -> Response:
+        if any(key == b"if-none-match" and etag.encode() in value for key, value in scope["headers"]):
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers, media_type=f"{kind}; charset=utf-8")
+
+    return send_file

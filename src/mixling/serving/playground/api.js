@@ -1,0 +1,42 @@
+// Requests to the server that this page came from.
+
+export class ServerGone extends Error {}
+
+export class Refused extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+let key = "";
+
+export function useKey(value) {
+  key = value.trim();
+}
+
+/** Return the JSON of an answer; raise `ServerGone` or `Refused`. */
+async function ask(path, options = {}) {
+  const headers = options.body ? { "Content-Type": "application/json" } : {};
+  if (key) headers.Authorization = `Bearer ${key}`;
+  let response;
+  try {
+    response = await fetch(path, { ...options, headers, cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ServerGone("The server does not answer.");
+  }
+  const answer = await response.json().catch(() => ({}));
+  if (response.ok) return answer;
+  if (response.status === 502 || response.status === 504) throw new ServerGone("The server does not answer.");
+  throw new Refused(response.status, answer.detail ?? `The server answered with ${response.status}.`);
+}
+
+export async function models() {
+  return (await ask("v1/models")).models;
+}
+
+export async function predict(model, request, signal) {
+  const path = `v1/models/${encodeURIComponent(model)}/predict`;
+  return (await ask(path, { method: "POST", body: JSON.stringify(request), signal })).predictions[0];
+}

@@ -1,0 +1,94 @@
+"""The routes of `/v1`: models and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+from starlette.types import Scope
+
+from mixling.errors import ConfigError, near_miss
+from mixling.serving.answers import answer
+from mixling.serving.models import Loaded, ModelStore
+from mixling.serving.problems import JsonResponse, Problem
+from mixling.serving.scheduling import Scheduler, num_chars
+from mixling.serving.schemas import NO_OPTIONS, option_names
+from mixling.text.encoder import Text
+
+if TYPE_CHECKING:
+    from mixling.serving.app import Handler, Service
+
+_EXPLAINED_CHARS = 10_000  # of all texts of a request that are explained: each is predicted again for each word
+
+
+def handlers(service: Service) -> dict[str, Handler]:
+    """Return the handler of predictions by its path."""
+    models, scheduler, metrics = service.models, service.scheduler, service.metrics
+
+    async def predict(scope: Scope, body: bytes) -> Response:
+        loaded = find_model(models, scope["path_params"]["model"])
+        texts, options = loaded.requests.parse(body)
+        predictions = await scheduler.predict(loaded.predictor, texts)
+        metrics.predicted(loaded.name, len(texts))
+        values: list[dict[str, Any]]
+        if options is NO_OPTIONS:
+            values = [prediction.to_dict() for prediction in predictions]
+        else:
+            values = [answer(prediction, options) for prediction in predictions]
+            if options.explain:
+                for value, explanation in zip(values, await _explain(scheduler, loaded, texts), strict=True):
+                    value["explanation"] = explanation
+        return JsonResponse({"model": loaded.name, "version": loaded.version, "predictions": values})
+
+    return {"/v1/models/{model}/predict": predict}
+
+
+def find_model(models: ModelStore, name: str) -> Loaded:
+    """Return the model of that name.
+
+    Raises:
+        Problem: there is none (404).
+    """
+    loaded = models.get(name)
+    if loaded is None:
+        raise Problem(404, f"there is no model {name[:100]!r}; {near_miss(name[:100], models.names)}")
+    return loaded
+
+
+def description(loaded: Loaded) -> dict[str, Any]:
+    """Return the JSON description of a model."""
+    predictor, metadata = loaded.predictor, loaded.predictor.metadata
+    out: dict[str, Any] = {
+        "name": loaded.name,
+        "version": loaded.version,
+        "task": metadata.task,
+        "inputs": list(loaded.inputs),
+        "options": list(option_names(predictor)),
+    }
+    if predictor.task.has_labels:
+        out["labels"] = list(predictor.labels.names)
+    return out | {
+        "parameters": metadata.parameters,
+        "precision": metadata.precision,
+        "engine": predictor.engine,
+        "max_tokens": predictor.text_config.max_len,
+    }
+
+
+async def _explain(scheduler: Scheduler, loaded: Loaded, texts: Sequence[Text]) -> list[dict[str, Any] | None]:
+    if (size := sum(map(num_chars, texts))) > _EXPLAINED_CHARS:
+        raise Problem(422, f"/explain: texts of at most {_EXPLAINED_CHARS:,} characters are explained, got {size:,}")
+    return await scheduler.large(len(texts), [_explanation(loaded, text) for text in texts])
+
+
+def _explanation(loaded: Loaded, text: Text) -> Callable[[], list[dict[str, Any] | None]]:
+    def explain() -> list[dict[str, Any] | None]:
+        try:
+            values = loaded.predictor.explain(text, method="leave_one_out").to_dict()
+        except ConfigError:  # a tagger has no answer to a text without words
+            return [None]
+        del values["text"], values["truncated"]  # the client has them
+        return [values]
+
+    return explain

@@ -1,0 +1,80 @@
+"""uvicorn's HTTP protocol with limits for slow clients and large heads, which uvicorn has not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+_CLOSE = b"connection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """Closes a connection whose request is not complete in time, or whose head is too large.
+
+    A timer runs only while a request is incomplete: one that arrives in one piece, as almost all do, costs none.
+    """
+
+    seconds = 10.0  # for a request to arrive
+    max_header = 64 << 10
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = True
+        self._incomplete = True
+        self._head_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(self.seconds, self._close, _TOO_SLOW)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._incomplete:
+            if self._in_head and self._head_bytes > self.max_header:
+                self._close(_TOO_LARGE)
+            elif self._timer is None:
+                self._timer = self.loop.call_later(self.seconds, self._close, _TOO_SLOW)
+        elif self._timer is not None:
+            self._stop_timer()
+
+    def on_message_begin(self) -> None:
+        self._in_head = self._incomplete = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._head_bytes = 0
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._incomplete = False
+        self._in_head = True  # what comes next
+        super().on_message_complete()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self, status: bytes) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:  # otherwise an answer has begun, or will
+            self.transport.write(status + _CLOSE)
+        elif not self.cycle.response_started:
+            self.transport.write(status + _CLOSE)
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()

@@ -1,0 +1,189 @@
+"""The JSON of requests: a type for each model, which has only what that model answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
+
+from mixling.runtime.predictor import Predictor
+from mixling.serving.problems import Problem
+from mixling.tasks.base import Task
+from mixling.text.encoder import Text
+
+_SHOWN_ERRORS = 10
+_EXAMPLE, _CONTEXT = "play some jazz in oslo", "The film was shot in Oslo."
+
+
+# JSON Schema takes 2.0 for an integer.
+WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a request asks for besides predictions; see `request_type` for their meanings."""
+
+    top_k: int | None = None
+    threshold: float | None = None
+    explain: bool = False
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Question(_Request):
+    question: str
+    context: str
+
+
+@dataclass(frozen=True)
+class RequestType:
+    """Checks requests for one model.
+
+    Attributes:
+        inputs: keys that hold texts, of which a request has one.
+        model: the pydantic model of a request.
+    """
+
+    inputs: tuple[str, ...]
+    model: type[BaseModel]
+
+    def parse(self, body: bytes) -> tuple[list[Text], Options]:
+        """Return the texts and options of a request.
+
+        Raises:
+            Problem: it is not JSON (400), or not as the schema has it (422).
+        """
+        try:
+            request = self.model.model_validate_json(body)
+        except ValidationError as error:
+            raise problem_of(error) from None
+        given = request.model_fields_set
+        key = next(name for name in self.inputs if name in given)
+        values = getattr(request, key)
+        if key == "pairs":
+            values = [tuple(pair) for pair in values]
+        elif key == "questions":
+            values = [(item.question, item.context) for item in values]
+        if len(given) == 1:
+            return values, NO_OPTIONS
+        return values, Options(**{name: getattr(request, name) for name in given if name != key})
+
+
+NO_OPTIONS = Options()
+
+
+def input_keys(task: Task, pairs: bool | None) -> tuple[str, ...]:
+    """Return the keys that may hold texts; `pairs` as of `Metadata`, None if it is not known."""
+    if task.windows:
+        return ("questions",)
+    if task.per_word:
+        return ("texts", "tokens")
+    return {True: ("pairs",), False: ("texts",), None: ("texts", "pairs")}[pairs]
+
+
+def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> RequestType:
+    """Return the type of requests for a model, with limits of texts and of the characters of each."""
+    task = predictor.task
+    keys = input_keys(task, predictor.metadata.pairs)
+    text = Annotated[str, Field(max_length=max_chars)]
+    kinds: dict[str, Any] = {
+        "texts": text,
+        "pairs": Annotated[list[text], Field(min_length=2, max_length=2)],
+        "tokens": Annotated[list[Annotated[str, Field(max_length=1000)]], Field(min_length=1, max_length=1000)],
+        "questions": create_model(
+            "Question",
+            __base__=_Question,
+            question=(Annotated[str, Field(min_length=1, max_length=10_000)], ...),
+            context=(text, ...),
+        ),
+    }
+    examples = {
+        "texts": [_EXAMPLE],
+        "pairs": [["A man sleeps.", "Nobody sleeps."]],
+        "tokens": [_EXAMPLE.split()],
+        "questions": [{"question": "Where was the film shot?", "context": _CONTEXT}],
+    }
+    absent = ... if len(keys) == 1 else Field(None, json_schema_extra=_without_default)
+    fields: dict[str, Any] = {}
+    for key in keys:
+        item = kinds[key]
+        limits = Field(min_length=1, max_length=max_texts, description=_MEANINGS[key])
+        fields[key] = (Annotated[list[item], limits], absent)  # type: ignore[valid-type]
+    for name in option_names(predictor):
+        kind, meaning = _OPTIONS[name]
+        fields[name] = (kind, Field(None, description=meaning, json_schema_extra=_without_default))
+    extra: dict[str, Any] = {"examples": [{key: examples[key]} for key in keys]}
+    if len(keys) > 1:
+        extra["oneOf"] = [{"required": [key]} for key in keys]
+    base: type[BaseModel] = type(
+        "_Of", (_Request,), {"model_config": ConfigDict(extra="forbid", strict=True, json_schema_extra=extra)}
+    )
+    validators: dict[str, Any] = {}
+    if len(keys) > 1:
+
+        def one_input(self: Any) -> Any:
+            if len(self.model_fields_set & set(keys)) != 1:
+                raise ValueError(f"give exactly one of {', '.join(keys)}")
+            return self
+
+        validators["one_input"] = model_validator(mode="after")(one_input)
+    return RequestType(keys, create_model("PredictRequest", __base__=base, __validators__=validators, **fields))
+
+
+def option_names(predictor: Predictor) -> tuple[str, ...]:
+    """Return the options that make sense for a model."""
+    task = predictor.task
+    names = []
+    if task.has_probabilities:
+        names.append("top_k")
+    if task.has_probabilities or task.per_word or task.windows:
+        names.append("threshold")
+    if not task.windows:
+        names.append("explain")
+    return tuple(names)
+
+
+def problem_of(error: ValidationError) -> Problem:
+    """Return the problem of a request that a schema does not allow."""
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return Problem(400, f"the body is not JSON: {first['msg'].removeprefix('Invalid JSON: ')}")
+    shown = [
+        {"pointer": _pointer(item["loc"]), "detail": item["msg"].removeprefix("Value error, ")}
+        for item in errors[:_SHOWN_ERRORS]
+    ]
+    at = f"{shown[0]['pointer']}: " if shown[0]["pointer"] else ""
+    return Problem(422, at + shown[0]["detail"], errors=shown)
+
+
+def _pointer(location: Sequence[int | str]) -> str:
+    """Return a JSON pointer (RFC 6901)."""
+    return "".join("/" + str(part)[:100].replace("~", "~0").replace("/", "~1") for part in location)
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+_MEANINGS = {
+    "texts": "Texts to predict for.",
+    "pairs": "Pairs of texts.",
+    "tokens": "Sentences as lists of words.",
+    "questions": "Questions, each with the text that may contain its answer.",
+}
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    "top_k": (
+        Annotated[int, Field(ge=1, le=1_000_000), WHOLE],
+        "Return only the probabilities of so many labels, the most probable first.",
+    ),
+    "threshold": (
+        Annotated[float, Field(ge=0, le=1)],
+        "Leave out labels, spans and answers whose probability is lower; mark a single label as abstained.",
+    ),
+    "explain": (bool, "Return the effect of each word on the answer."),
+}

@@ -1,0 +1,77 @@
+"""Settings of a server: its models, its limits and who may use it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from mixling.errors import ConfigError
+from mixling.runtime.onnx_file import ONNX_FILE
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """What a server process needs; picklable, so that workers get a copy.
+
+    Attributes:
+        models: names and paths of saved models; the first is the page's default.
+        keys_file: file with one API key a line; None: everyone may send requests.
+        cors: origins whose pages may send requests.
+        max_body: bytes of a request's body.
+        max_buffered: bytes of all bodies that are being received or processed.
+        max_texts, max_chars: texts of a request, characters of a text.
+        queue: texts that may wait for a prediction; more are refused with 503.
+        timeout: seconds until a waiting request is answered with 504.
+        keep_alive: seconds that an idle connection stays open.
+        client_timeout: seconds for a request to arrive.
+        max_header: bytes of a request's head.
+        drain_wait: seconds after SIGTERM in which new requests are still answered while /readyz reports 503.
+        drain: seconds after that for requests in flight.
+        reload_interval: seconds between looks at the model files; 0: never.
+    """
+
+    models: tuple[tuple[str, Path], ...]
+    keys_file: Path | None = None
+    cors: tuple[str, ...] = ()
+    max_body: int = 1 << 20
+    max_buffered: int = 64 << 20
+    max_texts: int = 1024
+    max_chars: int = 100_000
+    queue: int = 1024
+    timeout: float = 10.0
+    keep_alive: int = 5
+    client_timeout: float = 10.0
+    max_header: int = 64 << 10
+    drain_wait: float = 0.5
+    drain: int = 10
+    reload_interval: float = 1.0
+
+
+def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
+    """Return names and paths of models given as `PATH` or `NAME=PATH`.
+
+    Without a name, a model has that of its folder, or of its file without `.onnx`.
+
+    Raises:
+        ConfigError: a name has characters other than letters, digits, `.`, `_` and `-`, or two models have the same.
+    """
+    models: dict[str, Path] = {}
+    for argument in arguments:
+        name, sep, path = argument.partition("=")
+        if not sep or Path(argument).exists():
+            name, path = _name_of(Path(argument)), argument
+        elif not name.strip(".") or _UNSAFE.search(name):
+            raise ConfigError(f"{argument}: the name {name!r} is not allowed; use letters, digits, '.', '_' and '-'")
+        if name in models:
+            raise ConfigError(f"two models have the name {name!r}: {models[name]} and {path}; name one as NAME=PATH")
+        models[name] = Path(path)
+    return tuple(models.items())
+
+
+def _name_of(path: Path) -> str:
+    path = path.absolute()
+    name = path.parent.name if path.name == ONNX_FILE else path.name.removesuffix(".onnx")
+    return _UNSAFE.sub("-", name).strip("-.") or "model"

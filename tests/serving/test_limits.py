@@ -1,0 +1,269 @@
+"""Limits, keys, other origins, metrics and reloading, within the test's process."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from mixling import ConfigError
+from mixling.serving import page
+from mixling.serving.body import Bodies, ClientGone
+from mixling.serving.keys import ApiKeys
+from mixling.serving.problems import Problem
+from mixling.serving.scheduling import Scheduler
+from mixling.serving.settings import named_models
+
+Make = Callable[..., TestClient]
+KEY = "a-key-of-more-than-16-characters"
+
+
+def ask(client: TestClient, **options: Any) -> Any:
+    return client.post("/v1/models/golden/predict", json={"texts": ["what a film"]}, **options)
+
+
+def test_a_large_body_is_refused_by_its_header_and_while_it_arrives(make_client: Make) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b" " * 1000
+
+    with make_client(max_body=10_000) as client:
+        body = b" " * 9_000 + b'{"texts": ["what a film"]}'
+        assert client.post("/v1/models/golden/predict", content=body).status_code == 200
+        for content in (b" " * 10_001, parts()):
+            response = client.post("/v1/models/golden/predict", content=content)
+            assert response.status_code == 413
+            assert response.headers["connection"] == "close"
+            assert "10,000 bytes" in response.json()["detail"]
+        assert client.app.bodies.held == 0
+
+
+def test_a_body_is_not_received_beyond_its_limit() -> None:
+    received = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal received
+        received += 1
+        return {"type": "http.request", "body": b"x" * 1000, "more_body": True}
+
+    async def run(bodies: Bodies, headers: list[tuple[bytes, bytes]]) -> None:
+        await bodies.receive({"headers": headers}, receive)
+
+    bodies = Bodies(limit=3000, total=10_000)
+    for headers, times in (([], 4), ([(b"content-length", b"1000000000")], 0), ([(b"content-length", b"9" * 30)], 0)):
+        received = 0
+        with pytest.raises(Problem, match="3,000 bytes"):
+            asyncio.run(run(bodies, headers))
+        assert received == times
+    with pytest.raises(Problem, match="too many large requests"):
+        asyncio.run(run(Bodies(limit=3000, total=1500), []))
+    assert bodies.held == 0
+
+
+def test_a_client_that_leaves_is_no_error() -> None:
+    async def run(bodies: Bodies) -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.disconnect"}
+
+        await bodies.receive({"headers": []}, receive)
+
+    with pytest.raises(ClientGone):
+        asyncio.run(run(Bodies(limit=10, total=10)))
+
+
+def test_compressed_bodies_are_refused(make_client: Make) -> None:
+    bomb = gzip.compress(b" " * 10_000_000)
+    with make_client() as client:
+        response = client.post("/v1/models/golden/predict", content=bomb, headers={"Content-Encoding": "gzip"})
+        assert response.status_code == 415
+        assert ask(client, headers={"Content-Encoding": "identity"}).status_code == 200
+
+
+def test_requests_need_a_key_but_probes_and_the_page_do_not(make_client: Make, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"# of the web shop\n{KEY}\n\nanother-key-of-the-server\n")
+    with make_client(keys_file=tmp_path / "keys") as client:
+        for key in (KEY, "another-key-of-the-server"):
+            assert ask(client, headers={"Authorization": f"Bearer {key}"}).status_code == 200
+            assert ask(client, headers={"Authorization": f"bearer {key}"}).status_code == 200
+        for wrong in ({}, {"Authorization": KEY}, {"Authorization": f"Bearer {KEY}x"}, {"Authorization": "Bearer"}):
+            response = ask(client, headers=wrong)
+            assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
+        for path in ("/v1/models", "/metrics", "/openapi.json", "/v2", "/v2/models/golden"):
+            assert client.get(path).status_code == 401
+            assert client.get(path, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+        for path in ("/", "/playground/app.js", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
+            assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [("", "has no API key"), ("short", "at least 16"), ("a key with spaces in it", "at least 16")]
+)
+def test_files_of_keys_that_cannot_be_used(tmp_path: Path, content: str, says: str) -> None:
+    (tmp_path / "keys").write_text(content)
+    with pytest.raises(ConfigError, match=says):
+        ApiKeys.read(tmp_path / "keys")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        ApiKeys.read(tmp_path / "none")
+
+
+def test_pages_of_other_origins_are_allowed_only_where_named(make_client: Make) -> None:
+    origin = {"Origin": "https://shop.example"}
+    asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    with make_client() as client:
+        assert "access-control-allow-origin" not in ask(client, headers=origin).headers
+    with make_client(cors=("https://shop.example",)) as client:
+        assert ask(client, headers=origin).headers["access-control-allow-origin"] == "https://shop.example"
+        assert client.options("/v1/models/golden/predict", headers=asked).status_code == 200
+        evil = ask(client, headers={"Origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in evil.headers
+
+
+def test_a_full_queue_is_503_and_a_long_wait_504() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def block() -> list[int]:
+        begun.set()
+        go.wait(10)
+        return [1]
+
+    async def run() -> None:
+        scheduler = Scheduler(queue=10, timeout=0.2)
+        first = asyncio.create_task(scheduler.large(8, [block, lambda: [2]]))
+        await asyncio.to_thread(begun.wait, 10)
+        with pytest.raises(Problem) as full:
+            await scheduler.large(3, [lambda: [3]])
+        assert (full.value.status, full.value.headers["Retry-After"]) == (503, "1")
+        second = asyncio.create_task(scheduler.large(2, [lambda: [4]]))
+        with pytest.raises(Problem) as late:
+            await second
+        assert late.value.status == 504
+        with pytest.raises(Problem):
+            await first
+        go.set()
+        while scheduler.waiting:
+            await asyncio.sleep(0.001)
+        assert await scheduler.large(100, [lambda: [5], lambda: [6]]) == [5, 6]  # what timed out was dropped
+        assert scheduler.waiting == 0
+        scheduler.close()
+
+    asyncio.run(run())
+
+
+def test_small_requests_do_not_wait_for_a_large_one(make_client: Make) -> None:
+    with make_client() as client:
+        predictor = client.app.models["golden"].predictor
+        texts = ["what a film " * 50] * 1024
+        big = threading.Thread(
+            target=client.post, args=("/v1/models/golden/predict",), kwargs={"json": {"texts": texts}}
+        )
+        big.start()
+        while not client.app.scheduler.waiting and big.is_alive():
+            time.sleep(0.0005)
+        assert predictor.predict_one("what a film").label == ask(client).json()["predictions"][0]["label"]
+        assert big.is_alive()
+        big.join()
+
+
+def test_metrics_count_requests_texts_and_errors(make_client: Make) -> None:
+    with make_client() as client:
+        client.post("/v1/models/golden/predict", json={"texts": ["a", "b", "c"]})
+        client.post("/v1/models/golden/predict", json={"texts": []})
+        client.get("/nope")
+        lines = client.get("/metrics").text.splitlines()
+    assert 'mixling_requests_total{route="/v1/models/{model}/predict",status="200"} 1.0' in lines
+    assert 'mixling_requests_total{route="/v1/models/{model}/predict",status="422"} 1.0' in lines
+    assert 'mixling_requests_total{route="other",status="404"} 1.0' in lines
+    assert 'mixling_texts_total{model="golden"} 3.0' in lines
+    assert 'mixling_reload_failures_total{model="golden"} 0.0' in lines
+    assert "mixling_waiting_texts 0.0" in lines
+
+
+def test_a_stopping_server_is_not_ready_but_answers(make_client: Make) -> None:
+    with make_client() as client:
+        client.app.stopping = True
+        for path in ("/readyz", "/v2/health/ready", "/v2/models/golden/ready"):
+            assert client.get(path).status_code == 503
+        assert client.get("/healthz").status_code == 200
+        assert ask(client).headers["connection"] == "close"
+
+
+def test_a_replaced_model_is_used_and_a_damaged_one_is_not(
+    make_client: Make, paths: dict[str, Path], tmp_path: Path
+) -> None:
+    def put(content: bytes) -> None:
+        (tmp_path / "new").write_bytes(content)
+        os.replace(tmp_path / "new", tmp_path / "run" / "model.onnx")
+
+    def version() -> str:
+        found: str = client.post("/v1/models/m/predict", json={"texts": ["a"]}).json()["version"]
+        return found
+
+    def until(condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    def failures() -> int:
+        line = 'mixling_reload_failures_total{model="m"} '
+        return int(float(client.get("/metrics").text.split(line)[1].split("\n")[0]))
+
+    (tmp_path / "run").mkdir()
+    good = paths["intents"].read_bytes()
+    put(good)
+    with make_client({"m": tmp_path / "run"}, reload_interval=0.01) as client:
+        first = version()
+        put(paths["topics"].read_bytes())
+        until(lambda: version() != first)
+        second = version()
+        assert client.get("/v1/models").json()["models"][0]["task"] == "multi_label"
+        assert "labels" in client.get("/openapi.json").text
+        for number, damaged in enumerate((good[:-100], b"", b"x" * 1000, good[:2000] + b"\xff" + good[2001:]), 1):
+            put(damaged)
+            until(lambda number=number: failures() == number)
+            assert version() == second
+        shutil.rmtree(tmp_path / "run")
+        assert version() == second
+        (tmp_path / "run").mkdir()
+        put(good)
+        until(lambda: version() == first)
+
+
+def test_the_page_loads_nothing_from_elsewhere(make_client: Make) -> None:
+    with make_client() as client:
+        start = client.get("/")
+        assert start.headers["content-type"] == "text/html; charset=utf-8"
+        policy = start.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        sizes = 0
+        for path in page.page_routes():
+            response = client.get(path)
+            assert response.status_code == 200
+            assert "http://" not in response.text.replace("http://www.w3.org/", "")
+            assert "https://" not in response.text
+            assert client.get(path, headers={"If-None-Match": response.headers["etag"]}).status_code == 304
+            sizes += len(response.content) if path != "/" else 0
+        assert sizes <= 40_000
+
+
+def test_names_of_models(tmp_path: Path) -> None:
+    folder = tmp_path / "my model"
+    folder.mkdir()
+    (folder / "model.onnx").touch()
+    assert named_models([str(folder)]) == (("my-model", folder),)
+    assert named_models([str(folder / "model.onnx")]) == (("my-model", folder / "model.onnx"),)
+    assert named_models(["a.onnx", "b=c/d"]) == (("a", Path("a.onnx")), ("b", Path("c/d")))
+    with pytest.raises(ConfigError, match="the name 'a/b' is not allowed"):
+        named_models(["a/b=c"])
+    with pytest.raises(ConfigError, match="two models have the name 'a'"):
+        named_models(["a=b", "x/a.onnx"])

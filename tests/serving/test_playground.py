@@ -1,0 +1,226 @@
+"""The page in a real browser: Chromium, steered by playwright (`pip install playwright`; no download of browsers).
+
+Skipped where playwright or Chromium is absent; the check of accessibility also needs `axe-playwright-python`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixling import Predictor
+
+from .process import Served, serving
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.browser,
+    pytest.mark.skipif(find_spec("playwright") is None, reason="playwright is not installed"),
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium"),
+]
+# The sandbox of Chromium needs a user other than root; the rest keeps it off the network.
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+READY = "#status:text-is('Ready')"  # the policy of the page forbids the evaluation of strings, thus wait_for_function
+HARD = "play <b>🫨</b> e\u0301te\u0301 שלום עולם in paris <script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def served(paths: dict[str, Path]) -> Iterator[Served]:
+    others = [f"{name}={path}" for name, path in paths.items() if name != "intents"]
+    with serving(paths["intents"], *others) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any, served: Served) -> Iterator[Any]:
+    """The page, opened; at the end nothing may have been asked of another server, and nothing may have failed."""
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    asked: list[str] = []
+    failed: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: failed.append(str(error)))
+    page.on("console", lambda message: failed.append(message.text) if "Content Security" in message.text else None)
+    open_page(page, served)
+    yield page
+    page.close()
+    assert asked
+    assert [url for url in asked if not url.startswith(f"http://127.0.0.1:{served.port}/")] == []
+    assert failed == []
+
+
+def open_page(page: Any, served: Served) -> None:
+    page.goto(f"http://127.0.0.1:{served.port}/")
+    page.wait_for_selector(READY)
+
+
+def probabilities(page: Any) -> dict[str, float]:
+    rows = page.locator("article >> nth=0").locator("tr")
+    found: list[tuple[str, str]] = rows.evaluate_all(
+        "rows => rows.map(row => [row.querySelector('th').textContent, row.querySelector('data').value])"
+    )
+    return {label: float(value) for label, value in found}
+
+
+def test_a_label_follows_the_last_key(page: Any, predictors: dict[str, Predictor]) -> None:
+    page.locator("#text").press_sequentially("play music", delay=5)
+    expected = predictors["intents"].predict_one("play musics").probabilities
+    value = next(iter(expected.values()))
+    page.evaluate(
+        "value => { const begin = performance.now(), there = () =>"
+        " [...document.querySelectorAll('data')].some(item => Math.abs(item.value - value) < 1e-9);"
+        " window.delay = new Promise(resolve => new MutationObserver("
+        "() => there() && resolve(performance.now() - begin))"
+        ".observe(document.getElementById('results'), {childList: true, subtree: true})) }",
+        value,
+    )
+    page.locator("#text").press("s")
+    delay = page.evaluate("window.delay")
+    assert 60 <= delay < 2000  # 300 ms on an idle machine; loose, for a busy one
+    assert probabilities(page) == pytest.approx(expected, abs=1e-6)
+    assert "<b>table</b>" in probabilities(page)  # a label is text
+
+
+def test_spans_are_those_of_the_text(page: Any, predictors: dict[str, Predictor]) -> None:
+    page.select_option("#first", "slots")
+    page.fill("#text", HARD)
+    spans = predictors["slots"].predict_one(HARD).spans
+    assert spans
+    page.wait_for_selector("article mark")
+    shown = page.locator("article mark bdi").all_text_contents()
+    assert shown == [HARD[span.start : span.end] for span in spans]
+    assert page.locator("article mark small").all_text_contents() == [span.label for span in spans]
+    assert page.locator("article script, article b").count() == 0
+
+
+def test_words_are_explained(page: Any, predictors: dict[str, Predictor]) -> None:
+    page.fill("#text", "play 🫨 music")
+    page.check("#explain")
+    page.wait_for_selector(".word")
+    expected = predictors["intents"].explain("play 🫨 music", method="leave_one_out")
+    found = page.locator(".word").evaluate_all("all => all.map(item => [item.textContent, +item.dataset.effect])")
+    assert [word for word, _ in found] == [item.word for item in expected.words]
+    assert [effect for _, effect in found] == pytest.approx([item.effect for item in expected.words], abs=1e-5)
+
+
+def test_an_answer_is_marked_in_a_long_context(page: Any, predictors: dict[str, Predictor]) -> None:
+    context = "🫨 The weather in paris is fine. " * 40
+    page.select_option("#first", "answers")
+    assert page.locator("label[for=other]").text_content() == "Context"
+    page.fill("#text", "what is fine?")
+    page.fill("#other", context)
+    answer = predictors["answers"].predict_one(("what is fine?", context)).answer
+    page.wait_for_selector("article .answer")
+    assert not answer.is_none
+    page.wait_for_selector("article mark")
+    assert page.locator("article mark").text_content() == answer.text
+    assert page.locator("article mark").evaluate(
+        "mark => { const box = mark.parentElement.getBoundingClientRect(), it = mark.getBoundingClientRect();"
+        " return it.top >= box.top && it.top < box.bottom }"
+    )  # scrolled to
+
+
+def test_two_models_side_by_side_and_numbers(page: Any, predictors: dict[str, Predictor]) -> None:
+    page.select_option("#second", "stars")
+    page.fill("#text", "book a table")
+    page.wait_for_selector("article:nth-of-type(2)")
+    value = float(page.locator("article:nth-of-type(2) .answer").get_attribute("data-value"))
+    assert value == pytest.approx(predictors["stars"].predict_one("book a table").value, abs=1e-6)
+    first, second = (page.locator(f"article:nth-of-type({n})").bounding_box() for n in (1, 2))
+    assert first["y"] == second["y"]
+    assert first["x"] + first["width"] < second["x"]
+
+
+def test_long_and_empty_texts(page: Any) -> None:
+    page.fill("#text", "play music " * 9000)
+    page.wait_for_selector("text=its end was ignored")
+    page.fill("#text", "play music " * 9100)  # beyond the limit of the server
+    page.wait_for_selector("#status:has-text('100000 characters')")
+    page.fill("#text", "")
+    page.wait_for_selector("#results:empty", state="attached")
+    page.fill("#text", "   ")
+    page.wait_for_selector("text=The text has no words")
+
+
+def test_the_keyboard_is_enough(page: Any) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "first"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    while page.evaluate("document.activeElement.id") != "text":
+        page.keyboard.press("Tab")
+    page.keyboard.type("play music")
+    while page.evaluate("document.activeElement.id") != "explain":
+        page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    page.wait_for_selector(".word")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1400])
+def test_it_is_accessible_and_fits(browser: Any, served: Served, width: int, scheme: str) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    open_page(page, served)
+    page.select_option("#second", "slots")
+    page.fill("#text", HARD + " " + "x" * 200)
+    page.check("#explain")
+    page.wait_for_selector("article:nth-of-type(2) .word")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if find_spec("axe_playwright_python") is not None:
+        axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+        page.evaluate(axe)
+        violations = page.evaluate("async () => (await axe.run()).violations.map(item => item.id + ': ' + item.help)")
+        assert violations == []
+    page.close()
+
+
+def test_a_server_that_is_gone_is_reported_and_survived(browser: Any, paths: dict[str, Path]) -> None:
+    page = browser.new_page()
+    with serving(paths["intents"], "--drain-wait", 0) as served:
+        open_page(page, served)
+        page.fill("#text", "play music")
+        page.wait_for_selector("article")
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(15) == 0
+    page.fill("#text", "play music by the beatles")
+    page.wait_for_selector("#status:has-text('does not answer')")
+    with serving(paths["intents"], port=served.port):
+        page.wait_for_selector(READY)
+        assert page.locator("article.stale").count() == 0
+    page.close()
+
+
+def test_a_key_is_asked_for(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("a-key-of-more-than-16-characters")
+    page = browser.new_page()
+    with serving(paths["intents"], "--keys", tmp_path / "keys") as served:
+        page.goto(f"http://127.0.0.1:{served.port}/")
+        page.wait_for_selector("#key")
+        page.fill("#key", "a-key-of-more-than-16-characters")
+        page.keyboard.press("Tab")
+        page.wait_for_selector(READY)
+        page.fill("#text", "play music")
+        page.wait_for_selector("article")
+        assert re.match(r"music|weather|<b>", page.locator(".answer").text_content())
+    page.close()

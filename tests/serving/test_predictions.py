@@ -1,0 +1,200 @@
+"""Answers over HTTP are those of `Predictor`, for every task; requests that are wrong are problems that say why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from mixling import Predictor
+
+TEXTS = ["play music by the beatles", "", "Weather in PARIS?", "🫨 e\u0301te\u0301 שלום <script>", "tomorrow " * 50]
+CONTEXT = "The beatles play in paris tomorrow. " * 30
+REQUESTS: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "intents": ({"texts": TEXTS}, TEXTS),
+    "topics": ({"texts": TEXTS}, TEXTS),
+    "stars": ({"texts": TEXTS}, TEXTS),
+    "slots": ({"texts": TEXTS}, TEXTS),
+    "slots of words": ({"tokens": [["in", "paris"], ["a"]]}, [["in", "paris"], ["a"]]),
+    "pairs": ({"pairs": [["what is", "the weather"], ["", ""]]}, [("what is", "the weather"), ("", "")]),
+    "answers": (
+        {"questions": [{"question": "who?", "context": CONTEXT}, {"question": "where?", "context": ""}]},
+        [("who?", CONTEXT), ("where?", "")],
+    ),
+}
+
+
+def close(found: Any, expected: Any) -> bool:
+    """Whether JSON values are equal, numbers to 1e-6: batches of other sizes differ in the last bits."""
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(close(found[key], expected[key]) for key in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(close, found, expected))
+    return found == (pytest.approx(expected, abs=1e-6) if isinstance(expected, float) else expected)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_answers_are_those_of_the_predictor(client: TestClient, predictors: dict[str, Predictor], name: str) -> None:
+    request, texts = REQUESTS[name]
+    model = name.split()[0]
+    response = client.post(f"/v1/models/{model}/predict", json=request)
+    assert response.status_code == 200, response.text
+    found = response.json()
+    assert found["model"] == model
+    expected = [json.loads(json.dumps(item.to_dict())) for item in predictors[model].predict(texts)]
+    assert close(found["predictions"], expected)
+
+
+def test_large_requests_take_the_worker_thread_and_are_answered_alike(
+    client: TestClient, predictors: dict[str, Predictor]
+) -> None:
+    texts = [f"play {index} in paris" for index in range(1000)]
+    found = client.post("/v1/models/intents/predict", json={"texts": texts}).json()["predictions"]
+    assert close(found, [item.to_dict() for item in predictors["intents"].predict(texts)])
+
+
+def test_top_k_and_threshold_leave_out_what_is_less_probable(
+    client: TestClient, predictors: dict[str, Predictor]
+) -> None:
+    def ask(model: str, **request: Any) -> dict[str, Any]:
+        return client.post(f"/v1/models/{model}/predict", json=request).json()["predictions"][0]
+
+    expected = predictors["intents"].predict_one("play music")
+    best = max(expected.probabilities.values())
+    found = ask("intents", texts=["play music"], top_k=2)
+    assert ask("intents", texts=["play music"], top_k=2.0) == found
+    assert list(found["probabilities"].values()) == pytest.approx(sorted(expected.probabilities.values())[:0:-1])
+    for threshold, abstained in ((best - 0.01, False), (best + 0.01, True)):
+        found = ask("intents", texts=["play music"], threshold=threshold)
+        assert (found["label"], found["abstained"]) == (expected.label, abstained)
+    topics = predictors["topics"].predict_one("play music").probabilities
+    middle = sorted(topics.values())[1]
+    assert ask("topics", texts=["play music"], threshold=middle - 1e-9)["labels"] == [
+        name for name, value in topics.items() if value >= middle
+    ]
+    spans = predictors["slots"].predict_one(TEXTS[0]).spans
+    assert spans
+    high = max(span.score for span in spans)
+    assert len(ask("slots", texts=TEXTS[:1], threshold=high - 1e-9)["spans"]) == 1
+    assert ask("slots", texts=TEXTS[:1], threshold=1.0)["spans"] == []
+    question = {"question": "who?", "context": "the beatles"}
+    if not (answer := predictors["answers"].predict_one(("who?", "the beatles")).answer).is_none:
+        assert ask("answers", questions=[question], threshold=min(answer.score + 0.01, 1.0))["no_answer"]
+
+
+@pytest.mark.parametrize("model", ["intents", "topics", "stars", "slots", "pairs"])
+def test_explanations_are_those_of_the_predictor(
+    client: TestClient, predictors: dict[str, Predictor], model: str
+) -> None:
+    text: Any = ("play music", "in paris") if model == "pairs" else "play 🫨 music"
+    request = {"pairs": [text]} if model == "pairs" else {"texts": [text, ""]}
+    found = client.post(f"/v1/models/{model}/predict", json={**request, "explain": True}).json()["predictions"]
+    expected = predictors[model].explain(text, method="leave_one_out").to_dict()
+    del expected["text"], expected["truncated"]
+    assert close(found[0]["explanation"], json.loads(json.dumps(expected)))
+    if model != "pairs":
+        assert "".join(text[word["start"] : word["end"]] for word in found[0]["explanation"]["words"]) == "play🫨music"
+
+
+WRONG: dict[str, tuple[str, Any, int, str]] = {
+    "no JSON": ("intents", b"{", 400, "the body is not JSON"),
+    "nothing": ("intents", b"", 400, "the body is not JSON"),
+    "no UTF-8": ("intents", b'{"texts": ["\xff"]}', 400, "the body is not JSON"),
+    "lone surrogate": ("intents", b'{"texts": ["\\ud83d"]}', 400, "hex escape"),
+    "deep": ("intents", b"[" * 100_000, 400, "recursion"),
+    "a list": ("intents", [], 422, "an object"),
+    "no texts": ("intents", {}, 422, "/texts: Field required"),
+    "empty": ("intents", {"texts": []}, 422, "/texts"),
+    "a number": ("intents", {"texts": [1]}, 422, "/texts/0"),
+    "null": ("intents", {"texts": None}, 422, "/texts"),
+    "unknown key": ("intents", {"texts": ["a"], "topk": 1}, 422, "/topk"),
+    "too many": ("intents", {"texts": ["a"] * 1025}, 422, "1024"),
+    "too long": ("intents", {"texts": ["a" * 100_001]}, 422, "100000"),
+    "top_k": ("intents", {"texts": ["a"], "top_k": 0}, 422, "/top_k"),
+    "threshold": ("intents", {"texts": ["a"], "threshold": 1.5}, 422, "/threshold"),
+    "infinite": ("intents", b'{"texts": ["a"], "threshold": Infinity}', 422, "/threshold"),
+    "not this model's": ("intents", {"pairs": [["a", "b"]]}, 422, "/texts"),
+    "not this task's": ("stars", {"texts": ["a"], "top_k": 1}, 422, "/top_k"),
+    "both": ("slots", {"texts": ["a"], "tokens": [["a"]]}, 422, "exactly one of texts, tokens"),
+    "three": ("pairs", {"pairs": [["a", "b", "c"]]}, 422, "/pairs/0"),
+    "no question": ("answers", {"questions": [{"context": "a"}]}, 422, "/questions/0/question"),
+    "much to explain": ("intents", {"texts": ["a" * 9000, "b" * 9000], "explain": True}, 422, "/explain"),
+    "no such model": ("intent", {"texts": ["a"]}, 404, "intents"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_request_is_a_problem_that_says_where(client: TestClient, case: str) -> None:
+    model, body, status, says = WRONG[case]
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    response = client.post(f"/v1/models/{model}/predict", content=content)
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
+    problem = response.json()
+    assert problem["status"] == status
+    assert says in problem["detail"], problem
+
+
+def test_hostile_texts_get_finite_answers(client: TestClient) -> None:
+    naughty = ["\x00", "\ufeff", "\u202e" * 99, "a\u0301" * 5000, "𝔘" * 2000, "'; DROP TABLE", "\r\n" * 999, "{{7*7}}"]
+    for model in ("intents", "topics", "stars", "slots"):
+        found = client.post(f"/v1/models/{model}/predict", json={"texts": naughty})
+        assert found.status_code == 200, found.text
+        json.loads(found.text, parse_constant=pytest.fail)
+
+
+def test_routes_describe_themselves(client: TestClient, predictors: dict[str, Predictor]) -> None:
+    models = client.get("/v1/models").json()["models"]
+    assert [model["name"] for model in models] == list(predictors)
+    assert models[0]["labels"] == list(predictors["intents"].labels.names)
+    assert models[0]["inputs"] == ["texts"]
+    assert models[-1]["inputs"] == ["questions"]
+    assert len({model["version"] for model in models}) == len(models)
+    assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+    missing, wrong = client.get("/nope"), client.get("/v1/models/intents/predict")
+    assert (missing.status_code, wrong.status_code, wrong.headers["allow"]) == (404, 405, "POST")
+    assert {item.headers["content-type"] for item in (missing, wrong)} == {"application/problem+json"}
+
+
+def test_examples_of_the_document_are_answered(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    examples = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if method == "get":
+                assert client.get(path).status_code == 200, path
+                continue
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            for example in schema["examples"]:
+                response = client.post(path, json=example)
+                assert response.status_code == 200, (path, response.text)
+                assert (
+                    operation["responses"]["200"]["content"]["application/json"]["schema"]["required"][-1]
+                    in response.json()
+                )
+                examples += 1
+    assert examples == 6 * 2 + 1  # the tagger takes texts and words
+
+
+def test_batched_requests_get_their_own_answers(
+    make_client: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asyncio
+
+    monkeypatch.setenv("MIXLING_ENGINE", "onnx")
+    with make_client() as client:
+        service = client.app
+        sizes: list[int] = []
+        service.scheduler._on_batch = sizes.append
+        predictor = service.models["golden"].predictor
+        texts = [f"what a film {number}" for number in range(100)]
+
+        async def ask() -> list[Any]:
+            return await asyncio.gather(*(service.scheduler.predict(predictor, [text]) for text in texts))
+
+        found = [answers[0].to_dict() for answers in asyncio.run(ask())]
+    assert sizes == [64, 36]  # what had arrived when the loop turned
+    assert close(found, [predictor.predict_one(text).to_dict() for text in texts])
+    assert service.scheduler.waiting == 0
