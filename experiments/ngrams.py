@@ -32,7 +32,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from mixling.comparison.scores import resampled
 from own_models import Set, sentences
 
 from mixling.comparison.baselines import STRENGTHS, TfidfFeatures, TfidfRegression
@@ -44,6 +43,7 @@ from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import choose_threshold
+from mixling.metrics.intervals import resampled
 from mixling.models.presets import model_config, preset_values
 from mixling.runs.choice import choose_model
 from mixling.runs.config import RunConfig

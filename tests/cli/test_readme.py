@@ -33,6 +33,8 @@ NOT_RUN = {
     "mixling distill rows.csv --unlabeled more.txt.gz --teacher self": "trains several; in tests/cli/test_distill.py",
     "mixling train rows.csv --from pre/": "exports a wide model; tests/cli/test_pretrain.py does with a small one",
     "mixling cost": "measures for minutes; tests/cli/test_cost.py does with small models",
+    "mixling audit": "trains several; in tests/cli/test_audit.py",
+    "mixling serve": "runs until it is stopped; tests/serving does",
     "mixling compare": "trains for minutes; tests/cli/test_compare.py does on few rows",
     "mixling train reviews.csv --model hypermixer": "the paper's size; tests/models/test_presets.py builds it",
 }

@@ -27,8 +27,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto
 table { border-collapse: collapse; margin: .5rem 0 1.5rem }
 th, td { text-align: left; vertical-align: top; padding: .2rem .7rem; border-bottom: 1px solid #ddd }
 td { overflow-wrap: break-word; max-width: 40rem }
-th { white-space: nowrap }
-td.n { text-align: right; white-space: nowrap }
+th { white-space: nowrap } td.n { text-align: right; white-space: nowrap }
 .note { color: #666 }
 """
 
