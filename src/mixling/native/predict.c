@@ -160,12 +160,16 @@ static int encode(mixling_worker *worker, const mixling_text *text, size_t *n, u
 }
 
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
+    const ngram_branch *branch = &worker->model->branch;
     size_t labels = worker->model->num_labels, tokens;
+    int counts = !branch->outputs || branch->network > 0; /* training may give the network the factor 0 */
     for (size_t i = 0; i < n; i++) {
+        float *out = logits + i * labels;
         int status = encode(worker, texts + i, &tokens, flags + i);
-        if (status == MIXLING_OK) status = body_run(worker, worker->rows, tokens, logits + i * labels);
+        if (status == MIXLING_OK && counts) status = body_run(worker, worker->rows, tokens, out);
         if (status != MIXLING_OK) return status;
-        if (worker->model->branch.outputs) ngrams_add(worker, worker->rows, tokens, logits + i * labels);
+        if (!counts) memset(out, 0, labels * sizeof *out);
+        if (branch->outputs) ngrams_add(worker, worker->rows, tokens, out);
     }
     return MIXLING_OK;
 }
