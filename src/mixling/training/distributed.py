@@ -108,6 +108,9 @@ def distributed_context() -> Iterator[DistributedContext]:
     if not is_launched():
         yield DistributedContext()
         return
+    # Not within a step: modules imported there keep its frames, and with them the group (`_end_threads`).
+    import torch.distributed.fsdp
+
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     # Gloo besides NCCL, because counts and models on the CPU are exchanged as well.
