@@ -23,6 +23,7 @@ GOOD, BAD = ("fine", "great", "lovely", "superb"), ("awful", "poor", "dreadful",
 TINY: dict[str, Any] = {
     "model": {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}},
     "train": {"batch_size": 8, "token_dropout": 0, "device": "cpu"},
+    "ngrams": {"use": "never"},
 }
 
 

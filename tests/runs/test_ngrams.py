@@ -124,7 +124,7 @@ def test_a_refit_keeps_the_branch_that_was_chosen_before_and_unknown_labels_are_
 
 
 def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pay_is_left_out() -> None:
-    train, validation = rows(160, "classification", 0), rows(60, "classification", 1)
+    train, validation = rows(160, "classification", 0), rows(120, "classification", 1)
     given = [*zip(validation.texts, validation.targets, strict=True), ("quixot quixot zzz", "b")]
     validation = Dataset.from_examples(Example(text, target, "rows", i) for i, (text, target) in enumerate(given))
     task = task_type("classification")(task_type("classification").label_set(train))
@@ -133,7 +133,7 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     gold = task.targets(validation.targets)
     sure = np.where(np.arange(2) == gold[:, None], 9.0, -9.0)
 
-    def of(network: np.ndarray, train: Dataset = train, **options: Any) -> Any:
+    def of(network: np.ndarray, validation: Dataset = validation, **options: Any) -> Any:
         data = LinearData(
             task=task, train=train, validation=validation, network=network, weights=None, text=text,
             vocabulary=vocabulary,
@@ -141,6 +141,8 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
         return fit_ngrams(NgramConfig(**options), data, max_bytes=50_000)
 
     assert of(sure, use="auto") is None
+    few = validation.subset(np.arange(99))  # too few to show what the branch gains
+    assert of(sure[:99], use="auto", validation=few) is not None
     assert of(sure, use="always") is not None
     found = of(np.zeros((len(gold), 2)), use="auto")
     encoder = TextEncoder(text, vocabulary)

@@ -32,6 +32,8 @@ STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = 100_000  # that a branch is fitted on
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
+# Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
+_MIN_PROOF = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +86,8 @@ def fit_ngrams(
 ) -> Fitted | None:
     """Return the branch; None if it does not pay, or if there is nothing to fit or to choose it on.
 
-    Validation examples with labels that training does not know are left out of the fit and of the choice.
+    With few validation examples it is kept without proof, and the mixture stays close to its usual weights. Validation
+    examples with labels that training does not know are left out of the fit and of the choice.
 
     Raises:
         DataError: as `Task.targets`.
@@ -117,7 +120,8 @@ def fit_ngrams(
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with scaled logits only, "
         f"{best.mixture.loss:.4f} with it"
     )
-    if config.use == "auto" and (scaled.loss - best.mixture.loss) * len(gold) < _MIN_GAIN:
+    gain = (scaled.loss - best.mixture.loss) * len(gold)
+    if config.use == "auto" and len(gold) >= _MIN_PROOF and gain < _MIN_GAIN:
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
     everything = make_features([*texts, *(validation[i] for i in known)], encoder, **shape)

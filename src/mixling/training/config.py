@@ -105,7 +105,9 @@ class TrainConfig(Config):
 class NgramConfig(Config):
     """A linear model of word 1-2-grams and character n-grams, whose logits are added to those of the network."""
 
-    use: Literal["auto", "always", "never"] = Field("never", description="auto: where it lowers the loss on validation")
+    use: Literal["auto", "always", "never"] = Field(
+        "never", description="auto: unless 100 or more validation rows show no gain"
+    )
     max_bytes: int | None = Field(
         None, ge=1000, description="of the model file that it may take; None: what is left of 1 MB, up to 300,000"
     )
