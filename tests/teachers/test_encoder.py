@@ -80,7 +80,7 @@ def test_pairs_are_compared(folder: Path) -> None:
 
 
 def test_a_teacher_is_logistic_regression(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_STRENGTHS", (10.0,))
+    monkeypatch.setattr(module, "STRENGTHS", (10.0,))
     train, task = rows(10), Classification(LABELS)
     teacher = EncoderTeacher.fit(str(folder), train, rows(3), task)
     features = SentenceEncoder(str(folder)).embed(list(train.texts))

@@ -12,7 +12,7 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
-from mixling.runs.ngrams import STRENGTHS, climb
+from mixling.runs.ngrams import BRANCH_STRENGTHS, climb
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.tasks.objective import LossConfig
@@ -269,7 +269,7 @@ def test_of_two_texts_the_weights_stay_near_to_the_usual_ones():
     assert 3 <= found.branch < 6
 
 
-@pytest.mark.parametrize("best", STRENGTHS)
+@pytest.mark.parametrize("best", BRANCH_STRENGTHS)
 def test_the_strength_is_climbed_to_where_the_loss_is_lowest(best):
     asked = []
 

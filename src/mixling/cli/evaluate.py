@@ -13,7 +13,7 @@ import typer
 from mixling.cli.command import OUTPUT
 from mixling.cli.mistakes import MistakeOptions, report_mistakes
 from mixling.cli.noise import NoiseOptions
-from mixling.cli.options import LabeledColumns, ModelArgument, PairColumnOptions, ThreadsOption
+from mixling.cli.options import LabeledColumns, ModelArgument, PairColumnOptions, ThreadsOption, ThresholdOption
 from mixling.cli.output import put
 from mixling.errors import ConfigError
 
@@ -53,14 +53,7 @@ class ReportOptions(MistakeOptions):
         bool, typer.Option("--reliability", help="Draw the reliability diagram: probabilities against accuracy.")
     ] = False
     bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            metavar="P",
-            help="One label a text: abstain below this probability. Several: predict labels from it on (0.5).",
-        ),
-    ] = None
+    threshold: ThresholdOption = None
     threads: ThreadsOption = 1
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mixling.data.inputs import Item
     from mixling.explain.explanation import Explanation
 
-FORMATS = ("text", "json", "html")
+_FORMATS = ("text", "json", "html")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +125,8 @@ def _format(output: ExplainOutput) -> str:
         ConfigError: there is no such format, or the file name has no known suffix.
     """
     if (name := output.output_format) is not None:
-        if name not in FORMATS:
-            raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
+        if name not in _FORMATS:
+            raise ConfigError(f"--format: got {name!r}; {near_miss(name, _FORMATS)}")
         return name
     if output.out is None:
         return "text"

@@ -18,6 +18,14 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")]
 ThreadsOption = Annotated[int, Option("--threads", min=1, help="Number of CPU threads.")]
+ThresholdOption = Annotated[
+    float | None,
+    Option(
+        "--threshold",
+        metavar="P",
+        help="One label per text: abstain below this probability. Several: predict labels from it on (0.5).",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.options import InputColumns, ModelArgument, PredictionOptions, ThreadsOption
+from mixling.cli.options import InputColumns, ModelArgument, PredictionOptions, ThreadsOption, ThresholdOption
 from mixling.cli.output import no_collections
 from mixling.errors import ConfigError, command_line
 
@@ -40,14 +40,7 @@ class Question(InputColumns):
 class PredictOptions(PredictionOptions, Question):
     """Options of `mixling predict`."""
 
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            metavar="P",
-            help="One label a text: abstain below this probability. Several: predict labels from it on (0.5).",
-        ),
-    ] = None
+    threshold: ThresholdOption = None
     threads: ThreadsOption = 1
     url: Annotated[
         str | None,

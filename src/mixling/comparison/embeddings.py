@@ -9,10 +9,8 @@ from typing import Any
 from mixling.comparison.baselines import Baseline, BaselineKind, Linear
 from mixling.data.examples import Target
 from mixling.tasks.base import Task
-from mixling.teachers.encoder import SentenceEncoder
+from mixling.teachers.encoder import STRENGTHS, SentenceEncoder
 from mixling.text.encoder import Text
-
-STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # embeddings have norm 1, hence the little regularization
 
 
 class EmbeddingRegression(Baseline):

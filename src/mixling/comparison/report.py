@@ -164,7 +164,7 @@ def _notes(found: Comparison) -> list[str]:
             "validation chose epochs and options, so its numbers are too good; test was read once, after all choices"
         )
     else:
-        chose = "validation chose epochs and options, so its numbers are too good for everyone; --test FILE tells more"
+        chose = "validation chose epochs and options, so its numbers are too good for everyone; add --test FILE"
     interval = (
         f"of {RESAMPLES:,} resamples of {found.task.resamples}" if found.task.resamples else "Wilson's score interval"
     )

@@ -28,7 +28,7 @@ from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, fit_scale,
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
-STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = 100_000  # that a branch is fitted on
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
@@ -156,13 +156,13 @@ class _Attempt:
 
 def climb(attempt: Callable[[float], _Attempt]) -> _Attempt:
     """Return the attempt with the lowest loss, from strength 1 on in the direction in which the loss decreases."""
-    at = STRENGTHS.index(1.0)
-    best = attempt(STRENGTHS[at])
+    at = BRANCH_STRENGTHS.index(1.0)
+    best = attempt(BRANCH_STRENGTHS[at])
     for step in (1, -1):
         number = at + step
         improved = False
-        while 0 <= number < len(STRENGTHS):
-            other = attempt(STRENGTHS[number])
+        while 0 <= number < len(BRANCH_STRENGTHS):
+            other = attempt(BRANCH_STRENGTHS[number])
             if other.mixture.loss >= best.mixture.loss:
                 break
             best, improved, number = other, True, number + step

@@ -24,7 +24,7 @@ from mixling.teachers.transformer import encode, length_of, load_body, longest, 
 from mixling.text.encoder import Text
 
 _BATCH = 32
-_STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # embeddings have norm 1, hence the little regularization
+STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # embeddings have norm 1, hence the little regularization
 _ITERATIONS = 200
 
 
@@ -128,7 +128,7 @@ class EncoderTeacher(Teacher):
             return torch.from_numpy(encoder.embed(list(examples.texts))), targets
 
         labeled, held_out = embedded(train), embedded(validation)
-        fits = [_fit(objective, *labeled, strength=strength) for strength in _STRENGTHS]
+        fits = [_fit(objective, *labeled, strength=strength) for strength in STRENGTHS]
         losses = [_loss(objective, *held_out, *fit) for fit in fits]
         return cls(encoder, *fits[int(np.argmin(losses))])
 

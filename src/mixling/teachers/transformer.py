@@ -118,7 +118,7 @@ def _load(
     try:
         import transformers
     except ImportError:
-        raise UserError('a transformers teacher needs the transformers library: pip install "mixling[hf]"') from None
+        raise UserError(f'{path}: needs the transformers library: pip install "mixling[hf]"') from None
     base, revision = split_revision(path)
     if Path(base).is_dir():
         _check_files(Path(base))
