@@ -71,6 +71,12 @@ FLAGS = {
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group",
     },
+    "tune": {
+        "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",
+        "--slots", "--group", "--task", "--on-bad-row", "--model", "--init-embeddings", "--unlabeled", "--trials",
+        "--time-budget", "--space", "--sampler", "--hyperband", "--jobs", "--seed", "--config", "--set", "--out", "-o",
+        "--resume",
+    },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
         "--tokens", "--slots",

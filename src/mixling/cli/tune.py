@@ -118,9 +118,9 @@ _WITH_RESUME = ("--resume", "--out", "--trials", "--time-budget", "--jobs")
 
 
 def tune_command(options: TuneOptions) -> None:
-    """Search for better options of training, by random search or Optuna's TPE.
+    """Search for better options of training.
 
-    Each trial is a run in DIR/trials. The configuration that is best on the validation examples is trained again, on
+    Values are drawn at random, or by Optuna's TPE. Each trial is a run in DIR/trials. The configuration that is best on the validation examples is trained again, on
     training and validation examples, and exported to DIR/best. Test data are not read. `mixling tune --resume -o DIR`
     continues a search that was interrupted, without losing a trial, and goes on to more trials.
     """
@@ -206,6 +206,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
 def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tuple[Plan, Dataset, Dataset]:
     """Resolve the options, read the data, and check the space of each model."""
     from mixling.config import parse, read_overrides, read_toml
+    from mixling.runs.choice import choose_model
     from mixling.runs.data import read_data
     from mixling.runs.spec import LABELS, resolve
     from mixling.tasks import task_type
@@ -232,10 +233,12 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
     bases, spaces = {}, {}
     fixed = {*flat(read_overrides(overrides)), *flat(read_toml(options.config) if options.config else {})}
     for name, resolved in found.items():
-        chosen = resolved.for_examples(train)
-        for remark in () if resolved.model_named else chosen.remarks:
-            terminal.log(remark)
-        base = chosen.config
+        base = resolved.config
+        if not resolved.model_named:
+            chosen = resolved.for_examples(train)
+            name, base = choose_model(train, base).name, chosen.config
+            for remark in chosen.remarks:
+                terminal.log(remark)
         labels = len(train.label_counts()) if task_type(base.task).has_classes else None
         own: dict[str, Dimension] = space or {
             key: item

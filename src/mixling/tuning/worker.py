@@ -8,7 +8,6 @@ search is resumed.
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 import traceback
@@ -113,7 +112,6 @@ def _end_with_parent(lifeline: Connection) -> None:
 
 
 def _work(connection: Connection, config: dict[str, Any], threads: int) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     import torch
 
     from mixling.runs.config import RunConfig
@@ -148,7 +146,7 @@ def _failure(folder: Path, message: str, text: str) -> Failed:
 
 def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tuple[float, float]:
     """Train a trial, or continue it, or read its result if it was already finished."""
-    from mixling.runs.artifact import METRICS_FILE, read_file
+    from mixling.runs.artifact import METRICS_FILE, RUN_FILE, read_file
     from mixling.runs.config import RunConfig, resumed_config
     from mixling.runs.training import fit
     from mixling.tasks import task_type
@@ -156,7 +154,7 @@ def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tup
 
     config, resume = parse(RunConfig, job.config, where=str(job.folder)), False
     metric = task_type(config.task).metric
-    if (job.folder / "run.json").exists():
+    if (job.folder / RUN_FILE).exists():
         config, finished = resumed_config(job.folder)
         resume = not finished and (job.folder / CHECKPOINT).exists()
         if finished:
