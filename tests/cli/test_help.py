@@ -56,6 +56,9 @@ FLAGS = {
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
     "export": {"model", "--out", "-o", "--precision"},
+    "push": {
+        "model", "name", "--private", "--revision", "--message", "--license", "--language", "--dataset", "--example",
+    },
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
     "models": {"--json"},
     "config": {"name"},

@@ -120,9 +120,9 @@ _WITH_RESUME = ("--resume", "--out", "--trials", "--time-budget", "--jobs")
 def tune_command(options: TuneOptions) -> None:
     """Search for better options of training.
 
-    Values are drawn at random, or by Optuna's TPE. Each trial is a run in DIR/trials. The configuration that is best on the validation examples is trained again, on
-    training and validation examples, and exported to DIR/best. Test data are not read. `mixling tune --resume -o DIR`
-    continues a search that was interrupted, without losing a trial, and goes on to more trials.
+    Values are drawn at random, or by Optuna's TPE. Each trial is a run in DIR/trials. The configuration that is best on
+    the validation examples is trained again, on training and validation examples, and exported to DIR/best. Test data
+    are not read. `mixling tune --resume -o DIR` continues a search that was interrupted, without losing a trial.
     """
     refuse_file(options.out)
     if options.resume and (also := [name for name in given_options(options) if name not in _WITH_RESUME]):
