@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mixling import ConfigError, RunConfig, model_config
-from mixling.tuning.space import Dimension, check_space, default_space, flat, nested, read_space
+from mixling.tuning.space import Dimension, check_space, default_space, dotted, nested, read_space
 from mixling.tuning.tune import configured
 
 BASE = RunConfig(model=model_config("mixling-small"))
@@ -31,7 +31,7 @@ def test_keys_are_dotted_or_in_tables(tmp_path: Path) -> None:
         "train.optim.weight_decay": Dimension(low=0, high=1),
     }
     assert [item.whole for item in found.values()] == [False, False, True]
-    assert flat(nested({"a.b": 1, "a.c": 2, "d": 3})) == {"a.b": 1, "a.c": 2, "d": 3}
+    assert dotted(nested({"a.b": 1, "a.c": 2, "d": 3})) == {"a.b": 1, "a.c": 2, "d": 3}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from mixling.errors import ConfigError
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def fetch_model(model: str) -> str:
+def local_model(model: str) -> str:
     """Return the path of a saved model, downloaded if it is `hf:NAME[@REVISION]`.
 
     Raises:
@@ -33,7 +33,7 @@ def fetch_model(model: str) -> str:
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A run folder, a model.onnx, or hf:NAME[@REVISION] on the hub.", callback=fetch_model
+        metavar="MODEL", help="A run folder, a model.onnx, or hf:NAME[@REVISION] on the hub.", callback=local_model
     ),
 ]
 ThreadsOption = Annotated[int, Option("--threads", min=1, help="Number of CPU threads.")]

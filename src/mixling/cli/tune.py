@@ -169,7 +169,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     best: list[float] = []
 
     def finished(result: Result) -> None:
-        from mixling.tuning.report import describe
+        from mixling.tuning.report import trial_line
 
         number = "default" if result.number is None else f"trial {result.number}"
         name = f"{result.model} {number}" if len(plan.bases) > 1 else number
@@ -180,7 +180,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
             best[:] = [result.value] if better else best
             mark = "  (best so far)" if better else ""
             outcome = f"{metric} {result.value:.4f}  {result.seconds or 0:.0f} s"
-        terminal.log(f"{name}{total if result.number is not None else ''}: {outcome}{mark}  {describe(result)}")
+        terminal.log(f"{name}{total if result.number is not None else ''}: {outcome}{mark}  {trial_line(result)}")
 
     search.finished = finished
     if (known := search.best()) is not None and known.value is not None:
@@ -197,9 +197,10 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     train_best(config, train, validation, folder=out / BEST_FOLDER, callback=final, log=lambda message: None)
     terminal.log(started.total_time())
     _summarize(search, chosen, metric, validation)
+    twice = str(studies.count(chosen.model) * 2)
     terminal.log(
         f"next:  {command_line('mixling', 'evaluate', out / BEST_FOLDER, 'TEST_FILE')}\n"
-        f"       {command_line('mixling', 'tune', '--resume', '-o', out, '--trials', studies.count(chosen.model) * 2)}"
+        f"       {command_line('mixling', 'tune', '--resume', '-o', out, '--trials', twice)}"
     )
 
 
@@ -210,7 +211,7 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
     from mixling.runs.data import read_data
     from mixling.runs.spec import LABELS, resolve
     from mixling.tasks import task_type
-    from mixling.tuning.space import Dimension, check_space, default_space, flat, read_space
+    from mixling.tuning.space import Dimension, check_space, default_space, dotted, read_space
     from mixling.tuning.tune import PLAN_FILE, Plan, configured, data_hash
 
     out = options.out
@@ -220,18 +221,19 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
         raise ConfigError(f"{out}: holds a search; continue it with --resume, or give another folder")
     space = None if options.space is None else read_space(options.space)
     overrides = options.overrides or ()
+    models: list[str | None] = [*(options.model or ())] or [None]
     found = {
         _name(model): resolve(options.values(model), spec=LABELS, toml=options.config, overrides=overrides)
-        for model in options.model or [None]
+        for model in models
     }
-    if len(found) < len(options.model or [None]):
+    if len(found) < len(models):
         raise ConfigError("--model: two models have the same name; give one of the files another name")
     first = next(iter(found.values()))
     for remark in first.remarks:
         terminal.log(remark)
     train, validation = read_data(first.config, spool_dir=None, log=terminal.log)
     bases, spaces = {}, {}
-    fixed = {*flat(read_overrides(overrides)), *flat(read_toml(options.config) if options.config else {})}
+    fixed = {*dotted(read_overrides(overrides)), *dotted(read_toml(options.config) if options.config else {})}
     for name, resolved in found.items():
         base = resolved.config
         if not resolved.model_named:
@@ -277,7 +279,7 @@ def _write_reports(search: Search, metric: str, terminal: Any) -> None:
 
     plan, results, folder = search.plan, search.results(), search.folder
     report.write_table(results, folder, metric=metric)
-    models = [model for model in plan.bases if len(report.complete(results, model)) > 1]
+    models = [model for model in plan.bases if len(report.complete_trials(results, model)) > 1]
     if not models:
         return
 
@@ -289,7 +291,7 @@ def _write_reports(search: Search, metric: str, terminal: Any) -> None:
         for model in models:
             suffix = f"{model}_" if len(plan.bases) > 1 else ""
             path = folder / f"{suffix}{report.PARALLEL_FILE}"
-            complete = report.complete(results, model)
+            complete = report.complete_trials(results, model)
             report.plot_parallel(complete, plan.spaces[model], path, metric=metric, less_is_better=less)
             if importances := search.studies.importances(model):
                 report.plot_importance(importances, folder / f"{suffix}{report.IMPORTANCE_FILE}")
@@ -299,7 +301,7 @@ def _write_reports(search: Search, metric: str, terminal: Any) -> None:
 
 def _summarize(search: Search, chosen: Result, metric: str, validation: Dataset) -> None:
     """Print the best trial, what the default configuration has, and the expected validation performance."""
-    from mixling.tuning.report import describe, expected_lines
+    from mixling.tuning.report import expected_lines, trial_line
 
     plan, results = search.plan, search.results()
     name = "the default configuration" if chosen.number is None else f"trial {chosen.number}"
@@ -308,10 +310,10 @@ def _summarize(search: Search, chosen: Result, metric: str, validation: Dataset)
     beside = "" if default is None or default.value is None else f" (default configuration {default.value:.4f})"
     lines = [f"best: {name}{several}, validation {metric} {chosen.value:.4f}{beside}"]
     if chosen.number is not None:
-        lines.append(f"  {describe(chosen)}")
+        lines.append(f"  {trial_line(chosen)}")
     states = [result.state for result in results]
     for state in ("failed", "stopped"):
-        if count := states.count(state):  # type: ignore[arg-type]
+        if count := states.count(state):
             lines.append(f"{count} trials {'failed' if state == 'failed' else 'were stopped early'}; see trials.csv")
     if plan.sampler == "random" and plan.pruner == "none":
         table = expected_lines(results, list(plan.bases), less_is_better=plan.less_is_better)

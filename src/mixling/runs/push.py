@@ -48,7 +48,7 @@ def push(
     load(model)  # refuses a damaged model before anything is uploaded
     files = read_folder(model, _files)
     card = files.get(CARD_FILE, b"").decode() or _short_card(name)
-    data = {"license": license, "language": list(languages), "datasets": list(datasets)}
+    data: dict[str, Any] = {"license": license, "language": list(languages), "datasets": list(datasets)}
     data["widget"] = [{"text": text} for text in examples]
     files[CARD_FILE] = with_metadata(card, name, {key: value for key, value in data.items() if value}).encode()
     return upload(name, files, private=private, revision=revision, token=token, message=message)

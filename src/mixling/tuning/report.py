@@ -39,14 +39,16 @@ def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def complete(results: Sequence[Result], model: str) -> list[Result]:
+def complete_trials(results: Sequence[Result], model: str) -> list[Result]:
     """Return the complete trials of a model, without its default configuration."""
     return [item for item in results if item.model == model and item.number is not None and item.value is not None]
 
 
 def expected_lines(results: Sequence[Result], models: Sequence[str], *, less_is_better: bool) -> list[str]:
     """Return a table of the expected best metric of n random trials, for the models with complete trials."""
-    observed = {model: values for model in models if (values := [item.value or 0 for item in complete(results, model)])}
+    observed = {
+        model: values for model in models if (values := [item.value or 0 for item in complete_trials(results, model)])
+    }
     if not observed:
         return []
     most = max(map(len, observed.values()))
@@ -75,7 +77,7 @@ def plot_expected(
     figure = new_figure(10.0, 4.2)
     by_trials, by_time = figure.subplots(1, 2, sharey=True)
     for model in models:
-        found = complete(results, model)
+        found = complete_trials(results, model)
         if not found:
             continue
         values = [item.value or 0.0 for item in found]
@@ -169,6 +171,6 @@ def _two_lines(key: str) -> str:
     return f"{leaf}\n({parent})" if parent else leaf
 
 
-def describe(result: Result) -> str:
+def trial_line(result: Result) -> str:
     """Return the values of a trial on one line, in the form of `--set`."""
     return " ".join(f"{key}={_shown(value)}" for key, value in result.params.items()) or "the default configuration"

@@ -95,11 +95,11 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return dotted keys from nested tables."""
     out: dict[str, Any] = {}
     for name, value in values.items():
-        out |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+        out |= dotted(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return out
 
 

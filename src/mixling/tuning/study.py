@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -27,9 +27,9 @@ from mixling.tuning.worker import RESOURCE
 
 Sampler = Literal["random", "tpe"]
 Pruner = Literal["none", "hyperband"]
-State = Literal["complete", "stopped", "failed", "running"]
+TrialStatus = Literal["complete", "stopped", "failed", "running"]
 
-_STATES: dict[TrialState, State] = {
+_STATES: dict[TrialState, TrialStatus] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "stopped",
     TrialState.FAIL: "failed",
@@ -53,7 +53,7 @@ class Result:
     model: str
     number: int | None
     params: dict[str, Value]
-    state: State
+    state: TrialStatus
     value: float | None = None
     loss: float | None = None
     seconds: float | None = None
@@ -176,7 +176,7 @@ class Studies:
     def stopped(self, result: Result, *, seconds: float) -> None:
         """Store that a trial was stopped early."""
         self._trial(result).set_user_attr("seconds", seconds)
-        self._studies[result.model].tell(result.number, state=TrialState.PRUNED)
+        self._studies[result.model].tell(self._trial(result), state=TrialState.PRUNED)
 
     def fail(self, result: Result, message: str) -> None:
         """Store that a trial failed, and why."""
@@ -196,7 +196,7 @@ class Studies:
         found = self._studies[model].user_attrs.get("default")
         if found is None:
             return None
-        state: State = "failed" if "error" in found else "complete"
+        state: TrialStatus = "failed" if "error" in found else "complete"
         return Result(model=model, number=None, params={}, state=state, **found)
 
     def results(self, model: str) -> list[Result]:
@@ -249,13 +249,12 @@ class Studies:
 def _suggest(trial: Trial, name: str, item: Dimension) -> Value:
     """Return the trial's value of a key: the one that is stored, else a new one."""
     if item.choices is not None:
-        choice: Value = trial.suggest_categorical(name, item.choices)
-        return choice
+        return cast(Value, trial.suggest_categorical(name, item.choices))
     assert item.low is not None
     assert item.high is not None
     if item.whole:
-        return trial.suggest_int(name, int(item.low), int(item.high), log=item.log)
-    return trial.suggest_float(name, float(item.low), float(item.high), log=item.log)
+        return int(trial.suggest_int(name, int(item.low), int(item.high), log=item.log))
+    return float(trial.suggest_float(name, float(item.low), float(item.high), log=item.log))
 
 
 def _complete_lines(path: Path) -> None:

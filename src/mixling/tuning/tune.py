@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from mixling.config import Config, merge, parse
+from mixling.config import Config, parse
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError, StorageError, TrainingError
 from mixling.runs.config import RunConfig
@@ -25,7 +25,7 @@ from mixling.tasks import task_type
 from mixling.training.callbacks import Log
 from mixling.tuning.space import Dimension, Value, nested
 from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
-from mixling.tuning.worker import Failed, Finished, Job, Message, Report, Stopped, work
+from mixling.tuning.worker import Failed, Intermediate, Job, Message, Stopped, Trained, work
 
 PLAN_FILE, JOURNAL_FILE, TRIALS_FOLDER, BEST_FOLDER = "tune.json", "journal.log", "trials", "best"
 DEFAULT = "default"  # the folder of the default configuration
@@ -70,7 +70,7 @@ class Plan(Config):
 
 def configured(base: RunConfig, params: Any) -> RunConfig:
     """Return a configuration with other values of some keys, given by dotted names; raises as `parse`."""
-    return parse(RunConfig, merge(base.to_dict(), nested(params)), where="the configuration")
+    return base.with_changes(nested(params), where="the configuration")
 
 
 def data_hash(train: Dataset, validation: Dataset) -> str:
@@ -232,7 +232,7 @@ class Search:
         trial = worker.trial
         assert trial is not None
         match message:
-            case Report():
+            case Intermediate():
                 worker.connection.send(self.studies.stop(trial, message.resource, message.value))
                 return
             case Failed(final=True):
@@ -240,7 +240,7 @@ class Search:
             case Failed():
                 self.studies.fail(trial, message.message)
                 self._failures.append(f"{self._name(trial)}: {message.message}")
-            case Finished():
+            case Trained():
                 self.studies.complete(trial, value=message.value, loss=message.loss, seconds=message.seconds)
                 self._seconds.append(message.seconds)
             case Stopped():

@@ -35,7 +35,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class Intermediate:
     """The validation metric after `resource` of `RESOURCE` parts of a training; the answer is whether to stop."""
 
     resource: int
@@ -43,7 +43,7 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class Trained:
     """A finished trial: its validation metric and loss, and the seconds that it took."""
 
     value: float
@@ -66,7 +66,7 @@ class Stopped:
     seconds: float
 
 
-Message = Report | Finished | Failed | Stopped
+Message = Intermediate | Trained | Failed | Stopped
 
 
 class _Stop(Exception):
@@ -83,7 +83,7 @@ class _Reporter(Callback):
     def evaluated(self, record: dict[str, Any]) -> None:
         resource = RESOURCE * record["step"] // self._total
         if 0 < resource < RESOURCE:
-            self._connection.send(Report(resource=resource, value=record[f"val_{self._metric}"]))
+            self._connection.send(Intermediate(resource=resource, value=record[f"val_{self._metric}"]))
             if self._connection.recv():
                 raise _Stop
 
@@ -136,7 +136,7 @@ def _work(connection: Connection, config: dict[str, Any], threads: int) -> None:
             summary = str(error).splitlines()[0] if str(error) else ""
             connection.send(_failure(job.folder, f"{type(error).__name__}: {summary}", traceback.format_exc()))
         else:
-            connection.send(Finished(value=value, loss=loss, seconds=time.monotonic() - begin))
+            connection.send(Trained(value=value, loss=loss, seconds=time.monotonic() - begin))
 
 
 def _failure(folder: Path, message: str, text: str) -> Failed:
