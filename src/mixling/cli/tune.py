@@ -206,12 +206,12 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
 
 def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tuple[Plan, Dataset, Dataset]:
     """Resolve the options, read the data, and check the space of each model."""
-    from mixling.config import parse, read_overrides, read_toml
+    from mixling.config import dotted, parse, read_overrides, read_toml
     from mixling.runs.choice import choose_model
     from mixling.runs.data import read_data
     from mixling.runs.spec import LABELS, resolve
     from mixling.tasks import task_type
-    from mixling.tuning.space import Dimension, check_space, default_space, dotted, read_space
+    from mixling.tuning.space import Dimension, check_space, default_space, read_space
     from mixling.tuning.tune import PLAN_FILE, Plan, configured, data_hash
 
     out = options.out

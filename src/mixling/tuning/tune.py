@@ -16,14 +16,14 @@ from typing import Any
 
 from pydantic import Field
 
-from mixling.config import Config, parse
+from mixling.config import Config, nested, parse
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError, StorageError, TrainingError
 from mixling.runs.config import RunConfig
 from mixling.storage import read_json, write_sealed
 from mixling.tasks import task_type
 from mixling.training.callbacks import Log
-from mixling.tuning.space import Dimension, Value, nested
+from mixling.tuning.space import Dimension, Value
 from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
 from mixling.tuning.worker import Failed, Intermediate, Job, Message, Stopped, Trained, work
 
