@@ -209,7 +209,7 @@ def test_wandb_continues_the_same_run(
         trainer(config, folder=run_folder, callback=CutAt(22)).fit()
     config = config.model_copy(update={"checkpoint_seconds": 1e9})
     trainer(config, folder=run_folder).fit(resume=True)
-    assert begun[0] == begun[1]
+    assert begun[0]["id"] == begun[1]["id"]
     assert begun[0]["id"].startswith("run-")
     assert (begun[0]["project"], begun[0]["resume"]) == ("mine", "allow")
     assert begun[0]["config"]["optim.lr"] == 0.02
@@ -256,7 +256,7 @@ def test_mlflow_has_the_metrics_and_the_model(
     assert (run.info.status, run.data.params["optim.lr"]) == ("FINISHED", "0.02")
     values = {item.step: item.value for item in mlflow.MlflowClient().get_metric_history(run.info.run_id, "val/loss")}
     assert values == {record["step"]: pytest.approx(record["val_loss"]) for record in history}
-    (logged,) = mlflow.search_logged_models(output_format="list")
+    (logged,) = mlflow.search_logged_models([run.info.experiment_id], output_format="list")
     texts = ["a text", "another"]
     table = mlflow.pyfunc.load_model(logged.model_uri).predict(texts)
     assert table["label"].tolist() == [item.label for item in Predictor(MODEL).predict(texts)]
