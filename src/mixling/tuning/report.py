@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from mixling.export.figures import new_figure, save
+from mixling.runs.plots import if_possible
 from mixling.storage import write_atomic
+from mixling.training.callbacks import Log
 from mixling.tuning.expected import expected_best
 from mixling.tuning.space import Dimension, Space, Value
 from mixling.tuning.study import Result
+from mixling.tuning.tune import Search
 
 TABLE_FILE, EXPECTED_FILE = "trials.csv", "expected.png"
 PARALLEL_FILE, IMPORTANCE_FILE = "parallel_coordinates.png", "importance.png"
@@ -174,3 +177,56 @@ def _two_lines(key: str) -> str:
 def trial_line(result: Result) -> str:
     """Return the values of a trial on one line, in the form of `--set`."""
     return " ".join(f"{key}={_shown(value)}" for key, value in result.params.items()) or "the default configuration"
+
+
+def write_reports(search: Search, *, metric: str, log: Log) -> None:
+    """Write the table of trials into the folder of a search, and the plots that there are enough trials for.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    plan, results, folder = search.plan, search.results(), search.folder
+    write_table(results, folder, metric=metric)
+    models = [model for model in plan.bases if len(complete_trials(results, model)) > 1]
+
+    def draw() -> None:
+        less = plan.less_is_better
+        if plan.independent:
+            plot_expected(results, models, folder / EXPECTED_FILE, metric=metric, less_is_better=less)
+        for model in models:
+            prefix = f"{model}_" if len(plan.bases) > 1 else ""
+            trials, path = complete_trials(results, model), folder / f"{prefix}{PARALLEL_FILE}"
+            plot_parallel(trials, plan.spaces[model], path, metric=metric, less_is_better=less)
+            if importances := search.studies.importances(model):
+                plot_importance(importances, folder / f"{prefix}{IMPORTANCE_FILE}")
+
+    if models:
+        if_possible(draw, log)
+
+
+def search_summary(search: Search, chosen: Result, *, metric: str, examples: int) -> list[str]:
+    """Return lines with the best trial, what the default configuration reaches, and the expected performance.
+
+    Args:
+        examples: the number of validation examples.
+    """
+    plan, results = search.plan, search.results()
+    name = "the default configuration" if chosen.number is None else f"trial {chosen.number}"
+    several = f" of {chosen.model}" if len(plan.bases) > 1 else ""
+    default = search.studies.default(chosen.model)
+    beside = "" if default is None or default.value is None else f" (default configuration {default.value:.4f})"
+    lines = [f"best: {name}{several}, validation {metric} {chosen.value:.4f}{beside}"]
+    if chosen.number is not None:
+        lines.append(f"  {trial_line(chosen)}")
+    states = [result.state for result in results]
+    if count := states.count("failed"):
+        lines.append(f"{count} trials failed; see {TABLE_FILE}")
+    if count := states.count("stopped"):
+        lines.append(f"{count} trials were stopped early")
+    if plan.independent and (table := expected_lines(results, [*plan.bases], less_is_better=plan.less_is_better)):
+        lines += [f"expected best validation {metric} of n random trials:", *table]
+    lines.append(
+        f"these metrics are on the {examples:,} validation examples that the best was chosen by; on new text, expect "
+        "lower ones"
+    )
+    return lines

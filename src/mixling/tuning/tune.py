@@ -59,6 +59,11 @@ class Plan(Config):
         """Whether a lower validation metric is better."""
         return task_type(self.task).less_is_better
 
+    @property
+    def independent(self) -> bool:
+        """Whether trials are independent draws, as the expected validation performance assumes."""
+        return self.sampler == "random" and self.pruner == "none"
+
     def configure(self, model: str, params: dict[str, Value]) -> RunConfig:
         """Return the configuration of a model with the values of a trial.
 
