@@ -26,8 +26,7 @@ class PyfuncModel:
             texts = [row[0] if len(row) == 1 else row for row in data.itertuples(index=False, name=None)]
         else:
             texts = list(data)
-        predictions = self.predictor.predict(texts)
-        return pandas.DataFrame([prediction.to_dict() for prediction in predictions])
+        return pandas.DataFrame([prediction.to_dict() for prediction in self.predictor.predict_stream(texts)])
 
 
 def _load_pyfunc(path: str) -> PyfuncModel:

@@ -153,8 +153,8 @@ class Mlflow(Tracker):
 
         self._client = mlflow.MlflowClient()
         path = self.folder / TRACKING_FILE
-        self._id = json.loads(path.read_bytes()).get(self.package) if path.exists() else None
-        if self._id is not None:
+        self._id: str = json.loads(path.read_bytes()).get(self.package, "") if path.exists() else ""
+        if self._id:
             self._client.update_run(self._id, "RUNNING")
             return
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", _PROJECT)

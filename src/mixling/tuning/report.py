@@ -78,6 +78,8 @@ def plot_expected(
         StorageError, MissingPackage: see `mixling.export.figures`.
     """
     figure = new_figure(10.0, 4.2)
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
     by_trials, by_time = figure.subplots(1, 2, sharey=True)
     for model in models:
         found = complete_trials(results, model)
@@ -90,12 +92,16 @@ def plot_expected(
         minutes = counts * (float(np.mean(seconds)) if seconds else math.nan) / 60
         for axes, x in ((by_trials, counts), (by_time, minutes)):
             (line,) = axes.plot(x, mean, label=model)
-            axes.fill_between(x, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15)
+            low, high = np.clip((mean - deviation, mean + deviation), min(values), max(values))
+            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15)
     by_trials.set_ylabel(f"expected best validation {metric}")
     by_trials.set_xlabel("trials")
     by_time.set_xlabel("minutes of training")
+    most = max((len(complete_trials(results, model)) for model in models), default=0)
     for axes in (by_trials, by_time):
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter() if most > 10 else StrMethodFormatter("{x:.2g}"))
         axes.grid(alpha=0.3)
     by_trials.legend()
     save(figure, path)
@@ -112,7 +118,8 @@ def plot_parallel(results: Sequence[Result], space: Space, path: Path, *, metric
 
     axes = figure.add_subplot()
     values = np.array([item.value for item in results], float)
-    rank = np.argsort(np.argsort(values)) / max(len(values) - 1, 1)
+    _, rank = np.unique(values, return_inverse=True)
+    rank = rank / max(rank.max(), 1)
     colors = matplotlib.colormaps["viridis"](1 - rank if less_is_better else rank)
     span = float(np.ptp(values)) or 1.0
     rows = [
@@ -123,7 +130,7 @@ def plot_parallel(results: Sequence[Result], space: Space, path: Path, *, metric
         axes.plot(rows[index], color=colors[index], alpha=0.8)
     ends = [_ends(item) for item in space.values()] + [(f"{values.min():.4g}", f"{values.max():.4g}")]
     for x, (low, high) in enumerate(ends):
-        axes.axvline(x, color="black", linewidth=0.8)
+        axes.vlines(x, 0, 1, color="black", linewidth=0.8)
         axes.text(x, -0.02, low, ha="center", va="top", fontsize=8, parse_math=False)
         axes.text(x, 1.02, high, ha="center", va="bottom", fontsize=8, parse_math=False)
     axes.set_xticks(range(len(ends)), [*(_two_lines(key) for key in space), metric], fontsize=8)

@@ -143,7 +143,8 @@ def default_space(config: RunConfig, *, examples: int, labels: int | None) -> Sp
 
 def _batch_sizes(examples: int) -> tuple[int, ...]:
     sizes = (16, 32, 64) if examples < _FEW else (32, 64, 128) if examples < _MANY else (64, 128, 256)
-    return tuple(size for size in sizes if size * _LEAST_STEPS <= examples) or (sizes[0] // 2, sizes[0])
+    small_enough = tuple(size for size in sizes if size * _LEAST_STEPS <= examples)
+    return small_enough if len(small_enough) > 1 else (sizes[0] // 2, sizes[0])
 
 
 def _around(value: int, examples: int) -> tuple[int, ...]:
