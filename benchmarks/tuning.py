@@ -1,10 +1,10 @@
-"""Tune on a data set, measure the CPU time of a trial, and compare the tuned with the default configuration on test data.
+"""Tune on a data set, measure the CPU time, and compare the tuned with the default configuration on test data.
 
     OMP_NUM_THREADS=1 python benchmarks/tuning.py TRAIN VALIDATION TEST --trials 40 --seeds 0,1,2 --out FILE.json
 
-The search is `mixling tune`. Its best configuration and the default one are then trained with each seed, on the training
-examples, and evaluated on the test data. CPU time is that of the process and its children: on a machine that does
-nothing else, `--jobs 2` takes half of it.
+The search is `mixling tune`. Its best configuration and the default one are then trained with each seed, on the
+training examples, and evaluated on the test data. CPU time is that of all processes: on a machine that does nothing
+else, `--jobs 2` takes half of it.
 """
 
 from __future__ import annotations
