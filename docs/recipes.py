@@ -23,8 +23,9 @@ models and chosen on validation data:
 
     mixling train reviews.csv --model gmlp-18 --recipe gmlp-table9 -o runs/reviews
 
-A TOML file (`recipe = "NAME"`), other options and `--set` override a recipe's values, and `run.json` in the run's folder
-has all values that were used. HyperMixer has no recipe: its hyper-parameters are in an appendix that was not available.
+A TOML file (`recipe = "NAME"`), other options and `--set` override a recipe's values, and `run.json` in the run's
+folder has all values that were used. HyperMixer has no recipe: its hyper-parameters are in an appendix that was not
+available.
 """
 
 

@@ -57,7 +57,7 @@ FLAGS = {
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
     "export": {"model", "--out", "-o", "--precision"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
-    "models": {"--json"},
+    "models": {"--json", "--paper"},
     "config": {"name"},
     "cost": {
         "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",

@@ -96,14 +96,15 @@ def test_options_and_files_override_a_recipe(tmp_path: Path) -> None:
 
 def test_the_user_reads_the_source_and_what_is_left_to_choose() -> None:
     options = {"task": "classification", "recipe": "gmlp-table9"}
-    assert resolve(options, spec=LABELS).remarks == (
+    (remark,) = resolve(options, spec=LABELS).remarks
+    assert remark == (
         "recipe: gmlp-table9 (gMLP, Table 9 (GLUE); the paper chooses train.optim.lr of 1e-05, 2e-05, 3e-05; "
-        "train.batch_size of 16, 32 on validation)",
+        "train.batch_size of 16, 32 on validation)"
     )
 
 
 def test_unknown_recipes_and_those_of_other_runs() -> None:
-    with pytest.raises(ConfigError, match="recipe: got 'gmlp-table7'.*did you mean 'gmlp-table"):
+    with pytest.raises(ConfigError, match=r"recipe: got 'gmlp-table7'.*did you mean 'gmlp-table"):
         resolve({"task": "classification", "recipe": "gmlp-table7"}, spec=LABELS)
     with pytest.raises(ConfigError, match="is for masked language modelling, this is a model that predicts labels"):
         resolve({"task": "classification", "recipe": "gmlp-table8"}, spec=LABELS)
