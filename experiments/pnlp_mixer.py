@@ -1,9 +1,13 @@
 """pNLP-Mixer, Tables 1 to 5, 7 and 8: projections, rivals, configurations, sizes, languages, long texts, vocabularies.
 
-    python experiments/pnlp_mixer.py 1 --data ../shared/data --seeds 3 --training ours     # TABLE, see MINUTES for each
+    python experiments/pnlp_mixer.py 1 --data ../shared/data --seeds 3 --training ours
     python experiments/pnlp_mixer.py 1 2 --data ../shared/data --training paper
     python experiments/pnlp_mixer.py choose --data ../shared/data                          # how X-SMALL is trained best
     python experiments/pnlp_mixer.py 5 --data ../shared/data --smoke                       # a few rows, to try it
+
+Minutes of one idle core for one seed with `ours`, estimated from 9 seconds an epoch of X-SMALL and 35 of BASE on MTOP
+English (AMD EPYC, 2026-11-23): Table 1 120, 2 110, 3 160, 4 70, 5 135, 7 about 400 (X-SMALL alone 60), 8 70, choose 30
+to 40. The paper's recipe takes two to three times as long, as it has 80 epochs of greater batches.
 
 `--training paper` is the paper's recipe (`--recipe pnlp-mixer`: 80 epochs, 5e-4, batches of 256, no regularization)
 with multilingual BERT's cased vocabulary; `ours` is OURS below, with cased subwords trained on the training rows. Every
@@ -65,7 +69,7 @@ def slots(rows: Sequence[Mapping[str, Any]], path: Path, vocabulary: str) -> Dat
                 UNKNOWN if subwords == [word] and word not in known else word
                 for word, subwords in zip(words, spelled, strict=True)
             ]
-        examples.append(Example(tuple(words), tuple(row["slots"]), str(path), number))
+        examples.append(Example(list(words), tuple(row["slots"]), str(path), number))
     return Dataset.from_examples(examples)
 
 

@@ -52,10 +52,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "twice the rate": {"optim": {"lr": 4e-3}},
     "a tenth of the weight decay": {"optim": {"weight_decay": 0.01}},
 }
-# Minutes of one idle core for one seed, from the measured seconds of an epoch: (paper's 80 epochs, ours).
-MINUTES = {
-    "1": (0, 0), "2": (0, 0), "3": (0, 0), "4": (0, 0), "5": (0, 0), "7": (0, 0), "8": (0, 0), "choose": (0, 0),
-}  # fmt: skip
 
 
 def base(**changes: Any) -> ModelConfig:
