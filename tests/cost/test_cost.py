@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mixling import PRESETS, build_model, model_config
 from mixling.cost import timing
 from mixling.cost.flops import count, count_encoder_decoder
-from mixling.cost.printed import PRINTED, Printed, compare
+from mixling.cost.printed import PRINTED, Printed, compare_counts
 from mixling.cost.provenance import provenance
 from mixling.models.model import count_parameters, sized
 from mixling.seq2seq.model import build_encoder_decoder
@@ -174,7 +174,7 @@ def printed_row(model: str, table: str) -> Printed:
 
 @pytest.mark.parametrize("name", TABLE_5)
 def test_flops_and_parameters_of_gmlp_table_5(name: str) -> None:
-    row = compare(printed_row(name, "gMLP, Table 5"))
+    row = compare_counts(printed_row(name, "gMLP, Table 5"))
     assert row.printed.gflops == TABLE_5[name]
     assert row.gflops == pytest.approx(row.printed.gflops, rel=0.006)
     assert row.ratio == pytest.approx(1, rel=0.005)
@@ -190,7 +190,7 @@ def test_flops_and_parameters_of_gmlp_table_5(name: str) -> None:
     ],
 )
 def test_our_side_of_the_printed_numbers(name: str, table: str, millions: float) -> None:
-    row = compare(printed_row(name, table))
+    row = compare_counts(printed_row(name, table))
     assert row.parameters == pytest.approx(1e6 * millions, rel=1e-3)
     assert (row.gflops is None) == (row.printed.gflops is None)
 

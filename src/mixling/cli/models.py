@@ -69,9 +69,9 @@ def _line(row: dict[str, Any], width: int) -> str:
 
 
 def _compare_with_papers(*, as_json: bool) -> None:
-    from mixling.cost.printed import PRINTED, Compared, compare
+    from mixling.cost.printed import PRINTED, Compared, compare_counts
 
-    rows = [compare(printed) for printed in PRINTED]
+    rows = [compare_counts(printed) for printed in PRINTED]
     if as_json:
         own = [{"parameters": row.parameters, "gflops": row.gflops} for row in rows]
         both = [{"printed": asdict(row.printed), "ours": mine} for row, mine in zip(rows, own, strict=True)]

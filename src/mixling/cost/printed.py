@@ -114,7 +114,7 @@ PRINTED: tuple[Printed, ...] = (
 )
 
 
-def compare(printed: Printed) -> Compared:
+def compare_counts(printed: Printed) -> Compared:
     """Count a model as its paper does."""
     name = printed.model
     if name in SEQ2SEQ_PRESETS:

@@ -16,11 +16,10 @@ from typing import Any
 from mixling.config import merge
 from mixling.errors import ConfigError, near_miss
 
-LABELS, MASKED_LM, TEXT_TO_TEXT = "train", "pretrain", "text2text"
 _COMMANDS = {
-    LABELS: "a model that predicts labels",
-    MASKED_LM: "masked language modelling",
-    TEXT_TO_TEXT: "text to text",
+    "train": "a model that predicts labels",
+    "pretrain": "masked language modelling",
+    "text2text": "text to text",
 }
 
 
@@ -81,7 +80,7 @@ _NO_AUGMENTATION = {"augmentation": {"pseudo_words": 0.0, "typos": 0.0}}
 def _gmlp_pretraining(source: str, *, lr: float, batch: int, steps: int, max_len: int) -> Recipe:
     return Recipe(
         source=source,
-        kinds=(MASKED_LM,),
+        kinds=("pretrain",),
         train={
             **_UNREGULARIZED,
             "steps": steps,
@@ -96,7 +95,7 @@ def _gmlp_pretraining(source: str, *, lr: float, batch: int, steps: int, max_len
 RECIPES: dict[str, Recipe] = {
     "pnlp-mixer": Recipe(
         source="pNLP-Mixer, section 4.1",
-        kinds=(LABELS,),
+        kinds=("train",),
         train={
             **_UNREGULARIZED,
             **_NO_AUGMENTATION,
@@ -125,7 +124,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "gmlp-table9": Recipe(
         source="gMLP, Table 9 (GLUE)",
-        kinds=(LABELS,),
+        kinds=("train",),
         train={
             **_UNREGULARIZED,
             **_NO_AUGMENTATION,
@@ -138,21 +137,21 @@ RECIPES: dict[str, Recipe] = {
     ),
     "t5": Recipe(
         source="T5, section 3.1.3, and T5.1.1",
-        kinds=(TEXT_TO_TEXT,),
+        kinds=("text2text",),
         train={**_UNREGULARIZED, "batch_size": 128, "optim": {**_ADAFACTOR, "lr": 1e-3}},
         dropout=0.1,
         open="2^18 steps of fine-tuning, which are not set: give --epochs or --set train.steps=N",
     ),
     "t5-pretraining": Recipe(
         source="T5, section 3.1.2, and T5.1.1",
-        kinds=(TEXT_TO_TEXT,),
+        kinds=("text2text",),
         train={**_UNREGULARIZED, "batch_size": 128, "steps": 2**19, "optim": {**_ADAFACTOR, "lr": 1e-2}},
         dropout=0.0,
         open="the rate 1 / sqrt(max(t, 10^4)) is Adafactor's own from 10,000 steps on, see train.optim",
     ),
     "remixer": Recipe(
         source="Remixer, section 3",
-        kinds=(TEXT_TO_TEXT,),
+        kinds=("text2text",),
         train={**_UNREGULARIZED, "precision": "bfloat16", "optim": {**_ADAFACTOR, "lr": 1e-3}},
         dropout=0.1,
         grid={"model.mixing_dropout": (0.0, 0.1, 0.2)},
