@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -187,19 +187,19 @@ def _cut_records(file: InputFile, kind: str) -> tuple[tuple[str, ...] | None, li
     """Cut CSV between records; whether a line feed ends one depends on all quotes before it, so the file is read."""
     if file.size == 0:
         return None, []
-    packed = _is_packed(file)
-    lines, names, delimiter = header_of(file.path, file.size, kind)
-
-    def part(start: int, stop: int, line: int) -> Part:
-        return Part(path=file.path, name=_name(file, start), file_format=kind, start=start, stop=stop, size=file.size,
-                    packed=packed, header=lines, line=line)  # fmt: skip
-
-    if packed:
-        return names, [part(0, file.size, 0)]
+    whole = Part(path=file.path, name=_name(file, 0), file_format=kind, start=0, stop=file.size, size=file.size)
+    header = header_of(whole)
+    names = tuple(header.names)
+    if _is_packed(file):
+        return names, [replace(whole, packed=True, line=header.line + len(header.lines))]
     with open_slice(file.path, 0, file.size) as data:
-        cuts = list(_spaced(record_starts(data, file.path, delimiter.encode()), _part_bytes(file.size)))
+        starts = record_starts(data, file.path, header.delimiter.encode())
+        cuts = list(_spaced(starts, _part_bytes(file.size)))
     stops = [start for start, _ in cuts[1:]] + [file.size]
-    return names, [part(start, stop, line) for (start, line), stop in zip(cuts, stops, strict=True)]
+    return names, [
+        replace(whole, name=_name(file, start), start=start, stop=stop, line=line, header=header.lines)
+        for (start, line), stop in zip(cuts, stops, strict=True)
+    ]
 
 
 def _spaced(starts: Iterator[tuple[int, int]], step: int) -> Iterator[tuple[int, int]]:

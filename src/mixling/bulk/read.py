@@ -13,7 +13,7 @@ from mixling.bulk.files import count_lines, line_start, open_slice
 from mixling.data.examples import SKIP, ColumnsConfig, RowReader
 from mixling.data.inputs import Item
 from mixling.data.readers import DELIMITERS
-from mixling.data.readers.delimited import read_delimited, read_header
+from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
 from mixling.data.readers.rows import OnBadRow, Row, read_lines
 from mixling.errors import DataError
@@ -80,8 +80,8 @@ class _Texts:
         try:
             if row.own_columns:
                 self._reader.check_columns(row)
-                if PREFIX in row.values:
-                    raise DataError(f"has a {PREFIX!r} already; rename it", path=row.path, line=row.line)
+                if taken := {PREFIX, f"{PREFIX}_error"}.intersection(row.values):
+                    raise DataError(f"has a {min(taken)!r} already; rename it", path=row.path, line=row.line)
             values = {name: row.values[name] for name in self.columns if name in row.values}
             return Item(self._reader.example(Row(values, row.path, row.line, row.own_columns)).text)
         except DataError as error:
@@ -150,7 +150,7 @@ def _jsonl(part: Part, texts: _Texts) -> Iterator[Window]:
     if unknown:
         texts.bad.mode = "error"
     with ExitStack() as stack:
-        lines = _Remembered(_open_lines(part.path, start, stop, stack))
+        lines = _Remembered(_open_lines(part, start, stop, stack))
         rows = read_jsonl(lines, part.path, texts.bad, first_line=part.line or 1)
         try:
             yield from _windows(rows, texts, lines)
@@ -167,14 +167,11 @@ def with_line(part: Part) -> Part:
 
 def _delimited(part: Part, texts: _Texts) -> Iterator[Window]:
     with ExitStack() as stack:
-        lines = _open_lines(part.path, part.start, part.stop, stack)
-        first_line: int | None = part.line
-        if part.packed:
-            first_line = None
-        else:
+        lines = _open_lines(part, part.start, part.stop, stack)
+        if not part.packed:
             lines = itertools.chain(part.header, lines)
-        sep = DELIMITERS[part.file_format]
-        rows = read_delimited(lines, part.path, texts.bad, sep, first_line=first_line)
+        delimiters = DELIMITERS[part.file_format]
+        rows = read_delimited(lines, part.path, texts.bad, delimiters, first_line=part.line)
         yield from _windows(rows, texts, None)
 
 
@@ -215,20 +212,22 @@ def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> I
         yield Window(items=items, rows=values, lines=kept)
 
 
-def _open_lines(path: str, start: int, stop: int, stack: ExitStack) -> Iterator[str]:
+def _open_lines(part: Part, start: int, stop: int, stack: ExitStack) -> Iterator[str]:
     """Return the lines of a slice of a file, which is decompressed if it is gzip."""
-    data: Any = stack.enter_context(open_slice(path, start, stop))
+    data: Any = stack.enter_context(open_slice(part.path, start, stop))
     if data.peek(2)[:2] == b"\x1f\x8b":
         data = stack.enter_context(gzip.GzipFile(fileobj=data))
-    return read_lines(data, path)
+    return read_lines(data, part.path, first_line=1 if part.packed else part.line or 1)
 
 
-def header_of(path: str, size: int, file_format: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Return the lines of the header of CSV or TSV, the names of its columns, and its delimiter.
+def header_of(part: Part) -> Header:
+    """Return the header of CSV or TSV.
+
+    Args:
+        part: the whole file.
 
     Raises:
         DataError: there is no valid header.
     """
     with ExitStack() as stack:
-        found = read_header(_open_lines(path, 0, size, stack), path, DELIMITERS[file_format])
-        return found.lines, tuple(found.names), found.delimiter
+        return read_header(_open_lines(part, 0, part.size, stack), part.path, DELIMITERS[part.file_format])
