@@ -127,7 +127,7 @@ class _Slice(io.RawIOBase):
     """The bytes `start` to `stop` of a file, with the errors of `transfers`."""
 
     def __init__(self, file: BinaryIO, path: str, start: int, stop: int) -> None:
-        self._file, self._path, self._start, self._stop = file, path, start, stop
+        self._file, self._path, self._start, self._stop, self._at = file, path, start, stop, start
         self.seek(0)
 
     def readable(self) -> bool:
@@ -140,7 +140,7 @@ class _Slice(io.RawIOBase):
         return self._at - self._start
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = (self._start, self._at, self._stop)[whence] if whence < 3 else 0
+        base = (self._start, self._at, self._stop)[whence]
         with transfers(self._path, DataError):
             self._at = self._file.seek(max(base + offset, self._start))
         return self.tell()

@@ -195,10 +195,11 @@ def _cut_records(file: InputFile, kind: str) -> tuple[tuple[str, ...] | None, li
     with open_slice(file.path, 0, file.size) as data:
         starts = record_starts(data, file.path, header.delimiter.encode())
         cuts = list(_spaced(starts, _part_bytes(file.size)))
+    names_at = [0] + [start for start, _ in cuts[1:]]  # the first part is named like that of a file without a header
     stops = [start for start, _ in cuts[1:]] + [file.size]
     return names, [
-        replace(whole, name=_name(file, start), start=start, stop=stop, line=line, header=header.lines)
-        for (start, line), stop in zip(cuts, stops, strict=True)
+        replace(whole, name=_name(file, named), start=start, stop=stop, line=line, header=header.lines)
+        for (start, line), stop, named in zip(cuts, stops, names_at, strict=True)
     ]
 
 
