@@ -33,7 +33,7 @@ FLAGS = {
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
-        "--threshold",
+        "--threshold", "--engine", "--workers", "--address", "--resume",
     },
     "explain": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",

@@ -219,8 +219,6 @@ class Folder:
         with transfers(self.url, StorageError):
             fs, path = url_to_fs(self.url.rstrip("/") or "/")
             fs.invalidate_cache()
-            if fs.isfile(path):
-                raise ConfigError(f"{self.url}: is a file; give a folder")
             if not fs.exists(path):
                 return {}
             base = path.rstrip("/") + "/"
@@ -321,4 +319,4 @@ def _size_and_sha256(file: BinaryIO) -> tuple[int, str]:
     file.flush()
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
-    return size, hashlib.file_digest(file, "sha256").hexdigest()
+    return size, hashlib.file_digest(cast(io.BufferedReader, file), "sha256").hexdigest()

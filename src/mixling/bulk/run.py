@@ -108,7 +108,10 @@ def predict_files(
         "cut": [cutting.PARTS, cutting.MIN_BYTES, cutting.MAX_BYTES, cutting.MAX_ROWS, cutting.GROUP_PARTS],
     }
     folder = Folder(out)
-    with locked(folder.local) if folder.local is not None else contextlib.nullcontext():
+    local = folder.local
+    if local is not None and local.exists() and not local.is_dir():
+        raise ConfigError(f"{out}: is a file; give a folder")
+    with locked(local) if local is not None else contextlib.nullcontext():
         state = open_state(folder, settings, plan, resume=resume)
         for name in state.again:
             report(f"{name} has changed since its predictions were written; they are made again")

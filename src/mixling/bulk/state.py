@@ -60,7 +60,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, *, resum
         folder.write_json(JOB, {**job, "parts": []})
         return State(records={})
     manifest = folder.read_json(MANIFEST) if MANIFEST in sizes else None
-    old = folder.read_json(JOB) if JOB in sizes else manifest
+    old: dict[str, Any] = folder.read_json(JOB if JOB in sizes else MANIFEST)
     if not resume:
         finished = sum(name.startswith(PROGRESS) and name != JOB for name in sizes)
         raise ConfigError(
@@ -128,9 +128,9 @@ def _is_leftover(name: str) -> bool:
 
 
 def _check(folder: Folder, old: Mapping[str, Any], job: Mapping[str, Any]) -> None:
-    if old.get("format") != FORMAT:
-        raise ConfigError(f"{folder.url}: is of another version of mixling; choose another folder")
     before, now = old["settings"], job["settings"]
+    if old.get("format") != FORMAT or before["cut"] != now["cut"]:
+        raise ConfigError(f"{folder.url}: was begun with another version of mixling; choose another folder")
     if before["model"] != now["model"]:
         raise ModelFileError(
             f"{folder.url}: has predictions of another model (SHA-256 {before['model'][:12]}..., this one has "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from dataclasses import asdict, dataclass
 from typing import BinaryIO
@@ -106,13 +107,13 @@ def _predict(job: Job, part: Part) -> PartRecord:
 
     def fill(file: BinaryIO) -> None:
         nonlocal rows, bad
-        writer = writer_for(job.layout, file)
-        for window in read_part(part, reader=reader, columns=columns, skip=job.skip):
-            texts = [item.text for item in window.items if item.text is not None]
-            writer.write(window, predictor, texts, batch)
-            rows += len(window.items)
-            bad += len(window.items) - len(texts)
-        writer.close()
+        with contextlib.closing(writer_for(job.layout, file)) as writer:
+            for window in read_part(part, reader=reader, columns=columns, skip=job.skip):
+                texts = [item.text for item in window.items if item.text is not None]
+                writer.write(window, predictor, texts, batch)
+                rows += len(window.items)
+                bad += len(window.items) - len(texts)
+            writer.finish()
 
     name = output_name(part, job.layout)
     size, sha256 = job.folder.write(name, fill)

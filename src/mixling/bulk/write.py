@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -98,13 +98,17 @@ class Writer(Protocol):
     def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
         """Predict for the texts, and write all rows of the window."""
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Write what is left."""
+
+    def close(self) -> None:
+        """Free what the writer holds, finished or not."""
 
 
 def writer_for(layout: Layout, file: BinaryIO) -> Writer:
     """Return a writer of a part."""
-    return {"jsonl": _Jsonl, "csv": _Csv, "parquet": _Parquet}[layout.file_format](layout, file)
+    kinds: dict[str, Callable[[Layout, BinaryIO], Writer]] = {"jsonl": _Jsonl, "csv": _Csv, "parquet": _Parquet}
+    return kinds[layout.file_format](layout, file)
 
 
 def _rows(window: Window) -> Sequence[Mapping[str, Any]]:
@@ -126,6 +130,9 @@ class _Jsonl:
         ]
         lines: Sequence[str] = window.lines if any(window.lines) else [_dumps(row) for row in _rows(window)]
         self._file.write("".join(map(_joined, lines, values)).encode("utf-8", "surrogatepass"))
+
+    def finish(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -172,6 +179,9 @@ class _Csv:
                 predicted = [*(value for value, kept in zip(values, keep, strict=True) if kept), ""]
             rows.append([*(_cell(row.get(name)) for name in self._names), *predicted])
         self._put(rows)
+
+    def finish(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -234,8 +244,11 @@ class _Parquet:
             self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=_GROUP_ROWS)
         self._batches, self._rows, self._bytes = [], 0, 0
 
-    def close(self) -> None:
+    def finish(self) -> None:
         self._flush()
+        self._writer.close()
+
+    def close(self) -> None:
         self._writer.close()
 
 
