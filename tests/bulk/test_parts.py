@@ -71,8 +71,10 @@ def test_records_begin_where_the_reader_finds_them(body: str, header: str) -> No
 
     head = content[: starts[0][0]].decode()
     whole = read(head + content[starts[0][0] :].decode(), starts[0][1])
-    parts = [read(head + content[a:b].decode(), line) for (a, line), (b, _) in zip(starts, ends, strict=True)]
-    assert sorted(map(str, sum(parts, []))) == sorted(map(str, whole))
+    parts: list[Any] = []
+    for (start, line), (stop, _) in zip(starts, ends, strict=True):
+        parts += read(head + content[start:stop].decode(), line)
+    assert sorted(map(str, parts)) == sorted(map(str, whole))
 
 
 def write(path: Path, texts: list[str]) -> None:
@@ -176,5 +178,5 @@ def test_inputs_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Protocol not known"):
         make_plan(["nothing://a/b.csv"], reader=READER, columns=ColumnsConfig())
     (tmp_path / "d.parquet").write_bytes((tmp_path / "b.parquet").read_bytes()[:-20])
-    with pytest.raises(DataError, match="d.parquet: cannot be read as Parquet"):
+    with pytest.raises(DataError, match=r"d.parquet: cannot be read as Parquet"):
         plan("d.parquet")

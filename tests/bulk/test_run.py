@@ -267,7 +267,7 @@ def test_workers_that_are_killed_are_replaced_and_the_first_error_is_raised(
 ) -> None:
     predict(rows / "a.jsonl", tmp_path / "one")
     killed: list[int] = []
-    hire: Callable[[Any], Any] = engines.Processes._hire
+    hire: Callable[[Any], Any] = engines.ProcessPool._hire
 
     def hire_and_kill(self: Any) -> Any:
         worker = hire(self)
@@ -276,7 +276,7 @@ def test_workers_that_are_killed_are_replaced_and_the_first_error_is_raised(
             threading.Timer(0.05, os.kill, (worker.process.pid, signal.SIGKILL)).start()
         return worker
 
-    monkeypatch.setattr(engines.Processes, "_hire", hire_and_kill)
+    monkeypatch.setattr(engines.ProcessPool, "_hire", hire_and_kill)
     monkeypatch.setattr(engines, "time", type("", (), {"sleep": staticmethod(lambda seconds: None)}))
     predict(rows / "a.jsonl", tmp_path / "two", workers=2)
     assert killed

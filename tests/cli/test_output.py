@@ -15,8 +15,8 @@ import pytest
 from mixling import ConfigError, Prediction
 from mixling.cli.inputs import input_kind
 from mixling.cli.predictions import writer_for
-from mixling.data.csv_lines import csv_line
 from mixling.config import Config, parse
+from mixling.data.csv_lines import csv_line
 from mixling.data.inputs import stream_items
 from mixling.errors import printable, shown
 from mixling.tasks.classification import Classification

@@ -71,7 +71,7 @@ class _Worker:
     part: Part | None = None
 
 
-class Processes:
+class ProcessPool:
     """Predicts in worker processes.
 
     A worker ends with this process, however that ends, so that it cannot write into a folder that another run resumes.

@@ -136,14 +136,11 @@ class _Slice(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._at - self._start
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = (self._start, self._at, self._stop)[whence]
         with transfers(self._path, DataError):
             self._at = self._file.seek(max(base + offset, self._start))
-        return self.tell()
+        return self._at - self._start
 
     def readinto(self, buffer: Any) -> int:
         wanted = min(len(buffer), max(self._stop - self._at, 0))

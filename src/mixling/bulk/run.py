@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mixling.bulk import plan as cutting
-from mixling.bulk.engines import Engine, InProcess, Processes
+from mixling.bulk.engines import Engine, InProcess, ProcessPool
 from mixling.bulk.files import Folder
 from mixling.bulk.plan import Part, make_plan
 from mixling.bulk.state import close_state, open_state
@@ -145,7 +145,7 @@ def _open_engine(job: Job, engine: str, workers: int | None, address: str | None
 
         return RayTasks(job, workers, address)
     number = min(workers or available_cpus(), parts)
-    return Processes(job, number) if number > 1 else InProcess(job)
+    return ProcessPool(job, number) if number > 1 else InProcess(job)
 
 
 def available_cpus() -> int:
