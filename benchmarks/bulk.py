@@ -4,7 +4,7 @@
     python benchmarks/bulk.py kills --model RUN --kills 100 --out benchmarks/results/bulk_kills.json
     python benchmarks/bulk.py memory --model RUN --data ../shared/data --out benchmarks/results/bulk_memory.json
 
-RUN is the folder of a saved model of SNIPS, as `mixling train` makes it by default (text column `text`).
+RUN is the folder of a saved model of SNIPS, as `mixling train` makes it by default.
 
 speed: rows of SNIPS, each with a word of its own, in one Parquet file; `mixling predict` with one and with two workers,
 in turns. Wall time, CPU time of all processes, and the peak resident memory of the largest. On a machine that others
@@ -68,7 +68,7 @@ def main() -> None:
 
 def command(model: Path, source: str, out: Path, workers: int, *more: str) -> list[str]:
     words = [sys.executable, "-m", "mixling", "predict", str(model), source, "-o", f"{out}/"]
-    return [*words, "--workers", str(workers), *more]
+    return [*words, "--text", "text", "--workers", str(workers), *more]
 
 
 def timed(words: list[str]) -> dict[str, float]:
