@@ -14,11 +14,11 @@ from multiprocessing.context import SpawnProcess
 from types import TracebackType
 from typing import Protocol, Self
 
-from mixling.bulk.plan import Part
+from mixling.bulk.plan import FilePart
 from mixling.bulk.work import Job, Outcome, perform
 
 
-class Engine(Protocol):
+class PartEngine(Protocol):
     """Predicts parts, up to `slots` at a time."""
 
     slots: int
@@ -29,14 +29,14 @@ class Engine(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def start(self, part: Part, delay: float) -> None:
+    def start(self, part: FilePart, delay: float) -> None:
         """Begin to predict a part, `delay` seconds from now."""
 
-    def wait(self) -> list[tuple[Part, Outcome]]:
+    def wait(self) -> list[tuple[FilePart, Outcome]]:
         """Wait until at least one part has ended, well or not."""
 
 
-def perform_later(job: Job, part: Part, delay: float) -> Outcome:
+def perform_later(job: Job, part: FilePart, delay: float) -> Outcome:
     """Predict a part after a delay, which gives a store time to recover."""
     time.sleep(delay)
     return perform(job, part)
@@ -48,7 +48,7 @@ class InProcess:
     slots = 1
 
     def __init__(self, job: Job) -> None:
-        self._job, self._waiting = job, deque[tuple[Part, float]]()
+        self._job, self._waiting = job, deque[tuple[FilePart, float]]()
 
     def __enter__(self) -> Self:
         return self
@@ -56,10 +56,10 @@ class InProcess:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def start(self, part: Part, delay: float) -> None:
+    def start(self, part: FilePart, delay: float) -> None:
         self._waiting.append((part, delay))
 
-    def wait(self) -> list[tuple[Part, Outcome]]:
+    def wait(self) -> list[tuple[FilePart, Outcome]]:
         part, delay = self._waiting.popleft()
         return [(part, perform_later(self._job, part, delay))]
 
@@ -68,7 +68,7 @@ class InProcess:
 class _Worker:
     process: SpawnProcess
     connection: Connection
-    part: Part | None = None
+    part: FilePart | None = None
 
 
 class ProcessPool:
@@ -95,7 +95,7 @@ class ProcessPool:
         for worker in self._workers:
             worker.process.join()
 
-    def start(self, part: Part, delay: float) -> None:
+    def start(self, part: FilePart, delay: float) -> None:
         worker = next((item for item in self._workers if item.part is None), None)
         if worker is None:
             assert len(self._workers) < self.slots, "more parts than slots"
@@ -107,7 +107,7 @@ class ProcessPool:
             self._workers.remove(worker)
             self.start(part, delay)
 
-    def wait(self) -> list[tuple[Part, Outcome]]:
+    def wait(self) -> list[tuple[FilePart, Outcome]]:
         busy = {worker.connection: worker for worker in self._workers if worker.part is not None}
         ended = []
         for connection in wait(list(busy)):  # a connection is ready, too, when its worker has died

@@ -28,7 +28,7 @@ _FOOTERS = 8  # files that are opened at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class FilePart:
     """A part of a file.
 
     Attributes:
@@ -62,12 +62,12 @@ class Plan:
         schema: of Parquet, an Arrow schema; of CSV the names of the columns; of JSONL None.
     """
 
-    files: Sequence[tuple[InputFile, Sequence[Part]]]
+    files: Sequence[tuple[InputFile, Sequence[FilePart]]]
     file_format: str
     schema: Any
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[FilePart]:
         """All parts in order."""
         return list(itertools.chain.from_iterable(parts for _, parts in self.files))
 
@@ -142,7 +142,7 @@ def _part_bytes(size: int) -> int:
     return min(max(-(-size // PARTS), MIN_BYTES), MAX_BYTES)
 
 
-def _cut_parquet(file: InputFile, kind: str) -> tuple[Any, list[Part]]:
+def _cut_parquet(file: InputFile, kind: str) -> tuple[Any, list[FilePart]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -167,27 +167,27 @@ def _cut_parquet(file: InputFile, kind: str) -> tuple[Any, list[Part]]:
             cuts.append(end)
     cuts = sorted({*cuts, end})
     return schema, [
-        Part(path=file.path, name=_name(file, start), file_format=kind, start=start, stop=stop, size=file.size)
+        FilePart(path=file.path, name=_name(file, start), file_format=kind, start=start, stop=stop, size=file.size)
         for start, stop in itertools.pairwise(cuts)
     ]
 
 
-def _cut_lines(file: InputFile, kind: str) -> tuple[None, list[Part]]:
+def _cut_lines(file: InputFile, kind: str) -> tuple[None, list[FilePart]]:
     size, step = file.size, _part_bytes(file.size)
     if packed := _is_packed(file):
         step = max(size, 1)
     return None, [
-        Part(path=file.path, name=_name(file, start), file_format=kind, start=start, stop=min(start + step, size),
+        FilePart(path=file.path, name=_name(file, start), file_format=kind, start=start, stop=min(start + step, size),
              size=size, packed=packed)
         for start in range(0, size, step)
     ]  # fmt: skip
 
 
-def _cut_records(file: InputFile, kind: str) -> tuple[tuple[str, ...] | None, list[Part]]:
+def _cut_records(file: InputFile, kind: str) -> tuple[tuple[str, ...] | None, list[FilePart]]:
     """Cut CSV between records; whether a line feed ends one depends on all quotes before it, so the file is read."""
     if file.size == 0:
         return None, []
-    whole = Part(path=file.path, name=_name(file, 0), file_format=kind, start=0, stop=file.size, size=file.size)
+    whole = FilePart(path=file.path, name=_name(file, 0), file_format=kind, start=0, stop=file.size, size=file.size)
     header = header_of(whole)
     names = tuple(header.names)
     if _is_packed(file):

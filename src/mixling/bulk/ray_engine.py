@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from mixling.bulk.engines import perform_later
-from mixling.bulk.plan import Part
+from mixling.bulk.plan import FilePart
 from mixling.bulk.work import Job, Outcome
 from mixling.errors import ConfigError, MissingPackage
 
@@ -29,7 +29,7 @@ class RayTasks:
             import ray
         except ImportError:
             raise MissingPackage('--engine ray needs Ray: pip install "mixling[scale]"') from None
-        self._ray, self._running = ray, dict[Any, Part]()
+        self._ray, self._running = ray, dict[Any, FilePart]()
         self._own = not ray.is_initialized()
         if self._own:
             try:
@@ -51,10 +51,10 @@ class RayTasks:
         if self._own:
             self._ray.shutdown()
 
-    def start(self, part: Part, delay: float) -> None:
+    def start(self, part: FilePart, delay: float) -> None:
         self._running[self._perform.remote(self._job, part, delay)] = part
 
-    def wait(self) -> list[tuple[Part, Outcome]]:
+    def wait(self) -> list[tuple[FilePart, Outcome]]:
         ended = []
         for task in self._ray.wait(list(self._running), num_returns=1)[0]:
             part = self._running.pop(task)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixling.bulk.files import count_lines, line_start, open_slice
 from mixling.data.examples import SKIP, ColumnsConfig, RowReader
-from mixling.data.inputs import Item
+from mixling.data.inputs import WINDOW, Item
 from mixling.data.readers import DELIMITERS
 from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
@@ -19,9 +19,9 @@ from mixling.data.readers.rows import OnBadRow, Row, read_lines
 from mixling.errors import DataError
 
 if TYPE_CHECKING:
-    from mixling.bulk.plan import Part
+    from mixling.bulk.plan import FilePart
 
-WINDOW = 4096  # rows in memory at a time
+
 _PAGES = 1 << 20  # bytes of Parquet that are read at a time
 PREFIX = "prediction"  # of the names of all columns that are added
 
@@ -43,7 +43,7 @@ class Window:
     batch: Any = None
 
 
-def read_part(part: Part, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool) -> Iterator[Window]:
+def read_part(part: FilePart, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool) -> Iterator[Window]:
     """Read a part.
 
     Args:
@@ -95,7 +95,7 @@ class _Texts:
         return items
 
 
-def _parquet(part: Part, texts: _Texts) -> Iterator[Window]:
+def _parquet(part: FilePart, texts: _Texts) -> Iterator[Window]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -144,7 +144,7 @@ def _lost_rows(schema: Any, count: int, message: str) -> Iterator[Window]:
         yield Window(items=[Item(None, message)] * size, batch=pa.RecordBatch.from_arrays(columns, names=names))
 
 
-def _jsonl(part: Part, texts: _Texts) -> Iterator[Window]:
+def _jsonl(part: FilePart, texts: _Texts) -> Iterator[Window]:
     start, stop = (line_start(part.path, at, part.size) for at in (part.start, part.stop))
     unknown = part.line == 0 and start > 0
     if unknown:
@@ -160,12 +160,12 @@ def _jsonl(part: Part, texts: _Texts) -> Iterator[Window]:
             raise
 
 
-def with_line(part: Part) -> Part:
+def with_line(part: FilePart) -> FilePart:
     """Return a part of JSONL with the number of its first line, for which the file is read up to there."""
     return replace(part, line=count_lines(part.path, line_start(part.path, part.start, part.size)) + 1)
 
 
-def _delimited(part: Part, texts: _Texts) -> Iterator[Window]:
+def _delimited(part: FilePart, texts: _Texts) -> Iterator[Window]:
     with ExitStack() as stack:
         lines = _open_lines(part, part.start, part.stop, stack)
         if not part.packed:
@@ -212,7 +212,7 @@ def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> I
         yield Window(items=items, rows=values, lines=kept)
 
 
-def _open_lines(part: Part, start: int, stop: int, stack: ExitStack) -> Iterator[str]:
+def _open_lines(part: FilePart, start: int, stop: int, stack: ExitStack) -> Iterator[str]:
     """Return the lines of a slice of a file, which is decompressed if it is gzip."""
     data: Any = stack.enter_context(open_slice(part.path, start, stop))
     if data.peek(2)[:2] == b"\x1f\x8b":
@@ -220,7 +220,7 @@ def _open_lines(part: Part, start: int, stop: int, stack: ExitStack) -> Iterator
     return read_lines(data, part.path, first_line=1 if part.packed else part.line or 1)
 
 
-def header_of(part: Part) -> Header:
+def header_of(part: FilePart) -> Header:
     """Return the header of CSV or TSV.
 
     Args:

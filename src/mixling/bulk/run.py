@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mixling.bulk import plan as cutting
-from mixling.bulk.engines import Engine, InProcess, ProcessPool
+from mixling.bulk.engines import InProcess, PartEngine, ProcessPool
 from mixling.bulk.files import Folder
-from mixling.bulk.plan import Part, make_plan
+from mixling.bulk.plan import FilePart, make_plan
 from mixling.bulk.state import close_state, open_state
 from mixling.bulk.work import Job, Outcome, PartRecord, output_name
 from mixling.bulk.write import make_layout
@@ -139,7 +139,7 @@ def predict_files(
     )
 
 
-def _open_engine(job: Job, engine: str, workers: int | None, address: str | None, parts: int) -> Engine:
+def _open_engine(job: Job, engine: str, workers: int | None, address: str | None, parts: int) -> PartEngine:
     if engine == "ray":
         from mixling.bulk.ray_engine import RayTasks
 
@@ -153,7 +153,7 @@ def available_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_parts(engine: Engine, parts: Sequence[Part]) -> Iterator[PartRecord]:
+def run_parts(engine: PartEngine, parts: Sequence[FilePart]) -> Iterator[PartRecord]:
     """Predict parts and yield the records of those that are finished, in the order in which they are.
 
     After an error no part is started, those that are running are finished, and the error of the first part in order is

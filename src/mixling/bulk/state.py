@@ -23,7 +23,7 @@ _LOCKS = (".lock", ".lock.json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class FolderState:
     """What an output folder has.
 
     Attributes:
@@ -35,7 +35,7 @@ class State:
     again: Sequence[str] = ()
 
 
-def open_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, *, resume: bool) -> State:
+def open_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, *, resume: bool) -> FolderState:
     """Check what an output folder has, and prepare it for a job.
 
     Args:
@@ -58,7 +58,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, *, resum
                 f"{folder.url}: has files that are not of a prediction, such as {others[0]}; choose an empty folder"
             )
         folder.write_json(JOB, {**job, "parts": []})
-        return State(records={})
+        return FolderState(records={})
     manifest = folder.read_json(MANIFEST) if MANIFEST in sizes else None
     old: dict[str, Any] = folder.read_json(JOB if JOB in sizes else MANIFEST)
     if not resume:
@@ -74,7 +74,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, *, resum
     found = [*old["parts"], *(manifest or {}).get("parts", ()), *folder.read_records(names)]
     records = {record.name: record for record in (PartRecord(**values) for values in found)}
     if JOB not in sizes and old["inputs"] == inputs:
-        return State(records={name: record for name, record in records.items() if sizes.get(name) == record.size})
+        return FolderState(records={name: record for name, record in records.items() if sizes.get(name) == record.size})
     # The manifest is removed before anything that it lists; what it lists is in the file of the job before that.
     parts = [asdict(record) for record in records.values()]
     if JOB not in sizes:
@@ -87,7 +87,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, *, resum
             folder.remove(record_name(name))
             del records[name]
     folder.write_json(JOB, {**job, "parts": [asdict(record) for record in records.values()]})
-    return State(
+    return FolderState(
         records={name: record for name, record in records.items() if sizes.get(name) == record.size}, again=again
     )
 

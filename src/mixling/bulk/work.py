@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import BinaryIO
 
 from mixling.bulk.files import Folder, TransferError
-from mixling.bulk.plan import Part
+from mixling.bulk.plan import FilePart
 from mixling.bulk.read import LinesUnknownError, read_part, with_line
-from mixling.bulk.write import Layout, writer_for
+from mixling.bulk.write import Layout, part_writer
 from mixling.data.examples import ColumnsConfig
 from mixling.errors import UserError
 from mixling.runtime.predictor import Predictor
@@ -75,7 +75,7 @@ class Outcome:
     trace: str = ""
 
 
-def output_name(part: Part, layout: Layout) -> str:
+def output_name(part: FilePart, layout: Layout) -> str:
     """Return the name of a part's output, which follows from the part."""
     return f"{part.name}.{layout.file_format}"
 
@@ -85,7 +85,7 @@ def record_name(output: str) -> str:
     return f"{PROGRESS}/{output}.json"
 
 
-def perform(job: Job, part: Part) -> Outcome:
+def perform(job: Job, part: FilePart) -> Outcome:
     """Predict a part, and write its output and then its record. Done twice, it writes the same bytes twice."""
     try:
         try:
@@ -100,14 +100,14 @@ def perform(job: Job, part: Part) -> Outcome:
         return Outcome(error=f"{part.path}: {type(error).__name__}: {error}", trace=traceback.format_exc())
 
 
-def _predict(job: Job, part: Part) -> PartRecord:
+def _predict(job: Job, part: FilePart) -> PartRecord:
     predictor = _predictor(job)
     reader, columns, batch = predictor.task.reader, job.columns, job.batch_size
     rows = bad = 0
 
     def fill(file: BinaryIO) -> None:
         nonlocal rows, bad
-        with contextlib.closing(writer_for(job.layout, file)) as writer:
+        with contextlib.closing(part_writer(job.layout, file)) as writer:
             for window in read_part(part, reader=reader, columns=columns, skip=job.skip):
                 texts = [item.text for item in window.items if item.text is not None]
                 writer.write(window, predictor, texts, batch)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mixling.runtime.predictor import Predictor
     from mixling.text.predictions import Prediction
 
-FORMATS = ("parquet", "jsonl", "csv")
+TABLE_FORMATS = ("parquet", "jsonl", "csv")
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 16 << 20  # of Parquet, in memory until they are written
 
 
@@ -30,7 +30,7 @@ class Layout:
     """The columns of the output.
 
     Attributes:
-        file_format: one of `FORMATS`.
+        file_format: one of `TABLE_FORMATS`.
         schema: of the input: an Arrow schema, the names of a CSV's columns, or None for JSON lines.
         fields: what is predicted, such as "label"; of CSV, the task's `csv_columns`.
         labels: the names of the labels that have probabilities.
@@ -63,8 +63,8 @@ def make_layout(predictor: Predictor, schema: Any, input_format: str, name: str 
     task = predictor.task
     if name is None:
         name = "csv" if input_format == "tsv" else input_format
-    if name not in FORMATS:
-        raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
+    if name not in TABLE_FORMATS:
+        raise ConfigError(f"--format: got {name!r}; {near_miss(name, TABLE_FORMATS)}")
     if input_format == "jsonl" and name != "jsonl":
         raise ConfigError(
             f"--format: got {name!r}; each row of JSON lines may have other columns, so only jsonl is allowed; convert "
@@ -92,7 +92,7 @@ def make_layout(predictor: Predictor, schema: Any, input_format: str, name: str 
     return layout
 
 
-class Writer(Protocol):
+class PartWriter(Protocol):
     """Writes the windows of a part to a file."""
 
     def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
@@ -105,9 +105,9 @@ class Writer(Protocol):
         """Free what the writer holds, finished or not."""
 
 
-def writer_for(layout: Layout, file: BinaryIO) -> Writer:
+def part_writer(layout: Layout, file: BinaryIO) -> PartWriter:
     """Return a writer of a part."""
-    kinds: dict[str, Callable[[Layout, BinaryIO], Writer]] = {"jsonl": _Jsonl, "csv": _Csv, "parquet": _Parquet}
+    kinds: dict[str, Callable[[Layout, BinaryIO], PartWriter]] = {"jsonl": _Jsonl, "csv": _Csv, "parquet": _Parquet}
     return kinds[layout.file_format](layout, file)
 
 
