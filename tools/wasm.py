@@ -1,0 +1,71 @@
+"""Compile the native engine to WebAssembly, for browsers and node: src/mixling/browser/package/mixling.wasm.
+
+    pip install ziglang==0.17.1
+    python tools/wasm.py
+
+The result is committed, so that installing mixling needs no compiler. It is the same bytes wherever it is built, and
+ends with a section that has the SHA-256 of the sources; tests compare both. Run this after a change of the C sources.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ZIG = "0.17.1"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "mixling"
+FILE = SOURCE / "browser" / "package" / "mixling.wasm"
+SECTION = b"mixling.sources"
+FLAGS = (
+    *("-target", "wasm32-wasi", "-mexec-model=reactor", "-msimd128", "-std=gnu11", "-O2", "-g0", "-s"),
+    *("-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wl,-z,stack-size=1048576"),
+)
+# Functions of mixling.h that JavaScript calls.
+EXPORTS = (
+    *("malloc", "free", "mixling_open", "mixling_metadata", "mixling_start", "mixling_num_labels", "mixling_label"),
+    *("mixling_task", "mixling_pairs", "mixling_max_len", "mixling_predict", "mixling_words"),
+)
+
+
+def sources() -> list[Path]:
+    """Return the C files that are compiled."""
+    native = sorted(SOURCE.glob("native/*.c"))
+    return [*(file for file in native if file.name not in ("python.c", "example.c")), SOURCE / "browser/metadata.c"]
+
+
+def digest() -> bytes:
+    """Return the SHA-256 of the sources and of how they are compiled."""
+    sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *EXPORTS]).encode())
+    for file in [*sources(), *sorted(SOURCE.glob("native/*.h")), SOURCE / "text/unicode_tables.inc"]:
+        sha256.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return sha256.digest()
+
+
+def section() -> bytes:
+    """Return the section of the file that has the digest."""
+    content = bytes([len(SECTION)]) + SECTION + digest()
+    return bytes([0, len(content)]) + content
+
+
+def build() -> bytes:
+    """Compile; needs ziglang of the version `ZIG`."""
+    if (found := importlib.metadata.version("ziglang")) != ZIG:
+        sys.exit(f"ziglang is {found}; other versions make other bytes: pip install ziglang=={ZIG}")
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(temporary) / "mixling.wasm"
+        exports = [f"-Wl,--export={name}" for name in EXPORTS]
+        files = [str(file.relative_to(SOURCE)) for file in sources()]
+        subprocess.run(
+            [sys.executable, "-m", "ziglang", "cc", *FLAGS, *exports, *files, "-o", str(out)], cwd=SOURCE, check=True
+        )
+        return out.read_bytes() + section()
+
+
+if __name__ == "__main__":
+    FILE.write_bytes(build())
+    print(f"{FILE.relative_to(ROOT)}: {FILE.stat().st_size:,} bytes")
