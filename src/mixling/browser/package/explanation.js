@@ -16,7 +16,7 @@ function scoreOf(task, logits, label, metadata) {
 /** The words that a model reads of a text or a pair, and the flags. */
 function readWords(engine, { first, second }) {
   const spelled = (text, part) => {
-    const characters = Array.from(text);
+    const characters = Array.from(text.replace(/\p{Surrogate}/gu, "\ufffd")); // as the model reads lone ones
     const { words, truncated } = engine.words(text);
     const found = words.map(({ start, end }) => ({ word: characters.slice(start, end).join(""), start, end, part }));
     return [found, truncated];
