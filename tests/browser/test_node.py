@@ -35,7 +35,8 @@ def hostile_texts() -> list[str]:
         "", "   ", "play some music", "x" * 100_000, "word " * 300, "Σ" * 3000 + "\u0301" * 2000, "🫨" * 40,
         "it isn't, don't! I'd've we'll they’re n't N'T 's 'll RE've x'n't'", "\x00NUL\ufeffmark\x00",
         "\ud800lone \udfff", "a\u0301bc ΑΣ ΟΔΟΣ σΣ. İstanbul ſ ẞ", "हिन्दी में शब्द", "ไทย", "가각힣 각 각",
-        "你好世界 ça 好a", "\u0958\u0344\u1e69 \u0323\u0301a\u0301\u0323", "\x1c\x85\xa0\u2028a\u3000b\u200bc\u00add", "שלום עולם",
+        "你好世界 ça 好a", "\u0958\u0344\u1e69 \u0323\u0301a\u0301\u0323",
+        "\x1c\x85\xa0\u2028a\u3000b\u200bc\u00add", "שלום עולם",
     ]  # fmt: skip
     texts += ["".join(rng.choices(LETTERS, k=rng.randint(0, 60))) for _ in range(200)]
     kinds = (0x110000, 0x3000, 0x300)
