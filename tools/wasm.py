@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,11 +26,13 @@ FLAGS = (
     *("-target", "wasm32-wasi", "-mexec-model=reactor", "-msimd128", "-std=gnu11", "-O2", "-g0", "-s"),
     *("-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wl,-z,stack-size=1048576"),
 )
-# Functions of mixling.h that JavaScript calls.
-EXPORTS = (
-    *("malloc", "free", "mixling_open", "mixling_metadata", "mixling_start", "mixling_num_labels", "mixling_label"),
-    *("mixling_task", "mixling_pairs", "mixling_max_len", "mixling_predict", "mixling_words"),
-)
+
+
+def exports() -> list[str]:
+    """Return the functions that JavaScript calls and the C sources have."""
+    called = set(re.findall(r"\bmixling_\w+", (FILE.parent / "engine.js").read_text("utf-8")))
+    declared = (SOURCE / "native/mixling.h").read_text("utf-8") + (SOURCE / "browser/metadata.c").read_text("utf-8")
+    return ["malloc", "free", *sorted(called & set(re.findall(r"\b(mixling_\w+)\(", declared)))]
 
 
 def sources() -> list[Path]:
@@ -40,7 +43,7 @@ def sources() -> list[Path]:
 
 def digest() -> bytes:
     """Return the SHA-256 of the sources and of how they are compiled."""
-    sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *EXPORTS]).encode())
+    sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *exports()]).encode())
     for file in [*sources(), *sorted(SOURCE.glob("native/*.h")), SOURCE / "text/unicode_tables.inc"]:
         sha256.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return sha256.digest()
@@ -58,10 +61,10 @@ def build() -> bytes:
         sys.exit(f"ziglang is {found}; other versions make other bytes: pip install ziglang=={ZIG}")
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(temporary) / "mixling.wasm"
-        exports = [f"-Wl,--export={name}" for name in EXPORTS]
+        exported = [f"-Wl,--export={name}" for name in exports()]
         files = [str(file.relative_to(SOURCE)) for file in sources()]
         subprocess.run(
-            [sys.executable, "-m", "ziglang", "cc", *FLAGS, *exports, *files, "-o", str(out)], cwd=SOURCE, check=True
+            [sys.executable, "-m", "ziglang", "cc", *FLAGS, *exported, *files, "-o", str(out)], cwd=SOURCE, check=True
         )
         return out.read_bytes() + section()
 

@@ -20,7 +20,7 @@ export class Engine {
   #bytes = new Uint8Array(0);
   #view = new DataView(new ArrayBuffer(0));
   #worker;
-  #out; // flags, a count, an answer
+  #out; // flags, a count, an answer and its flags
   #text; // a mixling_text
   #buffers = [
     { at: 0, size: 0 },
@@ -56,7 +56,7 @@ export class Engine {
     const { mixling_open, mixling_metadata, mixling_start, mixling_num_labels, mixling_label, mixling_task } =
       this.#functions;
     const at = this.#take(data.length);
-    const out = (this.#out = this.#take(SPAN_SIZE));
+    const out = (this.#out = this.#take(SPAN_SIZE + 1));
     const error = this.#take(ERROR_SIZE);
     this.#memory().set(data, at);
     const status = mixling_open(at, data.length, out, error, ERROR_SIZE);
@@ -119,7 +119,7 @@ export class Engine {
   answer(question, context) {
     this.#write(question, context);
     const out = this.#out;
-    const flags = this.#text; // whose content is read by then
+    const flags = out + SPAN_SIZE;
     this.#check(this.#functions.mixling_answer(this.#worker, this.#text, out, flags));
     const [start, end, found] = [0, 4, 8].map((offset) => this.#number(out + offset));
     const [margin, probability, noAnswer] = [16, 24, 32].map((offset) => this.#data().getFloat64(out + offset, true));
