@@ -44,7 +44,7 @@ def write_site(content: bytes, folder: Path, *, name: str) -> None:
     for source in _resources("mixling.browser", "package"):
         if source.name.endswith((".js", ".wasm")):
             write_atomic(folder / "mixling" / source.name, source.read_bytes())
-    own = {source.name: source.read_bytes() for source in _resources("mixling.browser", "site")}
+    own = {source.name: source.read_bytes() for source in _resources("mixling.browser", "page")}
     for source in _resources("mixling.serving", "playground"):
         if source.name != "index.html":
             write_atomic(folder / "playground" / source.name, own.get(source.name) or source.read_bytes())
