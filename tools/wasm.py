@@ -23,9 +23,11 @@ SOURCE = ROOT / "src" / "mixling"
 FILE = SOURCE / "browser" / "package" / "mixling.wasm"
 SECTION = b"mixling.sources"
 FLAGS = (
-    *("-target", "wasm32-wasi", "-mexec-model=reactor", "-msimd128", "-std=gnu11", "-O2", "-g0", "-s"),
-    *("-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-Wl,-z,stack-size=1048576"),
+    *("-target", "wasm32-wasi", "-msimd128", "-std=gnu11", "-g0", "-fno-math-errno", "-fno-trapping-math"),
+    "-fvisibility=hidden",
 )
+FAST, SMALL = ("-O2",), ("-Os",)  # of the kernels, which all but make up the time; of the rest
+LINK = ("-mexec-model=reactor", "-s", "-Wl,-z,stack-size=1048576")
 
 
 def exports() -> list[str]:
@@ -43,7 +45,7 @@ def sources() -> list[Path]:
 
 def digest() -> bytes:
     """Return the SHA-256 of the sources and of how they are compiled."""
-    sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *exports()]).encode())
+    sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *FAST, *SMALL, *LINK, *exports()]).encode())
     for file in [*sources(), *sorted(SOURCE.glob("native/*.h")), SOURCE / "text/unicode_tables.inc"]:
         sha256.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return sha256.digest()
@@ -60,13 +62,20 @@ def build() -> bytes:
     if (found := importlib.metadata.version("ziglang")) != ZIG:
         sys.exit(f"ziglang is {found}; other versions make other bytes: pip install ziglang=={ZIG}")
     with tempfile.TemporaryDirectory() as temporary:
-        out = Path(temporary) / "mixling.wasm"
-        exported = [f"-Wl,--export={name}" for name in exports()]
-        files = [str(file.relative_to(SOURCE)) for file in sources()]
-        subprocess.run(
-            [sys.executable, "-m", "ziglang", "cc", *FLAGS, *exported, *files, "-o", str(out)], cwd=SOURCE, check=True
-        )
+        out, inputs = Path(temporary) / "mixling.wasm", []
+        for file in sources():
+            inputs.append(str(file.relative_to(SOURCE)))
+            if file.name.startswith("kernels"):
+                made = str(Path(temporary) / f"{file.stem}.o")
+                compile_with(*FAST, "-c", inputs[-1], "-o", made)
+                inputs[-1] = made
+        compile_with(*SMALL, *LINK, *(f"-Wl,--export={name}" for name in exports()), *inputs, "-o", str(out))
         return out.read_bytes() + section()
+
+
+def compile_with(*arguments: str) -> None:
+    """Call the compiler."""
+    subprocess.run([sys.executable, "-m", "ziglang", "cc", *FLAGS, *arguments], cwd=SOURCE, check=True)
 
 
 if __name__ == "__main__":
