@@ -40,7 +40,8 @@ def exports() -> list[str]:
 def sources() -> list[Path]:
     """Return the C files that are compiled."""
     native = sorted(SOURCE.glob("native/*.c"))
-    return [*(file for file in native if file.name not in ("python.c", "example.c")), SOURCE / "browser/metadata.c"]
+    own = sorted(SOURCE.glob("browser/*.c"))
+    return [*(file for file in native if file.name not in ("python.c", "example.c")), *own]
 
 
 def digest() -> bytes:

@@ -68,3 +68,18 @@ def test_it_imports_nothing() -> None:
     used = set(re.findall(r"\b(?:mixling_\w+|malloc|free)\b(?=[,( ])", (PACKAGE / "engine.js").read_text()))
     assert {"memory", "_initialize"} <= set(exports)
     assert {name for name in exports if name.startswith("mixling")} <= used
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+def test_small_functions_are_those_of_the_c_library(tmp_path: Path) -> None:
+    names = [f"--redefine-sym={name}=small_{name}" for name in ("sin", "cos", "sinf", "cosf", "qsort")]
+    own, program = str(tmp_path / "own.o"), str(tmp_path / "small")
+    commands = [
+        ["gcc", "-std=gnu11", "-O1", "-fno-builtin", "-c", str(PACKAGE.parent / "small.c"), "-o", own],
+        ["objcopy", *names, own],
+        ["gcc", "-std=gnu11", "-O1", str(Path(__file__).with_name("small.c")), own, "-lm", "-o", program],
+    ]
+    for command in commands:
+        subprocess.run(command, check=True, timeout=60)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "equal\n")
