@@ -55,7 +55,7 @@ FLAGS = {
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
-    "export": {"model", "--out", "-o", "--precision"},
+    "export": {"model", "--out", "-o", "--precision", "--browser"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
     "models": {"--json", "--paper"},
     "config": {"name"},
