@@ -1,8 +1,8 @@
 """Layers of text models whose training steps are written by hand, forward and backward, for CPUs.
 
-A small model's step is mostly the overhead of its hundreds of operations. Here a layer is one node of the autograd graph
-with few operations. Matrix products are in the precision of autocast. In bfloat16, oneDNN compiles a product for each
-new shape, which takes longer than a small product itself; rows are padded to a few sizes, so that it compiles few.
+A small model's step is mostly the overhead of its hundreds of operations. Here a layer is one node of the autograd
+graph with few operations. Matrix products are in the precision of autocast. In bfloat16, oneDNN compiles a product for
+each new shape, which takes longer than a small product itself; rows are padded to a few sizes, so that it compiles few.
 
 Each function returns the same as the operations it replaces, up to rounding; the modules that call them use those
 operations elsewhere: on other devices, without gradients, and for export.

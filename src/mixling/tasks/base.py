@@ -222,7 +222,7 @@ class Task(Objective):
         """Return the targets of a batch as one tensor; `width` is the padded length of its texts."""
         import torch
 
-        return torch.from_numpy(np.stack(targets))
+        return torch.from_numpy(targets if isinstance(targets, np.ndarray) else np.stack(targets))
 
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         present = counts > 0
