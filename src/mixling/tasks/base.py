@@ -23,7 +23,7 @@ from mixling.metrics.quantization import QuantizationCheck
 from mixling.tasks.objective import LossConfig, Objective
 from mixling.text.decoding import softmax
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, not_finite
+from mixling.text.labels import LabelSet, Targets, not_finite
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Task(Objective):
 
     # Training
 
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+    def stack(self, targets: Targets, width: int) -> Tensor:
         """Return the targets of a batch as one tensor; `width` is the padded length of its texts."""
         import torch
 

@@ -196,7 +196,7 @@ def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Target
         scores = torch.zeros(len(part), *((width,) if part[0].ndim == 2 else ()), part[0].shape[-1])
         for row, item in zip(scores, part, strict=True):
             row[: len(item)] = torch.from_numpy(item)
-        gold = task.stack(targets[first : first + 4096], width)  # type: ignore[arg-type]
+        gold = task.stack(targets[first : first + 4096], width)
         losses, weights = task.loss(
             scores, gold, None if fractions is None else torch.from_numpy(fractions[first : first + 4096])
         )
