@@ -112,7 +112,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def test_every_way_to_ask_gives_the_torch_models_answer(classifier: tuple[Model, bytes]) -> None:
     model, content = classifier
-    predictor = Predictor(content)
+    predictor = Predictor(content, too_long="truncate")
     rows = texts(120)
     expected = np.array([softmax(torch_logits(model, predictor, text)) for text in rows])
     assert len(set(expected.argmax(-1))) > 1

@@ -13,7 +13,14 @@ import typer
 from mixling.cli.command import OUTPUT
 from mixling.cli.mistakes import MistakeOptions, report_mistakes
 from mixling.cli.noise import NoiseOptions
-from mixling.cli.options import LabeledColumns, ModelArgument, PairColumnOptions, ThreadsOption, ThresholdOption
+from mixling.cli.options import (
+    LabeledColumns,
+    ModelArgument,
+    PairColumnOptions,
+    ThreadsOption,
+    ThresholdOption,
+    TooLongOption,
+)
 from mixling.cli.output import put
 from mixling.errors import ConfigError
 
@@ -54,6 +61,7 @@ class ReportOptions(MistakeOptions):
     ] = False
     bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
     threshold: ThresholdOption = None
+    too_long: TooLongOption = "windows"
     threads: ThreadsOption = 1
 
 
@@ -121,7 +129,7 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
 
     refuse_unfinished(model)
     noise = options.levels()
-    predictor = Predictor(model, num_threads=report.threads, threshold=report.threshold)
+    predictor = Predictor(model, num_threads=report.threads, threshold=report.threshold, too_long=report.too_long)
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())

@@ -26,6 +26,14 @@ ThresholdOption = Annotated[
         help="One label per text: abstain below this probability. Several: predict labels from it on (0.5).",
     ),
 ]
+TooLongOption = Annotated[
+    str,
+    Option(
+        "--too-long",
+        metavar="windows|truncate|error",
+        help="Texts above the model's maximum: read all in windows, read the beginning, or refuse.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

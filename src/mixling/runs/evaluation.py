@@ -80,9 +80,9 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
             targets += [example.answers for example in window]
             continue
         texts = [example.text for example in window]
-        outputs += predictor.logits(predictor.encode(texts))
+        outputs += predictor.text_logits(texts)
         for level, found in noisy.items():
-            found += predictor.logits(predictor.encode(noisy_texts(texts, level, first=len(targets))))
+            found += predictor.text_logits(noisy_texts(texts, level, first=len(targets)))
         targets += [example.target for example in window]
         path = window[0].path
     if task.windows:

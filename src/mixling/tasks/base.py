@@ -283,6 +283,10 @@ class Task(Objective):
         others = np.delete(values, label, axis=1)
         return values[:, label] - np.logaddexp.reduce(others, axis=1)
 
+    def pool_windows(self, logits: npt.NDArray) -> npt.NDArray:
+        """Return the logits (C,) of a long text, given those of its windows (windows, C)."""
+        return logits.mean(0)
+
     @abstractmethod
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         """Return the prediction for one text.
@@ -364,9 +368,9 @@ class Task(Objective):
     @classmethod
     def card_limits(cls, config: Mapping[str, Any]) -> str:
         """Return the first items of the card's list of limitations; `config` is a `RunConfig` as JSON values."""
-        words = config["model"]["text"]["max_len"]
-        return f"""- It reads the first {words} words of a text; the answer says `truncated` where there were
-  more."""
+        text = config["model"]["text"]
+        return f"""- It reads {text["max_len"]} {text["tokens"]} at a time; longer texts are read to the end
+  in windows, which it was not trained on."""
 
     @classmethod
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:

@@ -82,8 +82,8 @@ class Prediction(_Later):
     """The result for one text; fields that do not belong to the task are None.
 
     Attributes:
-        truncated: the text is longer than the model reads, so its end was ignored; in question answering, the question
-            is (contexts are read completely).
+        truncated: part of the text was ignored: what exceeds the model's maximum, if texts are not read in windows, or
+            a million characters, or the end of a very long word; in question answering, part of the question.
         empty: the text has no words, so the prediction depends on the model alone. False for questions.
         label: the most probable class (single).
         abstained: whether `label` is too uncertain to be an answer; None: the model never abstains (single).
