@@ -33,7 +33,7 @@ FLAGS = {
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
-        "--threshold",
+        "--threshold", "--too-long",
     },
     "explain": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",
@@ -46,10 +46,10 @@ FLAGS = {
     },
     "serve": {
         "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
-        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose",
+        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
     },
     "evaluate": {
-        "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
+        "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--too-long", "--text", "--text-pair",
         "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by",
         "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
