@@ -45,7 +45,19 @@ class InitOptions:
     ] = None
     pretrained: Annotated[
         str | None,
-        typer.Option("--from", metavar="DIR", help="Fine-tune the model of a run, such as of `mixling pretrain`."),
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Fine-tune the model of `mixling pretrain`, or of `mixling train`, whose labels stay.",
+        ),
+    ] = None
+    replay: Annotated[
+        int | None,
+        typer.Option(
+            "--replay",
+            metavar="N",
+            help="With --from: train again on N examples of each of its labels [200]; 0: forget its labels.",
+        ),
     ] = None
 
 
@@ -73,7 +85,12 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
     ] = None
 
     def values(self) -> dict[str, Any]:
-        init = {"vectors": self.init_embeddings, "texts": self.unlabeled, "pretrained": self.pretrained}
+        init = {
+            "vectors": self.init_embeddings,
+            "texts": self.unlabeled,
+            "pretrained": self.pretrained,
+            "replay": self.replay,
+        }
         return {**super().values(), "init": init, "refit": self.refit or None, "abstain_at": self.abstain_at}
 
     def pair_values(self) -> dict[str, Any]:
@@ -87,6 +104,7 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
             "group": self.group,
             "init_embeddings": self.init_embeddings,
             "unlabeled": self.unlabeled,
+            "replay": self.replay,
             "refit": self.refit,
             "abstain_at": self.abstain_at,
         }

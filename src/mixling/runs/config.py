@@ -31,6 +31,12 @@ class InitConfig(Config):
     texts: tuple[str, ...] = Field((), description="files of unlabeled text to count word vectors in")
     training_texts: bool = Field(False, description="also count word vectors in the training texts")
     pretrained: str | None = Field(None, description="run folder with the pretrained embedding layer and encoder")
+    replay: int | None = Field(
+        None,
+        ge=0,
+        description="examples of each label of a trained model of the same task, to train on again, so that its labels "
+        "stay; 0: they are forgotten; None: 200",
+    )
     resize: bool = Field(False, description="allow texts longer than the pretrained model's maximum")
 
     @property
@@ -53,6 +59,8 @@ class InitConfig(Config):
             raise ValueError("vectors cannot be combined with texts to count vectors in: leave one out")
         if self.pretrained is not None and (self.vectors is not None or self.texts or self.training_texts):
             raise ValueError("a pretrained model has its own embeddings: leave out vectors, and texts to count them in")
+        if self.replay is not None and self.pretrained is None:
+            raise ValueError("replay requires a pretrained model; name one, or leave replay out")
         if self.resize and self.pretrained is None:
             raise ValueError("resize requires a pretrained model; name one, or leave resize out")
         return self

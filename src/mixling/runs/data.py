@@ -12,11 +12,12 @@ from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
 from mixling.runs.config import RunConfig
+from mixling.runs.replay import with_replay
 from mixling.tasks import task_type
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
-    """Read, split and check the training and validation examples.
+    """Read, split and check the training and validation examples, those that are replayed included.
 
     Args:
         spool_dir: where large data sets are spooled to disk; None: the system's temporary folder.
@@ -25,6 +26,25 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
     Raises:
         DataError: a file, row or label cannot be used.
     """
+    train, validation = _read_split(config, spool_dir=spool_dir, log=log)
+    train, validation = with_replay(
+        config,
+        (train, validation),
+        lambda old: read_data(old, spool_dir=spool_dir, log=lambda message: None),
+        log,
+        spool_dir=spool_dir,
+    )
+    check_labels(train, validation)
+    log(f"{len(train):,} training and {len(validation):,} validation examples")
+    kind = task_type(config.task)
+    if kind.has_labels and (unseen := describe_unseen(validation.targets, kind.label_set(train).names)):
+        log(f"validation: {unseen}")
+    _report_near_duplicates(train, validation, config, log)
+    return train, validation
+
+
+def _read_split(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
+    """Return the training and validation examples that a configuration names."""
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
 
@@ -51,12 +71,6 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
         train, validation = split_validation(train, fraction=data.validation_fraction, seed=config.train.seed)
     if on_bad_row.skipped:
         log(f"{on_bad_row.skipped} bad rows were skipped, among them: " + "; ".join(on_bad_row.messages[:3]))
-    check_labels(train, validation)
-    log(f"{len(train):,} training and {len(validation):,} validation examples")
-    kind = task_type(config.task)
-    if kind.has_labels and (unseen := describe_unseen(validation.targets, kind.label_set(train).names)):
-        log(f"validation: {unseen}")
-    _report_near_duplicates(train, validation, config, log)
     return train, validation
 
 

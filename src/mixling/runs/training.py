@@ -31,6 +31,7 @@ from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
+from mixling.runs.replay import load_head, replayed_run
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
@@ -342,6 +343,8 @@ def _build(
         model.embedding.load_embeddings(config.model.embedding.embeddings)
     if config.init.pretrained is not None:
         load_pretrained(model, model_config, config.init.pretrained, resize=config.init.resize)
+        if replayed_run(config) is not None:
+            load_head(model, task.labels, config.init.pretrained)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
     log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")
     if vectors is not None:
