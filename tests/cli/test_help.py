@@ -50,8 +50,8 @@ FLAGS = {
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
-        "--too-long", "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by",
-        "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
+        "--too-long", "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target",
+        "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mixling.errors import ConfigError, DataError, near_miss
 
 if TYPE_CHECKING:
-    from mixling.runtime.engine import Float32
+    from mixling.arrays import Float32
     from mixling.tasks.base import Task
     from mixling.text.encoder import Text, TextEncoder
     from mixling.text.long_texts import TextWindow
