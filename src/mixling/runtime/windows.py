@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TOO_LONG = ("windows", "truncate", "error")
 _TOGETHER = 256  # windows in memory at a time
 
-Run = Callable[[list["Text"]], tuple[Sequence[Any], Sequence["Float32"]]]
+_Run = Callable[[list["Text"]], tuple[Sequence[Any], Sequence["Float32"]]]
 """Returns what was read of texts, and their logits."""
 
 
@@ -56,7 +56,7 @@ def read_in_windows(
     *,
     encoder: TextEncoder,
     task: Task,
-    run: Run,
+    run: _Run,
 ) -> tuple[list[Any], list[Float32]]:
     """Return what was read of texts, and their logits, with those that were truncated read to the end.
 
