@@ -20,6 +20,7 @@ from mixling.cli.options import (
     ThreadsOption,
     ThresholdOption,
     TooLongOption,
+    read_threshold,
 )
 from mixling.cli.output import put
 from mixling.errors import ConfigError
@@ -129,7 +130,9 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
 
     refuse_unfinished(model)
     noise = options.levels()
-    predictor = Predictor(model, num_threads=report.threads, threshold=report.threshold, too_long=report.too_long)
+    predictor = Predictor(
+        model, num_threads=report.threads, threshold=read_threshold(report.threshold), too_long=report.too_long
+    )
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())

@@ -18,6 +18,7 @@ from mixling.cli.options import (
     ThreadsOption,
     ThresholdOption,
     TooLongOption,
+    read_threshold,
 )
 from mixling.cli.output import no_collections
 from mixling.errors import ConfigError, DataError, command_line
@@ -137,12 +138,15 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     from mixling.runtime.windows import check_too_long
 
     check_too_long(options.too_long)
+    threshold = read_threshold(options.threshold)
     if options.url is not None:
         from mixling.serving.client import RemotePredictor
 
+        if isinstance(threshold, dict):
+            raise ConfigError("--threshold LABEL=P: a server has one threshold for all labels; give a number")
         if options.too_long != "windows":
             raise ConfigError("--too-long: a server reads long texts as it was started to: `mixling serve --too-long`")
-        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=options.threshold)
+        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=threshold)
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
         from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
@@ -156,7 +160,7 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     refuse_unfinished(model)
     # What is not read completely is an error of its row: see `predict_items`.
     too_long = "truncate" if options.too_long == "error" else options.too_long
-    return Predictor(model, num_threads=options.threads, threshold=options.threshold, too_long=too_long)
+    return Predictor(model, num_threads=options.threads, threshold=threshold, too_long=too_long)
 
 
 def _question(options: PredictOptions) -> list[Item]:

@@ -84,6 +84,15 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
         ),
     ] = None
 
+    label_thresholds: Annotated[
+        str | None,
+        typer.Option(
+            "--label-thresholds",
+            metavar="f1|PRECISION",
+            help="Several labels a text: choose the threshold of each on validation, by F1 or for a precision.",
+        ),
+    ] = None
+
     def values(self) -> dict[str, Any]:
         init = {
             "vectors": self.init_embeddings,
@@ -91,7 +100,11 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
             "pretrained": self.pretrained,
             "replay": self.replay,
         }
-        return {**super().values(), "init": init, "refit": self.refit or None, "abstain_at": self.abstain_at}
+        return {**super().values(), "init": init, "refit": self.refit or None, **self._choices()}
+
+    def _choices(self) -> dict[str, Any]:
+        """Return what is chosen on validation after the training."""
+        return {"abstain_at": self.abstain_at, "label_thresholds": _number_or_name(self.label_thresholds)}
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options in the layout of `PairRunConfig`.
@@ -106,7 +119,7 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
             "unlabeled": self.unlabeled,
             "replay": self.replay,
             "refit": self.refit,
-            "abstain_at": self.abstain_at,
+            **self._choices(),
         }
         if also := [name for name, value in label_options.items() if value]:
             name = also[0].replace("_", "-")
@@ -128,6 +141,13 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
             "train": self.training_values(),
             "tasks": [task],
         }
+
+
+def _number_or_name(value: str | None) -> float | str | None:
+    try:
+        return value if value is None else float(value)
+    except ValueError:
+        return value
 
 
 def train_command(options: TrainOptions) -> None:

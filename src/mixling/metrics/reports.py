@@ -78,10 +78,10 @@ def multilabel_report(
     targets: np.ndarray,
     probabilities: np.ndarray,
     *,
-    threshold: float = 0.5,
+    thresholds: np.ndarray | float = 0.5,
     tables: bool = True,
 ) -> MultiLabelMetrics:
-    """Score probabilities (B, C) against targets (B, C) of 0 and 1; a label is predicted from `threshold` on.
+    """Score probabilities (B, C) against targets (B, C) of 0 and 1; labels are predicted from `thresholds` (C,) on.
 
     Args:
         tables: compute the scores of each class.
@@ -91,7 +91,7 @@ def multilabel_report(
     """
     _require(len(targets))
     assert probabilities.shape == targets.shape == (len(targets), len(labels)), targets.shape
-    truth, predictions = targets.astype(bool), probabilities >= threshold
+    truth, predictions = targets.astype(bool), probabilities >= thresholds
     hits, predicted, true = (truth & predictions).sum(0), predictions.sum(0), truth.sum(0)
     scores = _scores(hits, predicted, true)
     met = predicted + true > 0

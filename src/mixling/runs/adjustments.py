@@ -15,6 +15,7 @@ import numpy as np
 
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import Abstention, choose_abstention
+from mixling.metrics.label_thresholds import MIN_EXAMPLES, LabelThreshold, choose_label_threshold
 from mixling.models.model import Model
 from mixling.runs.ngrams import Fitted, LinearData, budget, fit_ngrams
 from mixling.runs.validation import Outputs, Validation
@@ -36,6 +37,7 @@ class Adjustments:
         self._calibration_report: CalibrationReport | None = None
         self._branch: Fitted | None = None
         self._abstention: Abstention | None = None
+        self._thresholds: dict[str, LabelThreshold] | None = None
 
     def calibrate(self, model: Model) -> None:
         """Fold the calibration into the last layer of a trained model."""
@@ -104,10 +106,48 @@ class Adjustments:
         if (threshold := self._abstention.threshold) is not None:
             write_atomic(path, amend(path.read_bytes(), threshold=threshold))
 
+    def choose_label_thresholds(self, path: Path, outputs: Outputs, by: float | str | None) -> None:
+        """Add the thresholds of labels to a model file.
+
+        Args:
+            path, outputs: as of `choose_threshold`.
+            by: "f1", or the wanted precision; None: all are 0.5.
+        """
+        if by is None:
+            return
+        task = self._validation.task
+        names = task.labels.names[: len(task.labels) - task.unseen]
+        if self._thresholds is None:
+            precision = None if isinstance(by, str) else by
+            columns = zip(
+                names, task.probabilities(np.stack(outputs)).T, np.asarray(self._validation.targets).T, strict=False
+            )
+            found = {
+                name: choose_label_threshold(truth > 0, values, precision=precision) for name, values, truth in columns
+            }
+            self._thresholds = found
+            if rare := [name for name, item in found.items() if item.threshold is None]:
+                self._log(
+                    f"{len(rare)} labels have fewer than {MIN_EXAMPLES} validation examples and keep the "
+                    f"threshold 0.5, such as {rare[0]!r}"
+                )
+            if short := [name for name, item in found.items() if item.threshold is not None and not item.reached]:
+                best = found[short[0]]
+                self._log(
+                    f"{len(short)} labels do not reach the precision {by:g} on validation, such as {short[0]!r}: "
+                    f"the most that can be had is {best.precision:.4f}, at a recall of {best.recall:.4f}"
+                )
+        chosen = {name: item.threshold for name, item in self._thresholds.items() if item.threshold is not None}
+        task.label_thresholds = chosen
+        write_atomic(path, amend(path.read_bytes(), label_thresholds=chosen))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the entries of metrics.json."""
         return {
             "calibration": None if self._calibration_report is None else asdict(self._calibration_report),
             "abstention": None if self._abstention is None else asdict(self._abstention),
+            "label_thresholds": None
+            if self._thresholds is None
+            else {name: asdict(item) for name, item in self._thresholds.items()},
             "ngrams": None if self._branch is None else self._branch.report,
         }

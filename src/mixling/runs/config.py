@@ -93,6 +93,11 @@ class RunConfig(Config):
         lt=1,
         description="accuracy of what is answered: less certain predictions abstain (one label a text)",
     )
+    label_thresholds: Literal["f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None,
+        description='probability from which each label is predicted, chosen on validation: by "f1", or for a precision '
+        "(several labels a text); None: 0.5",
+    )
     precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
 
     @property
@@ -116,6 +121,12 @@ class RunConfig(Config):
     def _abstention_has_one_label(self) -> RunConfig:
         if self.abstain_at is not None and not task_type(self.task).abstains:
             raise ValueError(f"abstain_at: {self.task} has no single answer for a text to abstain from; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _thresholds_have_labels(self) -> RunConfig:
+        if self.label_thresholds is not None and not task_type(self.task).has_label_thresholds:
+            raise ValueError(f"label_thresholds: {self.task} does not predict several labels a text; leave it out")
         return self
 
     @model_validator(mode="after")

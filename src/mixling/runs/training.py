@@ -246,6 +246,7 @@ class _Labeled(Parts[Metrics]):
                 precision, outputs = "float32", self._export(folder, "float32")
         outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
         self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config.abstain_at)
+        self.adjustments.choose_label_thresholds(folder / ONNX_FILE, outputs, self.config.label_thresholds)
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),

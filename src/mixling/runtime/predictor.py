@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +74,7 @@ class Predictor:
         *,
         num_threads: int = 1,
         encoder: TextEncoder | None = None,
-        threshold: float | None = None,
+        threshold: float | Mapping[str, float] | None = None,
         too_long: str = "windows",
     ) -> None:
         """Open a saved model.
@@ -84,7 +84,8 @@ class Predictor:
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
             threshold: with one label for each text, the top probability below which predictions abstain; with any
-                number of labels, the probability from which a label is predicted. None: the model's own, or 0.5.
+                number of labels, the probability from which a label is predicted, or that of some labels by name. None:
+                the model's own, or 0.5.
             too_long: how texts are read that are longer than the model's maximum: "windows", to the end, in parts;
                 "truncate", the beginning only; "error", not at all. Contexts of questions are always read to the end.
 
@@ -96,8 +97,9 @@ class Predictor:
         self._num_threads = num_threads
         check_too_long(too_long)
         self._too_long = too_long
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold: got {threshold:g}; allowed: a probability, from 0 to 1")
+        for value in threshold.values() if isinstance(threshold, Mapping) else (threshold,):
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigError(f"threshold: got {value:g}; allowed: a probability, from 0 to 1")
         self._threshold = threshold
         self._quick = open_quickly(path) if encoder is None and threshold is None else None
         if self._quick is None:
@@ -112,7 +114,7 @@ class Predictor:
     def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> None:
         """Open a model with all that it has, for every engine and kind of text."""
         from mixling.runtime.ngrams import BranchScorer
-        from mixling.runtime.session import open_model
+        from mixling.runtime.session import open_model, set_threshold
         from mixling.text.encoder import TextEncoder
         from mixling.text.windows import WindowEncoder
 
@@ -121,9 +123,7 @@ class Predictor:
         else:
             model = open_model(quick.data, num_threads=self._num_threads, name=quick.name, native=quick.engine)
         if self._threshold is not None:
-            if not model.task.has_threshold:
-                raise ConfigError(f"threshold: predictions of {model.task.name} do not depend on one; leave it out")
-            model.task.threshold = self._threshold
+            set_threshold(model.task, self._threshold)
         config, dim = model.metadata.text, model.row_dim
         sums = 0 if model.branch is None else model.task.num_scores
         max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
@@ -171,7 +171,7 @@ class Predictor:
 
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
         engine = self._model.engine
-        options = {"num_threads": engine.num_threads, "threshold": self.task.threshold, "too_long": self._too_long}
+        options = {"num_threads": engine.num_threads, "threshold": self._threshold, "too_long": self._too_long}
         return _open_again, (type(self), engine.data, self.encoder, options)
 
     def __repr__(self) -> str:

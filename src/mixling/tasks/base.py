@@ -97,6 +97,7 @@ class Task(Objective):
     Attributes:
         threshold: what predictions depend on, None: the default. Of exclusive labels the top probability below which a
             model abstains (default: never), of others the probability from which a label is predicted (default: 0.5).
+        label_thresholds: of labels that have a threshold of their own, instead of `threshold`.
         unseen: number of labels at the end that models do not have; see `with_unknown`.
         name: the name in configurations and model files, and of the file.
         kind: the kind of its label sets, in model files.
@@ -125,6 +126,7 @@ class Task(Objective):
         has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
         abstains: predictions can abstain below a top probability.
         has_threshold: predictions depend on `threshold`.
+        has_label_thresholds: predictions depend on `label_thresholds`.
         calibrates: probabilities are calibrated after training, on `decisions`.
     """
 
@@ -157,6 +159,7 @@ class Task(Objective):
     calibrates: ClassVar[bool] = False
     abstains: ClassVar[bool] = False
     has_threshold: ClassVar[bool] = False
+    has_label_thresholds: ClassVar[bool] = False
 
     def __init__(
         self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
@@ -165,6 +168,7 @@ class Task(Objective):
         self.labels, self.loss_config = labels, loss or LossConfig()
         self.unseen = 0
         self.threshold: float | None = None
+        self.label_thresholds: Mapping[str, float] = {}
         self.check()
         if not self.has_labels and (got := self.loss_config.class_weights) != "none":
             raise ConfigError(f"train.loss.class_weights: got {got!r}; {self.name} has no classes: none is allowed")
@@ -456,7 +460,7 @@ class Task(Objective):
         if not (new := names - set(known)):
             return self
         task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
-        task.unseen, task.threshold = len(new), self.threshold
+        task.unseen, task.threshold, task.label_thresholds = len(new), self.threshold, self.label_thresholds
         return task
 
 
