@@ -24,6 +24,7 @@ FLAGS = {
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--replay", "--source", "--target",
         "--group-by", "--template",
         "--prefix", "--group", "--refit", "--abstain-at", "--label-thresholds",
+        "--out-of-scope", "--conformal",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
@@ -50,8 +51,8 @@ FLAGS = {
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
-        "--too-long", "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target",
-        "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
+        "--too-long", "--out-of-scope", "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source",
+        "--target", "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},

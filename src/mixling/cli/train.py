@@ -56,7 +56,7 @@ class InitOptions:
         typer.Option(
             "--replay",
             metavar="N",
-            help="With --from: train again on N examples of each of its labels [200]; 0: forget its labels.",
+            help="With --from: train again on N examples of each of its labels [50 or more]; 0: forget its labels.",
         ),
     ] = None
 
@@ -84,6 +84,25 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
         ),
     ] = None
 
+    out_of_scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out-of-scope",
+            metavar="FILE",
+            help="Texts that no label fits, to choose the threshold of abstaining by; repeatable.",
+        ),
+    ] = None
+
+    conformal: Annotated[
+        float | None,
+        typer.Option(
+            "--conformal",
+            metavar="COVERAGE",
+            help="Predict sets of labels that have the right one this often, such as 0.95; half of the validation data "
+            "is kept apart for them.",
+        ),
+    ] = None
+
     label_thresholds: Annotated[
         str | None,
         typer.Option(
@@ -104,7 +123,12 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
 
     def _choices(self) -> dict[str, Any]:
         """Return what is chosen on validation after the training."""
-        return {"abstain_at": self.abstain_at, "label_thresholds": _number_or_name(self.label_thresholds)}
+        return {
+            "abstain_at": self.abstain_at,
+            "out_of_scope": self.out_of_scope,
+            "conformal": self.conformal,
+            "label_thresholds": _number_or_name(self.label_thresholds),
+        }
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options in the layout of `PairRunConfig`.

@@ -35,7 +35,7 @@ class InitConfig(Config):
         None,
         ge=0,
         description="examples of each label of a trained model of the same task, to train on again, so that its labels "
-        "stay; 0: they are forgotten; None: 200",
+        "stay; 0: they are forgotten; None: half as many as the new ones have on average, at least 50",
     )
     resize: bool = Field(False, description="allow texts longer than the pretrained model's maximum")
 
@@ -93,6 +93,18 @@ class RunConfig(Config):
         lt=1,
         description="accuracy of what is answered: less certain predictions abstain (one label a text)",
     )
+    out_of_scope: tuple[str, ...] = Field(
+        (), description="files of texts that no label fits, to choose the threshold of abstaining (one label a text)"
+    )
+    conformal: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="coverage of sets of labels, for which half of the validation examples are kept apart",
+    )
+    conformal_method: Literal["lac", "aps"] = Field(
+        "aps", description="lac: the smallest sets, may be empty; aps: always with the most probable label"
+    )
     label_thresholds: Literal["f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         description='probability from which each label is predicted, chosen on validation: by "f1", or for a precision '
@@ -119,8 +131,9 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _abstention_has_one_label(self) -> RunConfig:
-        if self.abstain_at is not None and not task_type(self.task).abstains:
-            raise ValueError(f"abstain_at: {self.task} has no single answer for a text to abstain from; leave it out")
+        for name in ("abstain_at", "out_of_scope", "conformal"):
+            if getattr(self, name) and not task_type(self.task).abstains:
+                raise ValueError(f"{name}: {self.task} has no single answer for a text to abstain from; leave it out")
         return self
 
     @model_validator(mode="after")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
 
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
@@ -11,9 +14,11 @@ from mixling.data.examples import read_examples
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
+from mixling.errors import ConfigError
 from mixling.runs.config import RunConfig
 from mixling.runs.replay import with_replay
 from mixling.tasks import task_type
+from mixling.text.conformal import min_examples
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
@@ -72,6 +77,26 @@ def _read_split(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str
     if on_bad_row.skipped:
         log(f"{on_bad_row.skipped} bad rows were skipped, among them: " + "; ".join(on_bad_row.messages[:3]))
     return train, validation
+
+
+def hold_out(config: RunConfig, validation: Dataset) -> tuple[Dataset, Dataset | None]:
+    """Divide validation examples into those that choose, and those that conformal sets are fitted on, if wanted.
+
+    Raises:
+        ConfigError: there are too few for the wanted coverage.
+    """
+    if config.conformal is None:
+        return validation, None
+    order = np.random.default_rng(config.train.seed).permutation(len(validation))
+    half = len(validation) // 2
+    if half < (needed := min_examples(config.conformal)):
+        raise ConfigError(
+            f"conformal: half of the {len(validation)} validation examples are kept apart, and {half} are too few for "
+            f"a coverage of {config.conformal:g}, which needs {needed}; provide more (--validation FILE, "
+            f"--validation-fraction), or a coverage of at most {math.floor(1000 * half / (half + 1)) / 1000:g}"
+        )
+    chosen, held = np.sort(order[half:]), np.sort(order[:half])
+    return validation.subset(chosen), validation.subset(held)
 
 
 def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConfig, log: Callable[[str], None]) -> None:

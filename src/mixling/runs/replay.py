@@ -28,8 +28,7 @@ from mixling.runs.weights import read_weights
 from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
 
-REPLAYED = 200
-"""Examples of each label, by default."""
+_LEAST = 50  # examples of each label
 
 Splits = tuple[Dataset, Dataset]
 
@@ -89,7 +88,8 @@ def with_replay(
         parts = read(old)
     except DataError as error:
         raise ConfigError(f"--from {folder}: its training data cannot be read: {error}; {remedy}") from None
-    count = REPLAYED if config.init.replay is None else config.init.replay
+    per_label = len(new[0]) / max(len(new[0].label_counts()), 1)
+    count = max(round(per_label / 2), _LEAST) if config.init.replay is None else config.init.replay
     fractions = (1.0, len(parts[1]) / max(len(parts[0]), 1))
     samples = [
         _sample(part, max(round(count * fraction), 1), seed=config.train.seed)

@@ -28,6 +28,7 @@ from mixling.runtime.onnx_file import MAX_MODEL_BYTES, ONNX_FILE, read_model_fil
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
+from mixling.text.conformal import ConformalSets
 from mixling.text.labels import LabelSet
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.tokenizer_file import rust_errors
@@ -60,6 +61,7 @@ class Metadata(Config):
     label_thresholds: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
         {}, description="probabilities from which labels are predicted, where several are possible"
     )
+    conformal: ConformalSets | None = Field(None, description="makes sets of labels; None: predictions have none")
     ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
 
 
@@ -179,6 +181,9 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
     if unknown := metadata.label_thresholds.keys() - set(task.labels.names):
         raise ModelFileError(f"it has a threshold of {shown(min(unknown))}, which is none of its labels")
     task.label_thresholds = metadata.label_thresholds
+    if metadata.conformal is not None and not task.abstains:
+        raise ModelFileError(f"it has conformal sets; models of {task.name} do not")
+    task.conformal = metadata.conformal
     vocabulary = _vocabulary(entries)
     branch = _branch(metadata, task, _take_branch(graph))
     has_weights = metadata.text.projection.weighted

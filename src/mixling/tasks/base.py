@@ -29,6 +29,7 @@ from mixling.text.predictions import Prediction
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from mixling.text.conformal import ConformalSets
     from mixling.text.predictions import Read
 
 _Floats = npt.NDArray[np.floating]
@@ -98,6 +99,7 @@ class Task(Objective):
         threshold: what predictions depend on, None: the default. Of exclusive labels the top probability below which a
             model abstains (default: never), of others the probability from which a label is predicted (default: 0.5).
         label_thresholds: of labels that have a threshold of their own, instead of `threshold`.
+        conformal: makes the sets of labels of predictions; None: they have none.
         unseen: number of labels at the end that models do not have; see `with_unknown`.
         name: the name in configurations and model files, and of the file.
         kind: the kind of its label sets, in model files.
@@ -124,7 +126,7 @@ class Task(Objective):
         resamples: what the intervals of a comparison resample; "" if each answer is right or wrong.
         linear: short and long name of the model of `fit_linear`.
         has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
-        abstains: predictions can abstain below a top probability.
+        abstains: predictions can abstain below a top probability, and have conformal sets.
         has_threshold: predictions depend on `threshold`.
         has_label_thresholds: predictions depend on `label_thresholds`.
         calibrates: probabilities are calibrated after training, on `decisions`.
@@ -169,6 +171,7 @@ class Task(Objective):
         self.unseen = 0
         self.threshold: float | None = None
         self.label_thresholds: Mapping[str, float] = {}
+        self.conformal: ConformalSets | None = None
         self.check()
         if not self.has_labels and (got := self.loss_config.class_weights) != "none":
             raise ConfigError(f"train.loss.class_weights: got {got!r}; {self.name} has no classes: none is allowed")
@@ -461,6 +464,7 @@ class Task(Objective):
             return self
         task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
         task.unseen, task.threshold, task.label_thresholds = len(new), self.threshold, self.label_thresholds
+        task.conformal = self.conformal
         return task
 
 
