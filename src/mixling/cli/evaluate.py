@@ -63,7 +63,11 @@ class ReportOptions(MistakeOptions):
     bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
     out_of_scope: Annotated[
         list[str] | None,
-        typer.Option("--out-of-scope", metavar="FILE", help="Also report how texts that no label fits are told apart."),
+        typer.Option(
+            "--out-of-scope",
+            metavar="FILE",
+            help="Also report AUROC and false-accept rate on texts that no label fits.",
+        ),
     ] = None
     threshold: ThresholdOption = None
     too_long: TooLongOption = "windows"
