@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mixling.mixers.token_mlp import TokenMLP
 from mixling.models.block import Block, FeedForward
-from mixling.models.heads import PoolingHead
+from mixling.models.heads import PoolingHead, TokenHead
 from mixling.models.model import Model
 
 PLAN_VERSION = 1
@@ -53,7 +53,7 @@ class _Plan:
 
     def of(self, model: Model, table: Tensor, scale: Tensor | None) -> dict[str, Any]:
         embedding, head, encoder = model.embedding, model.head, model.encoder
-        if embedding.positions is not None or embedding.norm is not None or not isinstance(head, PoolingHead):
+        if embedding.positions is not None or embedding.norm is not None or not isinstance(head, PoolingHead | TokenHead):
             raise _Unsupported
         blocks = [block for block in encoder.layers if isinstance(block, Block)]
         return {
@@ -66,8 +66,8 @@ class _Plan:
             "bias": None if embedding.bias is None else self._find(embedding.bias),
             "sublayers": [layer for block in blocks for layer in self._sublayers(block)],
             "final_norm": None if encoder.norm is None else self._norm(encoder.norm),
-            "pooling": head.pooling,
-            "score": None if head.score is None else self._linear(head.score),
+            "pooling": head.pooling if isinstance(head, PoolingHead) else "tokens",
+            "score": None if isinstance(head, TokenHead) or head.score is None else self._linear(head.score),
             "output": self._linear(head.output),
         }
 

@@ -165,6 +165,17 @@ static void pool(mixling_worker *worker, size_t n) {
         model->maximum ? highest : unread);
 }
 
+/* The logits of each token. */
+static void label_tokens(mixling_worker *worker, size_t n, float *logits) {
+    const mixling_model *model = worker->model;
+    const matrix *output = &model->output;
+    size_t stride = output->stride, labels = model->num_labels;
+    set_rows(worker->inner, n, stride, model->output_bias);
+    model->kernels->multiply(
+        n, stride, model->dim, worker->tokens, model->width, output->values, stride, worker->inner, stride);
+    for (size_t i = 0; i < n; i++) memcpy(logits + i * labels, worker->inner + i * stride, labels * sizeof *logits);
+}
+
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
@@ -191,6 +202,10 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     }
     if (model->final_weight)
         kernels->norm(n, model->dim, width, worker->tokens, model->final_weight, model->final_bias, worker->tokens);
+    if (model->per_token) {
+        label_tokens(worker, n, logits);
+        return MIXLING_OK;
+    }
     pool(worker, n);
     const matrix *output = &model->output;
     memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);

@@ -82,6 +82,10 @@ struct mixling_model {
     float score_bias;
     matrix output; /* (pools * width, C padded) */
     float *output_bias;
+    int per_token;   /* logits of each token, without a pool */
+    int32_t *begins; /* of a tagger: for each tag I-x that has one, its tag B-x; else -1 */
+    /* How questions are answered, where max_answer is not 0; in tokens */
+    size_t stride, max_question, max_answer;
     size_t widest; /* floats of a token in the hidden layer of a sublayer over channels */
     size_t hidden; /* rows of the hidden layer of one over tokens */
     ngram_branch branch;
@@ -96,6 +100,7 @@ void *model_take(mixling_model *model, size_t number, size_t size);
 int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
 int model_read_body(mixling_model *model, const json *plan, const onnx_file *file, const char **reason);
 int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
+int model_read_tags(mixling_model *model, const char **reason);
 int vocabulary_open(mixling_model *model, bytes content, const char **reason);
 /* Whether there is a unit: of `prefix` ("" or "##") and text, whose FNV-1a hash is given. */
 int vocabulary_has(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash);
@@ -117,6 +122,16 @@ typedef struct {
 
 /* Split a text into at most max_len words; `flags` gets MIXLING_TRUNCATED. Returns their number. */
 size_t words_split(const mixling_model *model, const uint8_t *text, size_t size, found_word *out, uint8_t *flags);
+
+/* Words of a text of any length. */
+typedef struct {
+    found_word *words;
+    size_t number, size;
+} word_list;
+
+/* Split a text of up to `max_chars` characters into all its words, the longer ones into pieces; 0, or -1 without memory. */
+int words_split_all(
+    const mixling_model *model, const uint8_t *text, size_t size, size_t max_chars, word_list *out, uint8_t *flags);
 
 typedef struct {
     uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
@@ -189,7 +204,8 @@ struct mixling_worker {
     uint32_t *features;
     uint32_t *shared[2]; /* code points of a word in full; grown as needed */
     size_t shared_size;
-    uint64_t *shared_hashes;
+    uint64_t *shared_hashes; /* of the words of one text */
+    size_t num_shared_hashes;
     const float **parts;            /* of each token, its row or product; grown with the next */
     float *folded;                  /* products of words that the table does not keep */
     float *tokens, *normed, *inner; /* (N, width) twice, and the hidden layer; grown as needed */
@@ -200,7 +216,21 @@ struct mixling_worker {
     uint32_t round;
     uint64_t multiplier; /* of a number, for the upper bits that are its slot */
     uint32_t *branch_sums; /* (K) */
+    uint32_t *sources;     /* (N, C) of the best sequence of tags; grown as needed */
+    size_t num_sources;
+    double *best;     /* 2 (C) */
+    word_list both[2]; /* of a question and its context */
+    float *window;    /* (max_len, 2) logits */
+    double *open;     /* (tokens of a window, max_answer) scores of spans */
 };
+
+/* The keys of words that no text has. */
+extern const found_word SEPARATOR_WORD, EMPTY_WORD;
+
+/* Mark the words of the second text, and those that both have; 0, or -1 without memory. */
+int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b);
+/* The rows of the words that are read of a text, or of both of a pair, at most max_len (at least one); a status. */
+int encode(mixling_worker *worker, const mixling_text *text, size_t *n, uint8_t *flags);
 
 /* Empty a table that may not have room for the words of one more text. */
 void table_prepare(mixling_worker *worker);
@@ -215,7 +245,7 @@ static inline const branch_word *table_branch(const mixling_worker *worker, uint
 /* The product of a row's parts with model->folded. */
 void table_fold(const mixling_worker *worker, const float *row, float *out);
 
-/* The logits (C) of `n` tokens with rows of the table; a status. */
+/* The logits (C) of `n` tokens with rows of the table, or (n, C) where each token has its own; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
 /* Weight the logits of `n` tokens, and add those of the linear model. */
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);

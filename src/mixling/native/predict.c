@@ -5,7 +5,8 @@
 
 #include "model.h"
 
-static const uint8_t SEPARATOR[] = "\0[SEP]", EMPTY[] = "\0[EMPTY]"; /* the keys of words that no text has */
+#define SPECIAL_WORD(name) {(const uint8_t *)"\0" name, NULL, sizeof name, 0, 0, 0, 0}
+const found_word SEPARATOR_WORD = SPECIAL_WORD("[SEP]"), EMPTY_WORD = SPECIAL_WORD("[EMPTY]");
 
 const char *mixling_version(void) { return "0.1.0"; }
 
@@ -35,12 +36,14 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->words = take(words, sizeof *worker->words);
     worker->rows = take(words, sizeof *worker->rows);
     worker->features = take(features, sizeof *worker->features);
-    worker->shared_hashes = take(words, 2 * sizeof *worker->shared_hashes);
     worker->pools = take(model->output.rows + model->width, sizeof *worker->pools);
     worker->logits = take(model->output.stride, sizeof *worker->logits);
     worker->integers = take(model->widest + 1, INT8_ROWS);
     worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
     worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
+    worker->best = take(model->num_labels, 2 * sizeof *worker->best);
+    worker->window = take(model->max_answer ? model->max_len : 1, 2 * sizeof *worker->window);
+    worker->open = take(model->max_len, (model->max_answer ? model->max_answer : 1) * sizeof *worker->open);
     table->mask = 1023;
     table->slots = take(table->mask + 1, sizeof *table->slots);
     table->capacity = cache_bytes / (model->folded.values ? 2 : 1) / (floats * sizeof(float) + branch_word_size(&model->branch));
@@ -50,8 +53,8 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
     if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
         !scratch->lowest || !scratch->sums || !scratch->row || !worker->words || !worker->rows || !worker->features ||
-        !worker->shared_hashes || !worker->pools || !worker->logits || !worker->integers ||
-        !worker->seen || !worker->branch_sums || !table->slots) {
+        !worker->pools || !worker->logits || !worker->integers ||
+        !worker->seen || !worker->branch_sums || !worker->best || !worker->window || !worker->open || !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
     }
@@ -69,7 +72,8 @@ void mixling_stop(mixling_worker *worker) {
                      worker->table.rows, worker->table.folded, worker->shared[0],    worker->shared[1],  worker->tokens,
                      worker->normed,    worker->inner,         worker->scores,     (void *)worker->parts,
                      worker->folded,    worker->integers,      worker->seen,       worker->branch_sums,
-                     worker->table.branch};
+                     worker->table.branch, worker->sources,        worker->best,       worker->both[0].words,
+                     worker->both[1].words, worker->window,        worker->open};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     free(worker);
 }
@@ -105,12 +109,19 @@ static int by_hash(const void *a, const void *b) {
     return memcmp(a, b, 2 * sizeof(uint64_t)); /* any order does */
 }
 
-/* Mark the words of the second text, and those that both have. */
-static int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b) {
+int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b) {
     const mixling_model *model = worker->model;
-    uint64_t *hashes = worker->shared_hashes, wanted[2];
+    uint64_t wanted[2];
     for (size_t i = 0; i < b; i++) second[i].marks = model->segments ? MARK_SECOND : 0;
     if (!model->overlap) return 0;
+    if (a + b + 1 > worker->num_shared_hashes) {
+        size_t size = 2 * (a + b + 1);
+        free(worker->shared_hashes);
+        worker->shared_hashes = take(size, 2 * sizeof *worker->shared_hashes);
+        worker->num_shared_hashes = worker->shared_hashes ? size : 0;
+        if (!worker->shared_hashes) return -1;
+    }
+    uint64_t *hashes = worker->shared_hashes;
     for (int side = 0; side < 2; side++) {
         found_word *known = side ? second : first, *asked = side ? first : second;
         size_t n = side ? b : a, m = side ? a : b;
@@ -125,8 +136,7 @@ static int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_
     return 0;
 }
 
-/* The rows of the words that are read of a text, or of both of a pair, at most max_len (at least one). */
-static int encode(mixling_worker *worker, const mixling_text *text, size_t *n, uint8_t *flags) {
+int encode(mixling_worker *worker, const mixling_text *text, size_t *n, uint8_t *flags) {
     const mixling_model *model = worker->model;
     found_word *first = worker->words, *second = first + model->max_len;
     size_t a, b = 0, out = 0;
@@ -151,10 +161,10 @@ static int encode(mixling_worker *worker, const mixling_text *text, size_t *n, u
     for (size_t i = 0; i < a && status == MIXLING_OK; i++)
         status = table_row(worker, first[i].key, first[i].key_size, first[i].marks, worker->rows + out++);
     if (text->second && status == MIXLING_OK)
-        status = table_row(worker, SEPARATOR, sizeof SEPARATOR - 1, 0, worker->rows + out++);
+        status = table_row(worker, SEPARATOR_WORD.key, SEPARATOR_WORD.key_size, 0, worker->rows + out++);
     for (size_t i = 0; i < b && status == MIXLING_OK; i++)
         status = table_row(worker, second[i].key, second[i].key_size, second[i].marks, worker->rows + out++);
-    if (!out) status = table_row(worker, EMPTY, sizeof EMPTY - 1, 0, worker->rows + out++);
+    if (!out) status = table_row(worker, EMPTY_WORD.key, EMPTY_WORD.key_size, 0, worker->rows + out++);
     *n = out;
     return status;
 }
@@ -162,6 +172,7 @@ static int encode(mixling_worker *worker, const mixling_text *text, size_t *n, u
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
     const ngram_branch *branch = &worker->model->branch;
     size_t labels = worker->model->num_labels, tokens;
+    if (worker->model->per_token) return MIXLING_ARGUMENT;
     int counts = !branch->outputs || branch->network > 0; /* training may give the network the factor 0 */
     for (size_t i = 0; i < n; i++) {
         float *out = logits + i * labels;

@@ -251,12 +251,18 @@ static void read_head(loader *from) {
     model->attention = all || json_is(plan, pooling, "attention");
     model->mean = all || json_is(plan, pooling, "mean");
     model->maximum = all || json_is(plan, pooling, "max");
-    size_t pools = (size_t)(model->attention + model->mean + model->maximum);
+    int per_token = json_is(plan, pooling, "tokens");
+    size_t pools = (size_t)(model->attention + model->mean + model->maximum + per_token);
     size_t dim = model->dim, width = model->width, labels = model->num_labels;
     if (!pools) {
         fail(from, MIXLING_UNSUPPORTED, "its pooling is not built here");
         return;
     }
+    if (per_token != model->per_token) {
+        fail(from, MIXLING_DAMAGED, "its head is that of another task");
+        return;
+    }
+    if (per_token && padded(labels) > model->widest) model->widest = padded(labels);
     if (model->attention) {
         float *bias;
         model->score = read_vector(from, item_of(from, 0, "score", 0), dim);

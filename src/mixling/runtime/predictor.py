@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
+from mixling.runtime.native import QUESTIONS, NativeEngine
 from mixling.runtime.quick import open_quickly
 from mixling.text.predictions import Prediction
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:  # imported when a model is opened in full
 
     from mixling.explain.explanation import Explanation
     from mixling.runtime.engine import Float32
-    from mixling.runtime.native import NativeEngine
     from mixling.runtime.ngrams import BranchScorer
     from mixling.runtime.session import Metadata, OpenModel
     from mixling.tasks.base import Task
@@ -220,7 +220,7 @@ class Predictor:
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
         self._check_all((text,), 0)
-        if self._native is not None and not isinstance(text, list):
+        if self._native is not None and self._native.task != QUESTIONS and self._native.reads((text,)):
             answer, (read,) = self._native.logits((text,))
             return self._decoder.decode(answer[0], read, text)  # type: ignore[arg-type]
         if self._window_encoder is not None:
@@ -242,7 +242,7 @@ class Predictor:
             DataError: an item is not a text.
         """
         for window in self._windows(texts):
-            if self._native is None and self._window_encoder is not None:
+            if (self._native is None or self._native.task == QUESTIONS) and self._window_encoder is not None:
                 for first in range(0, len(window), WINDOW_QUESTIONS):
                     yield from self._answers(window[first : first + WINDOW_QUESTIONS], batch_size)
                 continue
@@ -407,6 +407,12 @@ class Predictor:
         from mixling.text.answers import find_answer
 
         assert self._window_encoder is not None
+        if self._native is not None:
+            threshold, found = self._window_encoder.reading.threshold, [self._native.answer(pair) for pair in pairs]
+            return [
+                Prediction(answer=best.answer(pair[1], threshold), truncated=truncated)
+                for pair, (best, truncated) in zip(pairs, found, strict=True)
+            ]
         with _ENCODING:
             encodings = self._window_encoder.encode([(pair[0], pair[1]) for pair in pairs])
             table = self._known_rows()
