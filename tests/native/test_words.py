@@ -1,4 +1,4 @@
-"""Tags of words and answers to questions: the native engine's are those of the other one, and of Python's algorithms."""
+"""Tags of words and answers to questions: those of the other engine, and of the algorithms in Python."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import Prediction, Predictor
-from mixling.runtime.native import NativeEngine
+from mixling.runtime.native import NativeEngine, load_native
 
+from .test_ngrams import PLAIN, changed, metadata, with_branch
+
+TAGS = {"kind": "iob", "names": ["O", "B-a", "I-a"]}
 TAGGERS: list[dict[str, Any]] = [
     {"preset": "mixling-tiny"},
     {"preset": "mixling-tiny", "text": {"max_len": 5, "contractions": True}, "final_norm": True, "dim": 24},
@@ -81,10 +84,34 @@ def test_a_tagger_leaves_lists_of_words_to_the_other_engine(
         predictor.predict_one(("what", "a film"))
 
 
+def test_a_branch_is_of_texts(export: Callable[..., bytes]) -> None:
+    engine, reason = load_native(with_branch(export(preset="mixling-tiny", task="tagging"), PLAIN, 6))
+    assert engine is None
+    assert reason == "it has an n-gram branch for a task that is not built here"
+
+
+@pytest.mark.parametrize("names", [["B-a", "O", "I-a"], ["O", "B-a", "B-a"], ["O", "B-a\0", "I-a"]])
+def test_labels_that_are_no_tags_are_refused(export: Callable[..., bytes], names: list[str]) -> None:
+    content = changed(export(preset="mixling-tiny"), metadata(None, task="tagging", labels={**TAGS, "names": names}))
+    engine, reason = load_native(content)
+    assert engine is None
+    assert "tag" in reason or "NUL" in reason
+
+
+@pytest.mark.parametrize(
+    "reading", [None, {}, {"max_question": 0, "max_answer": 1}, {"max_question": 1, "max_answer": 1001}]
+)
+def test_readings_that_are_none_are_refused(export: Callable[..., bytes], reading: dict | None) -> None:
+    content = changed(export(preset="mixling-tiny", task="question_answering"), metadata(None, reading=reading))
+    engine, reason = load_native(content)
+    assert engine is None
+    assert "reading configuration" in reason or "how questions are answered" in reason
+
+
 def contexts() -> list[tuple[str, str]]:
     """Questions and contexts of no words, of many windows, with words that are too long, and of hard characters."""
     rng = np.random.default_rng(0)
-    words = "what a film un be lievable ça alors don't ΟΔΟΣ quick 你好 é".split()
+    words = ["what", "a", "film", "un", "be", "lievable", "ça", "alors", "don't", "ΟΔΟΣ", "quick", "你好", "é"]
     long = [" ".join(rng.choice(words, size)) for size in (3, 40, 41, 42, 300)]
     return [
         ("", ""), ("what", ""), ("", "what a film"), ("?", " \x00"), ("who " * 90, "what a film " * 30),
@@ -97,7 +124,11 @@ def contexts() -> list[tuple[str, str]]:
     "changes",
     [
         {"preset": "mixling-tiny", "text": {"max_len": 32}},
-        {"preset": "mixling-tiny", "text": {"max_len": 8}, "reading": {"stride": 1, "max_question": 2, "max_answer": 2}},
+        {
+            "preset": "mixling-tiny",
+            "text": {"max_len": 8},
+            "reading": {"stride": 1, "max_question": 2, "max_answer": 2},
+        },
         {"preset": "mixling-mixer", "text": {"max_len": 40, "contractions": True}, "pairs": True},
     ],
     ids=str,

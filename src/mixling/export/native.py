@@ -53,7 +53,11 @@ class _Plan:
 
     def of(self, model: Model, table: Tensor, scale: Tensor | None) -> dict[str, Any]:
         embedding, head, encoder = model.embedding, model.head, model.encoder
-        if embedding.positions is not None or embedding.norm is not None or not isinstance(head, PoolingHead | TokenHead):
+        if (
+            embedding.positions is not None
+            or embedding.norm is not None
+            or not isinstance(head, PoolingHead | TokenHead)
+        ):
             raise _Unsupported
         blocks = [block for block in encoder.layers if isinstance(block, Block)]
         return {

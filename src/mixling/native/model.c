@@ -147,10 +147,6 @@ static int open_parts(mixling_model *model, const onnx_file *file, const char **
         if (status == MIXLING_OK) status = read_task(model, &metadata, reason);
         if (status == MIXLING_OK) status = model_read_body(model, &plan, file, reason);
         if (status == MIXLING_OK) status = model_read_ngrams(model, &metadata, file, reason);
-        if (status == MIXLING_OK && model->per_token && model->branch.outputs) {
-            status = MIXLING_DAMAGED;
-            *reason = "it has an n-gram branch, whose logits are of texts, and logits of tokens";
-        }
     } else if (parsed == -2) {
         status = MIXLING_MEMORY;
         *reason = "out of memory";
