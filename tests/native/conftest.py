@@ -53,6 +53,8 @@ def _export(preset: str, task: str, precision: str, pairs: bool, classes: int | 
     changed = eval(changes)
     reading = ReadingConfig(**changed.pop("reading", {})) if task == "question_answering" else None
     config = parse(ModelConfig, merge(merge(PRESETS[preset].config.to_dict(), values), changed), where=preset)
+    if config.text.projection.num_features is None:
+        config = config.model_copy(update={"text": config.text.for_vocabulary(_vocabulary())})
     labels = LABELS[task] if classes is None else LabelSet(tuple(f"label {i}" for i in range(classes)), "single")
     model = _trained_looking(build_model(config, num_outputs=len(labels), output=task_type(task).output, seed=3), 5)
     return export_onnx(

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
+#include "mixers.h"
 
 /* Memory for texts of `n` tokens; 0, or -1 without it. */
 static int reserve(mixling_worker *worker, size_t n) {
@@ -17,15 +17,23 @@ static int reserve(mixling_worker *worker, size_t n) {
     free(worker->normed);
     free(worker->inner);
     free(worker->scores);
+    free(worker->mixing);
     free(worker->parts);
     free(worker->folded);
+    size_t mixing = 1;
+    for (size_t i = 0; i < model->num_sublayers && model->mixes; i++) {
+        const struct mixer *mixer = model->sublayers[i].mixer;
+        size_t floats = mixer ? (size_t)mixer_floats(model, mixer, size) : 0;
+        if (floats > mixing) mixing = floats;
+    }
+    worker->mixing = malloc(mixing * sizeof(float));
     worker->parts = malloc(2 * size * sizeof *worker->parts);
     worker->folded = malloc((size * model->parts * model->folded.stride + 1) * sizeof(float));
     worker->tokens = malloc(size * model->width * sizeof(float));
     worker->normed = malloc(size * model->width * sizeof(float));
     worker->inner = malloc((inner ? inner : 1) * sizeof(float));
     worker->scores = malloc(size * sizeof(float));
-    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores && worker->parts &&
+    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores && worker->parts && worker->mixing &&
                                 worker->folded
                             ? size
                             : 0;
@@ -127,6 +135,10 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     const matrix *expand = &layer->expand, *second = &layer->contract;
     size_t width = model->width;
     float *inner = worker->inner;
+    if (layer->mixer) {
+        mixer_apply(model, layer->mixer, n, x, y, worker->mixing);
+        return;
+    }
     if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
         size_t hidden = expand->rows;
         set_columns(inner, hidden, width, layer->expand_bias);
@@ -185,6 +197,9 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
         embed_folded(worker, rows, n);
     else
         embed(worker, rows, n);
+    if (model->positions) kernels->add(n * width, 1.0f, model->positions, worker->tokens);
+    if (model->token_weight)
+        kernels->norm(n, model->dim, width, worker->tokens, model->token_weight, model->token_bias, worker->tokens);
     for (size_t i = 0; i < model->num_sublayers; i++) {
         const sublayer *layer = model->sublayers + i;
         if (i == 0 && model->folded.values) {

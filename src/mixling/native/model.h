@@ -17,7 +17,10 @@ typedef struct {
     float *values;
 } matrix;
 
+struct mixer; /* mixers.h */
+
 typedef struct {
+    const struct mixer *mixer; /* NULL: an MLP */
     int mixes_tokens; /* a token-mixing MLP, else one over the channels */
     int before;       /* the norm is before it, else after the sum */
     float *norm_weight, *norm_bias;
@@ -31,7 +34,7 @@ typedef struct {
     uint8_t *text;
     uint32_t *starts; /* of each unit, and the end of the last */
     uint32_t *slots;  /* 1 + the number of a unit; 0 where there is none */
-    uint32_t mask, number, longest; /* longest: in bytes */
+    uint32_t mask, number, longest, unknown; /* longest: in bytes; unknown: the number of [UNK] */
 } vocabulary;
 
 /* A linear model of a text's words, pairs of words and character n-grams, whose logits are added to the network's (see
@@ -52,6 +55,7 @@ struct mixling_model {
     /* text */
     size_t max_len, max_word_chars;
     int lowercase, contractions, segments, overlap, pairs, abstains;
+    int subwords; /* tokens are subwords, each with a row of its own in the table; else words, with hashed features */
     uint32_t num_features, num_hashes, word_hashes, num_rows;
     uint32_t *keys; /* of the hash family */
     unicode_tables unicode;
@@ -69,6 +73,8 @@ struct mixling_model {
     size_t dim, width, window, parts; /* D, D padded, w, 2w + 1 */
     matrix spread;                    /* (S, parts * width); no values where a row is that wide itself */
     float *bias;
+    float *positions;                /* (max_len, width), added to the tokens; NULL: none */
+    float *token_weight, *token_bias; /* of a norm of the tokens; NULL: none */
     sublayer *sublayers;
     size_t num_sublayers;
     /* Where the first sublayer is over channels, with its norm before it, its first product is made once a word:
@@ -88,6 +94,7 @@ struct mixling_model {
     size_t stride, max_question, max_answer;
     size_t widest; /* floats of a token in the hidden layer of a sublayer over channels */
     size_t hidden; /* rows of the hidden layer of one over tokens */
+    int mixes;     /* there is a mixer that is no MLP */
     ngram_branch branch;
     const kernels *kernels;
     const int8_kernels *int8_kernels; /* NULL: none */
@@ -102,8 +109,9 @@ int model_read_body(mixling_model *model, const json *plan, const onnx_file *fil
 int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
 int model_read_tags(mixling_model *model, const char **reason);
 int vocabulary_open(mixling_model *model, bytes content, const char **reason);
-/* Whether there is a unit: of `prefix` ("" or "##") and text, whose FNV-1a hash is given. */
-int vocabulary_has(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash);
+enum { NO_UNIT = 0xFFFFFFFF };
+/* The number of the unit of `prefix` ("" or "##") and text, whose FNV-1a hash is given; NO_UNIT: there is none. */
+uint32_t vocabulary_find(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash);
 
 #define FNV_START 2166136261u
 #define FNV_PRIME 16777619u
@@ -144,12 +152,17 @@ typedef struct {
     float *row;
 } word_scratch;
 
-/* Whether a key is that of [SEP] or [EMPTY], which are hashed whole: no word has a NUL. */
+/* Whether a key is that of [SEP] or [EMPTY], which are hashed whole, or that of a subword: no word has a NUL. */
+enum { UNIT_KEY = 6 }; /* of a subword: two NULs and its number */
 static inline int is_special(const uint8_t *key, size_t size) { return size && key[0] == 0; }
 
 /* The features of a word by its key, whose normal form is left in `scratch`; returns how many, all below num_rows. */
 size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
                    uint32_t *out);
+
+/* Spell a word as the numbers of its units; returns how many, at most `capacity`. */
+size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *units,
+             size_t capacity);
 
 /* A word for the linear model. */
 typedef struct {
@@ -201,6 +214,9 @@ struct mixling_worker {
     word_scratch scratch;
     found_word *words; /* of both texts of a pair, and a separator */
     uint32_t *rows;    /* of the table, one a token */
+    uint32_t *starts;  /* the first token of each word, where tokens are subwords */
+    uint32_t *units[2]; /* those of both texts, and the marks of each; where tokens are subwords */
+    uint8_t *unit_marks[2];
     uint32_t *features;
     uint32_t *shared[2]; /* code points of a word in full; grown as needed */
     size_t shared_size;
@@ -209,6 +225,7 @@ struct mixling_worker {
     const float **parts;            /* of each token, its row or product; grown with the next */
     float *folded;                  /* products of words that the table does not keep */
     float *tokens, *normed, *inner; /* (N, width) twice, and the hidden layer; grown as needed */
+    float *mixing;                  /* for mixers */
     uint8_t *integers;              /* for products with integers */
     size_t body_size;               /* tokens that they are for */
     float *pools, *scores, *logits;
@@ -229,8 +246,10 @@ extern const found_word SEPARATOR_WORD, EMPTY_WORD;
 
 /* Mark the words of the second text, and those that both have; 0, or -1 without memory. */
 int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b);
-/* The rows of the words that are read of a text, or of both of a pair, at most max_len (at least one); a status. */
-int encode(mixling_worker *worker, const mixling_text *text, size_t *n, uint8_t *flags);
+/* The rows of the tokens that are read of a text, or of both of a pair, at most max_len (at least one); a status.
+
+   Of a single text, `*words` of worker->words are read. */
+int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *words, uint8_t *flags);
 
 /* Empty a table that may not have room for the words of one more text. */
 void table_prepare(mixling_worker *worker);

@@ -92,7 +92,8 @@ int mixling_tag(
     uint8_t *flags) {
     const mixling_model *model = worker->model;
     if (!model->begins || text->second) return MIXLING_ARGUMENT;
-    int status = encode(worker, text, n, flags);
+    size_t tokens, labels = model->num_labels;
+    int status = encode(worker, text, &tokens, n, flags);
     if (status != MIXLING_OK) return status;
     if (*flags & MIXLING_EMPTY) {
         *n = 0;
@@ -102,7 +103,9 @@ int mixling_tag(
         const found_word *word = worker->words + i;
         words[i] = (mixling_word){word->start, word->end, word->marks};
     }
-    status = body_run(worker, worker->rows, *n, logits);
+    status = body_run(worker, worker->rows, tokens, logits);
+    for (size_t i = 0; model->subwords && i < *n; i++) /* of a word those of its first subword */
+        memmove(logits + i * labels, logits + worker->starts[i] * labels, labels * sizeof *logits);
     if (status != MIXLING_OK || !tags || best_alone(model, logits, *n, tags)) return status;
     return best_sequence(worker, logits, *n, tags);
 }

@@ -408,7 +408,10 @@ class Predictor:
 
         assert self._window_encoder is not None
         if self._native is not None:
-            threshold, found = self._window_encoder.reading.threshold, [self._native.answer(pair) for pair in pairs]
+            threshold, found = (
+                self._window_encoder.reading.threshold,
+                [self._native.answer((pair[0], pair[1])) for pair in pairs],
+            )
             return [
                 Prediction(answer=best.answer(pair[1], threshold), truncated=truncated)
                 for pair, (best, truncated) in zip(pairs, found, strict=True)
