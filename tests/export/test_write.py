@@ -18,7 +18,7 @@ from mixling.mixers.token_mlp import TokenMLP
 from mixling.models.model import Output, sized
 
 # The mixers without a writer; every other module of a preset has one.
-TRACED = {"fourier", "linear_attention", "recurrent", "synthesizer"}
+TRACED = {"linear_attention", "recurrent", "synthesizer"}
 
 
 def exported(name: str, precision: Any = "float32", output: Output = "text", **changes: Any) -> ExportedModel:

@@ -11,7 +11,10 @@ from mixling.export.scope import NoWriter, Scope, Writers
 from mixling.layers.hypernetwork import HeadLinear, Hypernetwork
 from mixling.layers.positions import Positions, RelativeBias
 from mixling.mixers.attention import Attention
+from mixling.mixers.fourier import Fourier
 from mixling.mixers.hypermixing import HyperMixing
+from mixling.mixers.identity import Identity
+from mixling.mixers.pooling import Pooling
 from mixling.mixers.spatial_gating import SpatialGating, TinyAttention
 from mixling.mixers.token_mlp import TokenMLP
 
@@ -143,6 +146,58 @@ def _write_hypermixing(scope: Scope, module: HyperMixing, x: str) -> str:
     return y if module.norm is None else scope.write(module.norm, y)
 
 
+def _write_identity(scope: Scope, module: Identity, x: str) -> str:
+    return x
+
+
+def _write_pooling(scope: Scope, module: Pooling, x: str) -> str:
+    """Return the summary (B, 1, D), which the residual sum repeats."""
+    if module.causal:
+        raise NoWriter
+    graph, tokens = scope.graph, scope.graph.integers(1)
+    number = _lengths(scope, np.float32)
+    if module.pooling == "mean":
+        total = graph.add("ReduceSum", scope.without_padding(x), tokens, keepdims=1)
+        return graph.add("Div", total, graph.add("Max", number, graph.constant(1.0)))
+    highest = graph.add("ReduceMax", scope.without_padding(x, _LOWEST), tokens, keepdims=1)
+    return graph.add("Where", graph.add("Equal", number, graph.constant(0.0)), graph.constant(0.0), highest)
+
+
+def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
+    """Transform by cosines and sines over channels and over tokens, as `mixers.fourier` does in a graph."""
+    if not module.per_length or module.dim is None:
+        raise NoWriter
+    graph, one = scope.graph, scope.graph.constant(1, np.int64)
+    lengths = graph.add("Clip", _lengths(scope, np.int64), one)
+    channels, width = (graph.constant(value, np.int64) for value in (np.arange(module.dim), [module.dim]))
+    x = scope.without_padding(x)
+    products = []
+    for name in ("Cos", "Sin"):
+        by_channel = graph.add("MatMul", x, graph.add(name, _turns(scope, channels, width)))
+        products.append(graph.add("MatMul", graph.add(name, _turns(scope, scope.indices, lengths)), by_channel))
+    return graph.add("Sub", *products)
+
+
+def _turns(scope: Scope, numbers: str, length: str) -> str:
+    """Return 2 pi i j / length, (..., N, N) for `numbers` (N,)."""
+    from onnx import TensorProto
+
+    graph = scope.graph
+    rows, columns = (graph.add("Unsqueeze", numbers, graph.integers(axis)) for axis in (1, 0))
+    whole = graph.add("Mod", graph.add("Mul", rows, columns), length)  # in integers: a large angle would be inexact
+    part = graph.add("Div", *(graph.add("Cast", item, to=TensorProto.FLOAT) for item in (whole, length)))
+    return graph.add("Mul", part, graph.constant(2 * math.pi))
+
+
+def _lengths(scope: Scope, kind: type[np.generic]) -> str:
+    """Return the numbers of real tokens, (B, 1, 1)."""
+    from onnx import TensorProto
+
+    to = TensorProto.FLOAT if kind is np.float32 else TensorProto.INT64
+    real = scope.graph.add("Cast", scope.real, to=to)
+    return scope.graph.add("ReduceSum", real, scope.graph.integers(1), keepdims=1)
+
+
 def _write_hypernetwork(scope: Scope, module: Hypernetwork, x: str) -> str:
     features = scope.graph.add("Gelu", scope.write(module.first, x), approximate="none")
     return scope.write(module.second, features)
@@ -166,9 +221,12 @@ def _write_head_linear(scope: Scope, module: HeadLinear, x: str) -> str:
 
 MIXER_WRITERS: Writers = {
     Attention: _write_attention,
+    Fourier: _write_fourier,
     HeadLinear: _write_head_linear,
     HyperMixing: _write_hypermixing,
     Hypernetwork: _write_hypernetwork,
+    Identity: _write_identity,
+    Pooling: _write_pooling,
     Positions: _write_positions,
     SpatialGating: _write_spatial_gating,
     TokenMLP: _write_token_mlp,

@@ -191,6 +191,7 @@ static int encode_subwords(mixling_worker *worker, int pair, size_t a, size_t b,
         first = max_len;
         *flags |= MIXLING_TRUNCATED;
     }
+    if (!first && !second) *flags |= MIXLING_EMPTY;
     for (*words = a; *words && worker->starts[*words - 1] >= max_len;) --*words;
     int status = unit_rows(worker, 0, first, &out);
     if (pair && status == MIXLING_OK)
@@ -215,8 +216,8 @@ int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *
         if ((model->segments || model->overlap) && mark_pair(worker, first, a, second, b)) return MIXLING_MEMORY;
         if (!model->subwords) fit_pair(model->max_len, &a, &b, flags);
     }
-    if (!a && !b) *flags |= MIXLING_EMPTY;
     if (model->subwords) return encode_subwords(worker, text->second != NULL, a, b, n, words, flags);
+    if (!a && !b) *flags |= MIXLING_EMPTY;
     *words = a;
     for (size_t i = 0; i < a && status == MIXLING_OK; i++)
         status = table_row(worker, first[i].key, first[i].key_size, first[i].marks, worker->rows + out++);
