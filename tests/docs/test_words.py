@@ -35,3 +35,13 @@ def test_each_kind_of_old_word_is_found(script: ModuleType, tmp_path: Path) -> N
         "options": ["cli/train.py:1: --dev-fraction", "cli/train.py:1: Share that is told."],
         "readme": ["README.md:1: One command tells."],
     }
+
+
+def test_a_public_name_has_one_home(script: ModuleType) -> None:
+    assert script.shared_names(ROOT / "src" / "mixling") == {}, "name one of the two after what is special about it"
+
+
+def test_a_name_in_two_modules_is_found(script: ModuleType, tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("def report() -> None: ...\ndef _own() -> None: ...\n")
+    assert script.shared_names(tmp_path) == {"report": ["a.py", "b.py"]}

@@ -18,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from mixling.arrays import UInt32
 from mixling.config import Config
 from mixling.text.tsp import tsp_features
 from mixling.text.vocabulary import CONTINUATION, Vocabulary
 
 HASH_VERSION = 1
 NGRAM = 3
-
-UInt32 = npt.NDArray[np.uint32]
 
 
 class ProjectionConfig(Config):
