@@ -13,7 +13,7 @@ pytest.importorskip("mixling.native._core", reason="the native engine is not bui
 
 from mixling import PRESETS, ModelConfig, build_model
 from mixling.config import merge, parse
-from mixling.export.native_mixers import describe
+from mixling.export.native_mixers import layer_plan
 from mixling.runtime.native import load_native
 
 from .test_logits import check
@@ -104,7 +104,7 @@ def runs(name: str) -> bool:
     config = parse(ModelConfig, merge(PRESETS[name].config.to_dict(), small), where=name)
     model = build_model(config, num_outputs=2, seed=0)
     known = config.text.projection.type == {"words": "minhash", "subwords": "subwords"}[config.text.tokens]
-    return known and all(describe(_Nameless(), mixer) for block in model.encoder.layers for mixer in block.mixers)  # type: ignore[union-attr]
+    return known and all(layer_plan(_Nameless(), mixer) for block in model.encoder.layers for mixer in block.mixers)  # type: ignore[union-attr]
 
 
 def test_the_guide_names_the_presets_of_each_engine() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from mixling.export.native_mixers import describe, positions
+from mixling.export.native_mixers import layer_plan, positions_plan
 from mixling.models.block import Block
 from mixling.models.heads import PoolingHead, TokenHead
 from mixling.models.model import Model
@@ -64,7 +64,7 @@ class _Plan:
             "scale": None if scale is None else self.tensor(scale),
             "spread": None if embedding.spread is None else self.tensor(embedding.spread),
             "bias": None if embedding.bias is None else self.tensor(embedding.bias),
-            "positions": positions(self, embedding.positions),
+            "positions": positions_plan(self, embedding.positions),
             "token_norm": None if embedding.norm is None else self.norm(embedding.norm),
             "sublayers": [layer for block in blocks for layer in self._sublayers(block)],
             "final_norm": None if encoder.norm is None else self.norm(encoder.norm),
@@ -80,7 +80,7 @@ class _Plan:
         if block.feed_forward is not None and block.feed_forward_norm is not None:
             parts.append((block.feed_forward, block.feed_forward_norm))
         for layer, norm in parts:
-            described = describe(self, layer)
+            described = layer_plan(self, layer)
             if described is None:
                 raise _Unsupported
             yield {"pre_norm": block.pre, "norm": self.norm(norm), **described}

@@ -34,7 +34,7 @@ class Finder(Protocol):
         ...
 
 
-def describe(plan: Finder, layer: nn.Module) -> dict[str, Any] | None:
+def layer_plan(plan: Finder, layer: nn.Module) -> dict[str, Any] | None:
     """Return what the native engine computes for a mixer or a feed-forward; None if it does not know it."""
     if getattr(layer, "causal", False):
         return None
@@ -58,7 +58,7 @@ def describe(plan: Finder, layer: nn.Module) -> dict[str, Any] | None:
     return None
 
 
-def positions(plan: Finder, module: Positions | None) -> Any:
+def positions_plan(plan: Finder, module: Positions | None) -> Any:
     """Return the name of learned positions, "sinusoidal", or None."""
     if module is None or (module.weight is None and module.table is None):
         return None
@@ -122,7 +122,7 @@ def _hyper(plan: Finder, layer: HyperMixing) -> dict[str, Any]:
         "mixes": "hyper",
         "heads": layer.num_heads,
         "hidden": layer.hidden_dim // layer.num_heads,
-        "positions": positions(plan, layer.positions),
+        "positions": positions_plan(plan, layer.positions),
         "keys": _network(plan, layer.keys),
         "queries": None if layer.queries is None else _network(plan, layer.queries),
         "output_norm": None if layer.norm is None else plan.norm(layer.norm),

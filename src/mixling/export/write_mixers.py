@@ -165,11 +165,11 @@ def _write_pooling(scope: Scope, module: Pooling, x: str) -> str:
 
 def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
     """Transform by cosines and sines over channels and over tokens, as `mixers.fourier` does in a graph."""
-    if not module.per_length or module.dim is None:
+    if not module.per_length or module.width is None:
         raise NoWriter
     graph, one = scope.graph, scope.graph.constant(1, np.int64)
     lengths = graph.add("Clip", _lengths(scope, np.int64), one)
-    channels, width = (graph.constant(value, np.int64) for value in (np.arange(module.dim), [module.dim]))
+    channels, width = (graph.constant(value, np.int64) for value in (np.arange(module.width), [module.width]))
     x = scope.without_padding(x)
     products = []
     for name in ("Cos", "Sin"):

@@ -27,12 +27,12 @@ class Fourier(Mixer):
 
     Args:
         per_length: transform each text over its own length; False: padding included.
-        dim: D, the width of the tokens, which only the written graph of an export needs.
+        width: D, the width of the tokens, which only the written graph of an export needs.
     """
 
-    def __init__(self, *, per_length: bool, dim: int | None = None) -> None:
+    def __init__(self, *, per_length: bool, width: int | None = None) -> None:
         super().__init__()
-        self.per_length, self.dim = per_length, dim
+        self.per_length, self.width = per_length, width
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         if not self.per_length:
@@ -80,4 +80,4 @@ class FourierConfig(MixerConfig):
     per_length: bool = Field(True, description="each text over its own length; False: padding included, as the paper")
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Fourier:
-        return Fourier(per_length=self.per_length, dim=dim)
+        return Fourier(per_length=self.per_length, width=dim)
