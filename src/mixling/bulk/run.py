@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +52,8 @@ def predict_files(
     workers: int | None = None,
     address: str | None = None,
     resume: bool = False,
-    threshold: float | None = None,
+    threshold: float | Mapping[str, float] | None = None,
+    too_long: str = "windows",
     output_format: str | None = None,
     on_bad_row: str = "error",
     escape: bool = False,
@@ -75,7 +76,7 @@ def predict_files(
         workers: processes or tasks at a time; by default one for each CPU.
         address: of a Ray cluster; by default RAY_ADDRESS, or Ray is started on this machine.
         resume: continue what the folder has, or begin if it has nothing.
-        threshold: see `Predictor`.
+        threshold, too_long: as of `Predictor`; "error" is not allowed.
         output_format: "parquet", "jsonl" or "csv"; by default that of the inputs.
         on_bad_row: "error": raise the first error; "skip": write it instead of a prediction.
         escape: CSV: put an apostrophe before cells that look like formulas.
@@ -92,15 +93,18 @@ def predict_files(
         raise ConfigError(f"--engine: got {engine!r}; {near_miss(engine, ENGINES)}")
     if address is not None and engine != "ray":
         raise ConfigError("--address: is of a Ray cluster; pass --engine ray, too")
+    if too_long == "error":
+        raise ConfigError("--too-long error: is not for folders; use truncate, and look at the truncated predictions")
     skip = OnBadRow(on_bad_row).mode == "skip"  # type: ignore[arg-type]
-    predictor = Predictor(model, threshold=threshold)
+    predictor = Predictor(model, threshold=threshold, too_long=too_long)
     plan = make_plan(inputs, reader=predictor.task.reader, columns=columns)
     layout = make_layout(predictor, plan.schema, plan.file_format, output_format, escape=escape)
     content = predictor.content
     sha256 = hashlib.sha256(content).hexdigest()
     settings = {
         "model": sha256,
-        "threshold": threshold,
+        "threshold": dict(threshold) if isinstance(threshold, Mapping) else threshold,
+        "too_long": too_long,
         "columns": columns.to_dict(),
         "format": layout.file_format,
         "escape_formulas": escape,
@@ -120,7 +124,7 @@ def predict_files(
         parts = plan.parts
         left = [part for part in parts if output_name(part, layout) not in done]
         if left:
-            job = Job(model=content, sha256=sha256, threshold=threshold, columns=columns, layout=layout, folder=folder,
+            job = Job(model=content, sha256=sha256, threshold=threshold, too_long=too_long, columns=columns, layout=layout, folder=folder,
                       skip=skip, batch_size=batch_size)  # fmt: skip
             rows = sum(record.rows for record in done.values())
             progress(kept, len(parts), rows)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from mixling.bulk.files import Folder, TransferError
 from mixling.bulk.plan import FilePart
@@ -30,7 +31,8 @@ class Job:
 
     model: bytes
     sha256: str
-    threshold: float | None
+    threshold: float | Mapping[str, float] | None
+    too_long: str
     columns: ColumnsConfig
     layout: Layout
     folder: Folder
@@ -123,12 +125,13 @@ def _predict(job: Job, part: FilePart) -> PartRecord:
     return record
 
 
-_open: dict[tuple[str, float | None], Predictor] = {}  # at most one, for the parts that this process predicts
+_open: dict[Any, Predictor] = {}  # at most one, for the parts that this process predicts
 
 
 def _predictor(job: Job) -> Predictor:
-    key = (job.sha256, job.threshold)
+    threshold = tuple(job.threshold.items()) if isinstance(job.threshold, Mapping) else job.threshold
+    key = (job.sha256, threshold, job.too_long)
     if key not in _open:
         _open.clear()
-        _open[key] = Predictor(job.model, threshold=job.threshold)
+        _open[key] = Predictor(job.model, threshold=job.threshold, too_long=job.too_long)
     return _open[key]

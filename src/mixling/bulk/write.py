@@ -270,7 +270,7 @@ def _arrow_types(labels: Sequence[str]) -> dict[str, Any]:
         **dict.fromkeys(("abstained", "no_answer", "truncated", "empty"), pa.bool_()),
         **dict.fromkeys(("probability", "score", "value"), number),
         **dict.fromkeys(("start", "end"), index),
-        **dict.fromkeys(("labels", "tokens", "tags"), pa.list_(text)),
+        **dict.fromkeys(("label_set", "labels", "tokens", "tags"), pa.list_(text)),
         "spans": pa.list_(span),
         "probabilities": pa.struct([(name, number) for name in labels]),
     }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
+from mixling.cli.options import read_threshold
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
                 workers=options.workers,
                 address=options.address,
                 resume=options.resume,
-                threshold=options.threshold,
+                threshold=read_threshold(options.threshold),
+                too_long=options.too_long,
                 output_format=options.output_format,
                 on_bad_row=options.on_bad_row,
                 escape=options.escape,
