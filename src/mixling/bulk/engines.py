@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from mixling.bulk.plan import FilePart
-from mixling.bulk.work import Job, Outcome, perform
+from mixling.bulk.work import BulkJob, Outcome, perform
 
 
 class PartEngine(Protocol):
@@ -36,7 +36,7 @@ class PartEngine(Protocol):
         """Wait until at least one part has ended, well or not."""
 
 
-def perform_later(job: Job, part: FilePart, delay: float) -> Outcome:
+def perform_later(job: BulkJob, part: FilePart, delay: float) -> Outcome:
     """Predict a part after a delay, which gives a store time to recover."""
     time.sleep(delay)
     return perform(job, part)
@@ -47,7 +47,7 @@ class InProcess:
 
     slots = 1
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BulkJob) -> None:
         self._job, self._waiting = job, deque[tuple[FilePart, float]]()
 
     def __enter__(self) -> Self:
@@ -80,7 +80,7 @@ class ProcessPool:
         workers: their number.
     """
 
-    def __init__(self, job: Job, workers: int) -> None:
+    def __init__(self, job: BulkJob, workers: int) -> None:
         self._job, self.slots = job, workers
         self._context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of this process
         self._workers: list[_Worker] = []
@@ -144,7 +144,7 @@ def _death(worker: _Worker) -> str:
     )
 
 
-def _serve(connection: Connection, job: Job) -> None:
+def _serve(connection: Connection, job: BulkJob) -> None:
     """Predict the parts that arrive, until no more can."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
     threading.Thread(target=_end_with_parent, daemon=True).start()

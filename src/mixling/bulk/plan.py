@@ -53,7 +53,7 @@ class FilePart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class PartPlan:
     """What is to be predicted.
 
     Attributes:
@@ -72,7 +72,7 @@ class Plan:
         return list(itertools.chain.from_iterable(parts for _, parts in self.files))
 
 
-def make_plan(patterns: Sequence[str], *, reader: type[RowReader], columns: ColumnsConfig) -> Plan:
+def make_plan(patterns: Sequence[str], *, reader: type[RowReader], columns: ColumnsConfig) -> PartPlan:
     """Find the files of the patterns and cut them into parts, which depend on each file alone.
 
     Args:
@@ -104,7 +104,7 @@ def make_plan(patterns: Sequence[str], *, reader: type[RowReader], columns: Colu
         names = schema if isinstance(schema, tuple) else schema.names
         reader(columns, labeled=False).check_columns(Row(dict.fromkeys(names), first.path, 0))
     parts = [(file, parts) for file, (_, parts) in zip(files, found, strict=True)]
-    return Plan(files=parts, file_format=formats[first.path], schema=schema)
+    return PartPlan(files=parts, file_format=formats[first.path], schema=schema)
 
 
 def stem_of(name: str) -> str:

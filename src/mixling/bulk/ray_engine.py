@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from mixling.bulk.engines import perform_later
 from mixling.bulk.plan import FilePart
-from mixling.bulk.work import Job, Outcome
+from mixling.bulk.work import BulkJob, Outcome
 from mixling.errors import ConfigError, MissingPackage
 
 _AHEAD = 2  # tasks for each CPU that are submitted, so that none waits for the next one
@@ -24,7 +24,7 @@ class RayTasks:
         ConfigError: there is no cluster at the address.
     """
 
-    def __init__(self, job: Job, workers: int | None, address: str | None) -> None:
+    def __init__(self, job: BulkJob, workers: int | None, address: str | None) -> None:
         try:
             import ray
         except ImportError:

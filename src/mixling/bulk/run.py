@@ -15,7 +15,7 @@ from mixling.bulk.engines import InProcess, PartEngine, ProcessPool
 from mixling.bulk.files import Folder
 from mixling.bulk.plan import FilePart, make_plan
 from mixling.bulk.state import close_state, open_state
-from mixling.bulk.work import Job, Outcome, PartRecord, output_name
+from mixling.bulk.work import BulkJob, Outcome, PartRecord, output_name
 from mixling.bulk.write import make_layout
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
@@ -124,7 +124,8 @@ def predict_files(
         parts = plan.parts
         left = [part for part in parts if output_name(part, layout) not in done]
         if left:
-            job = Job(model=content, sha256=sha256, threshold=threshold, too_long=too_long, columns=columns, layout=layout, folder=folder,
+            job = BulkJob(model=content, sha256=sha256, threshold=threshold, too_long=too_long,
+                      columns=columns, layout=layout, folder=folder,
                       skip=skip, batch_size=batch_size)  # fmt: skip
             rows = sum(record.rows for record in done.values())
             progress(kept, len(parts), rows)
@@ -143,7 +144,7 @@ def predict_files(
     )
 
 
-def _open_engine(job: Job, engine: str, workers: int | None, address: str | None, parts: int) -> PartEngine:
+def _open_engine(job: BulkJob, engine: str, workers: int | None, address: str | None, parts: int) -> PartEngine:
     if engine == "ray":
         from mixling.bulk.ray_engine import RayTasks
 

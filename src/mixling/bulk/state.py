@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mixling.bulk.files import Folder, InputFile
-from mixling.bulk.plan import Plan, stem_of
+from mixling.bulk.plan import PartPlan, stem_of
 from mixling.bulk.work import PROGRESS, PartRecord, record_name
 from mixling.errors import ConfigError, ModelFileError, shown
 from mixling.version import __version__
@@ -35,7 +35,7 @@ class FolderState:
     again: Sequence[str] = ()
 
 
-def open_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, *, resume: bool) -> FolderState:
+def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, resume: bool) -> FolderState:
     """Check what an output folder has, and prepare it for a job.
 
     Args:
@@ -92,7 +92,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, *, resum
     )
 
 
-def close_state(folder: Folder, settings: Mapping[str, Any], plan: Plan, records: Sequence[PartRecord]) -> None:
+def close_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, records: Sequence[PartRecord]) -> None:
     """Write the manifest of a finished job.
 
     Args:

@@ -20,7 +20,7 @@ PROGRESS = "_progress"  # a folder with a record for each part, until all are fi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class BulkJob:
     """What is the same for all parts.
 
     Attributes:
@@ -87,7 +87,7 @@ def record_name(output: str) -> str:
     return f"{PROGRESS}/{output}.json"
 
 
-def perform(job: Job, part: FilePart) -> Outcome:
+def perform(job: BulkJob, part: FilePart) -> Outcome:
     """Predict a part, and write its output and then its record. Done twice, it writes the same bytes twice."""
     try:
         try:
@@ -102,7 +102,7 @@ def perform(job: Job, part: FilePart) -> Outcome:
         return Outcome(error=f"{part.path}: {type(error).__name__}: {error}", trace=traceback.format_exc())
 
 
-def _predict(job: Job, part: FilePart) -> PartRecord:
+def _predict(job: BulkJob, part: FilePart) -> PartRecord:
     predictor = _predictor(job)
     reader, columns, batch = predictor.task.reader, job.columns, job.batch_size
     rows = bad = 0
@@ -128,7 +128,7 @@ def _predict(job: Job, part: FilePart) -> PartRecord:
 _open: dict[Any, Predictor] = {}  # at most one, for the parts that this process predicts
 
 
-def _predictor(job: Job) -> Predictor:
+def _predictor(job: BulkJob) -> Predictor:
     threshold = tuple(job.threshold.items()) if isinstance(job.threshold, Mapping) else job.threshold
     key = (job.sha256, threshold, job.too_long)
     if key not in _open:

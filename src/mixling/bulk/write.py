@@ -53,7 +53,7 @@ def make_layout(predictor: Predictor, schema: Any, input_format: str, name: str 
     """Return the columns that a model's predictions have in a format.
 
     Args:
-        schema, input_format: of a `Plan`.
+        schema, input_format: of a `PartPlan`.
         name: the format; None: that of the input.
 
     Raises:
