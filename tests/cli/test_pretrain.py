@@ -119,7 +119,7 @@ def test_a_signal_saves_and_resume_needs_no_file(call: Call, text: Path, tmp_pat
             if "in the temporary head" in line:
                 break
         for line in process.stderr:
-            if line.startswith(("epoch", "step")):
+            if re.match(r" *\d+/\d+ ", line):  # a row of the table
                 break
         process.terminate()
         rest = process.stderr.read()
