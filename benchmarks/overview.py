@@ -1,155 +1,160 @@
-"""Accuracy against size and latency on several public data sets: the numbers and the picture of the README.
+"""The picture of the README: accuracy against size, and the time for one text, from results files.
 
-    python benchmarks/overview.py measure --data ../shared/data --encoder DIR    # about an hour of one core
-    python benchmarks/overview.py draw                                           # docs/pictures/overview*.svg
+    python benchmarks/overview.py    # writes docs/pictures/overview.svg and overview-dark.svg
 
-`measure` does for each set what `mixling compare --encoder DIR` does, without the other neural models: what `mixling
-train` would choose, TF-IDF + logistic regression, fastText (if it is installed) and logistic regression on the
-embeddings of a sentence encoder. All choices are made on
-validation, the test split is read once, and the systems take turns when they are timed, on one thread. Results go to
-benchmarks/results/overview.json, an entry for each set, with everything that `compare` reports. SST-2 are the whole
-sentences among GLUE's phrases; where GLUE's test labels are not public, its validation split is the test.
+Accuracy and size are those of experiments/results/own_models.json (exported 8-bit models, means of three seeds, beside
+TF-IDF + logistic regression on the same examples), times those of benchmarks/results/native.json (median for one text,
+one core, all systems in turn).
 """
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import json
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import log
 from pathlib import Path
-from statistics import geometric_mean, mean
-from types import MappingProxyType
+from statistics import mean
 from typing import Any, NamedTuple
 
-from mixling import Callback
-from mixling.comparison import benchmark, outcome
-from mixling.comparison.report import to_dict
-from mixling.cost.provenance import provenance
-from mixling.runs.spec import LABELS, resolve
-
 ROOT = Path(__file__).resolve().parents[1]
-OUT = Path(__file__).parent / "results" / "overview.json"
 PICTURES = ROOT / "docs" / "pictures"
-
-
-class Set(NamedTuple):
-    """A data set: its title, folder, splits and columns."""
-
-    title: str
-    folder: str
-    validation: str | None
-    test: str
-    columns: Mapping[str, str] = MappingProxyType({})
-
-
-PAIR = {"text_pair": "text_pair"}
-INTENT = {"text": "tokens", "label": "intent"}
 SETS = {
-    "snips": Set("SNIPS (7 intents)", "snips", "dev", "test", INTENT),
-    "sst2": Set("SST-2 (sentiment)", "sst2_glue", None, "dev"),
-    "clinc150": Set("CLINC150 (150 intents)", "clinc150", "val", "test"),
-    "cola": Set("CoLA (grammar)", "cola", None, "dev"),
-    "mrpc": Set("MRPC (paraphrases)", "mrpc", None, "dev", PAIR),
-    "rte": Set("RTE (entailment)", "rte", None, "dev", PAIR),
-    "mtop": Set("MTOP (113 intents)", "mtop_en", "dev", "test", INTENT),
+    "snips": "SNIPS",
+    "clinc150": "CLINC150",
+    "imdb": "IMDB",
+    "sst2": "SST-2",
+    "mrpc": "MRPC",
+    "cola": "CoLA",
+    "rte": "RTE",
 }
-# The systems of the picture, by their names in the report of `compare`.
-SYSTEMS = {
-    "mixling": "mixling",
-    "tf-idf + lr": "TF-IDF + LR",
-    "fasttext": "fastText",
-    "encoder + lr": "MiniLM + LR",
+SYSTEMS = {"native": "mixling", "fasttext, split as for its training": "fastText", "tf-idf + lr": "TF-IDF + LR"}
+TIMED = {"snips": "SNIPS, 9 words", "imdb": "IMDB, 227 words"}
+THEMES = {
+    "overview.svg": {"text": "#1f2328", "quiet": "#59636e", "line": "#d1d9e0", "mark": "#0969da", "other": "#818b98"},
+    "overview-dark.svg": {
+        "text": "#f0f6fc",
+        "quiet": "#9198a1",
+        "line": "#3d444d",
+        "mark": "#4493f8",
+        "other": "#9198a1",
+    },
 }
+FONT = "-apple-system, Segoe UI, Helvetica, Arial, sans-serif"
+WIDTH, HEIGHT = 780, 300
+TOP, BOTTOM, LEFT, RIGHT = 46, 252, 46, 400  # of the first panel
+LEAST, MOST = 0.2, 50.0  # megabytes
+BARS, LONGEST = 560, 150  # where the bars begin, and the length of the longest
 
 
-def sentences(data: Path) -> list[str]:
-    """Return the lines of SST-2 whose text is no part of a longer one."""
-    with gzip.open(data / "sst2_glue" / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = sorted(lines, key=lambda line: -len(json.loads(line)["text"].split()))
-    parts: set[str] = set()
-    out = []
-    for row in rows:
-        words = json.loads(row)["text"].split()
-        if " ".join(words) not in parts:
-            out.append(row)
-            parts |= {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
-    return out
+class Point(NamedTuple):
+    """Accuracy and megabytes of mixling and of TF-IDF + logistic regression on a set."""
+
+    name: str
+    accuracy: float
+    megabytes: float
+    other_accuracy: float
+    other_megabytes: float
 
 
-def measure(name: str, data: Path, encoder: str) -> dict[str, Any]:
-    """Return the report of a comparison on a set, without the names of local folders."""
-    about, made = SETS[name], provenance(seed=0, packages=("onnxruntime", "scikit-learn", "transformers"))
-
-    def split(which: str) -> str:
-        return str(data / about.folder / f"{which}.jsonl.gz")
-
-    with tempfile.TemporaryDirectory() as folder:
-        train = split("train")
-        if name == "sst2":
-            train = str(Path(folder) / "sentences.jsonl")
-            Path(train).write_text("".join(sentences(data)), "utf-8")
-        files = {"train": [train], "validation": [split(about.validation)] if about.validation else []}
-        values = {"task": "classification", "data": {**files, "columns": about.columns}, "train": {"seed": 0}}
-        found = outcome.compare(
-            resolve(values, spec=LABELS),
-            test=[split(about.test)],
-            models=(),
-            seeds=(0,),
-            folder=Path(folder) / "runs",
-            log=print,
-            callback=Callback,
-            encoder=encoder,
+def points(results: list[dict[str, Any]]) -> list[Point]:
+    """Return the sets of own_models.json whose models have no teacher."""
+    return [
+        Point(
+            one["set"],
+            mean(seed["test"]["accuracy"] for seed in one["seeds"]),
+            mean(seed["bytes"] for seed in one["seeds"]) / 1e6,
+            one["tfidf"]["test"],
+            one["tfidf"]["bytes"] / 1e6,
         )
-        text = json.dumps({"set": name, "title": about.title, **to_dict(found, made)})
-    for local in (folder, encoder, str(data)):
-        text = text.replace(local, Path(local).name)
-    return json.loads(text)
+        for one in results
+        if one["set"] in SETS and one["teacher"] is None
+    ]
 
 
-def entries(found: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return test accuracy, megabytes and milliseconds of one text by system and set."""
-    out: dict[str, dict[str, dict[str, float]]] = {title: {} for title in SYSTEMS.values()}
-    for report in found:
-        for result in report["results"]:
-            if title := SYSTEMS.get(result["name"]):
-                out[title][report["set"]] = {
-                    "accuracy": result["test"]["mean"],
-                    "mb": result["file_bytes"] / 1e6,
-                    "ms": 1e3 * result["speed"]["p50"],
-                }
-    return {title: by_set for title, by_set in out.items() if by_set}
-
-
-def summary(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Return the mean accuracy, and the geometric means of size and latency, of each system over the sets."""
+def times(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the milliseconds for one text by set and system, from native.json."""
     return {
-        title: {
-            "accuracy": mean(one["accuracy"] for one in by_set.values()),
-            "mb": geometric_mean(one["mb"] for one in by_set.values()),
-            "ms": geometric_mean(one["ms"] for one in by_set.values()),
-        }
-        for title, by_set in entries(found).items()
+        name: {title: results[name]["systems"][system]["p50_us"] / 1e3 for system, title in SYSTEMS.items()}
+        for name in TIMED
     }
 
 
+def picture(sizes: list[Point], milliseconds: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> str:
+    """Return the picture as SVG."""
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="{FONT}" font-size="12">',
+        "<title>Test accuracy against size, and time for one text, of mixling and its rivals</title>",
+        f'<g fill="{colors["text"]}">',
+        '<text x="8" y="18" font-weight="600">Test accuracy against size of the model</text>',
+        f'<text x="{BARS - 84}" y="18" font-weight="600">Time for one text, one core</text>',
+        *_sizes(sizes, colors),
+        *_times(milliseconds, colors),
+    ]
+    return "\n".join([*out, "</g></svg>", ""])
+
+
+def _sizes(sizes: list[Point], colors: Mapping[str, str]) -> Iterator[str]:
+    quiet = f'fill="{colors["quiet"]}"'
+    for level in range(50, 101, 10):
+        yield f'<path d="M{LEFT} {_down(level / 100)}H{RIGHT}" stroke="{colors["line"]}"/>'
+        yield f'<text x="{LEFT - 6}" y="{_down(level / 100) + 4}" text-anchor="end" {quiet}>{level}%</text>'
+    for tick in (0.3, 1, 3, 10, 30):
+        yield f'<path d="M{_across(tick)} {BOTTOM}v5" stroke="{colors["quiet"]}"/>'
+        yield f'<text x="{_across(tick)}" y="{BOTTOM + 19}" text-anchor="middle" {quiet}>{tick:g} MB</text>'
+    free = 0.0
+    for one in sorted(sizes, key=lambda one: -one.other_accuracy):
+        x, y, far, there = *_at(one.megabytes, one.accuracy), *_at(one.other_megabytes, one.other_accuracy)
+        yield f'<path d="M{x} {y}L{far} {there}" stroke="{colors["other"]}" stroke-dasharray="2 3"/>'
+        yield f'<circle cx="{far}" cy="{there}" r="4" fill="{colors["other"]}"/>'
+        yield f'<circle cx="{x}" cy="{y}" r="6" fill="{colors["mark"]}"/>'
+        free = max(there + 4, free + 13)  # names do not overlap
+        yield f'<text x="{RIGHT + 6}" y="{free}" font-size="11" {quiet}>{SETS[one.name]}</text>'
+    y = BOTTOM + 40
+    yield f'<circle cx="{LEFT + 6}" cy="{y - 4}" r="6" fill="{colors["mark"]}"/>'
+    yield f'<text x="{LEFT + 18}" y="{y}">mixling</text>'
+    yield f'<circle cx="{LEFT + 88}" cy="{y - 4}" r="4" fill="{colors["other"]}"/>'
+    yield f'<text x="{LEFT + 98}" y="{y}">TF-IDF + logistic regression</text>'
+
+
+def _times(milliseconds: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> Iterator[str]:
+    longest = max(max(systems.values()) for systems in milliseconds.values())
+    y = TOP + 8
+    for name, systems in milliseconds.items():
+        yield f'<text x="{BARS - 84}" y="{y + 4}" fill="{colors["quiet"]}">{TIMED[name]}</text>'
+        for title, value in systems.items():
+            y += 25
+            color = colors["mark" if title == "mixling" else "other"]
+            length = round(LONGEST * value / longest, 1)
+            yield f'<text x="{BARS - 8}" y="{y + 4}" text-anchor="end">{title}</text>'
+            yield f'<rect x="{BARS}" y="{y - 7}" width="{length}" height="14" rx="2" fill="{color}"/>'
+            yield f'<text x="{BARS + length + 6}" y="{y + 4}">{value:.2g} ms</text>'
+        y += 34
+
+
+def _at(megabytes: float, accuracy: float) -> tuple[float, float]:
+    return _across(megabytes), _down(accuracy)
+
+
+def _across(megabytes: float) -> float:
+    return round(LEFT + (RIGHT - LEFT) * log(megabytes / LEAST) / log(MOST / LEAST), 1)
+
+
+def _down(accuracy: float) -> float:
+    return round(BOTTOM - (BOTTOM - TOP) * (accuracy - 0.5) / 0.5, 1)
+
+
+def pictures() -> dict[str, str]:
+    """Return the pictures by file name."""
+    own = json.loads((ROOT / "experiments" / "results" / "own_models.json").read_text("utf-8"))
+    native = json.loads((ROOT / "benchmarks" / "results" / "native.json").read_text("utf-8"))
+    return {name: picture(points(own), times(native["results"]), colors) for name, colors in THEMES.items()}
+
+
 def main() -> None:
-    """Measure and write, or draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["measure", "draw"])
-    parser.add_argument("sets", nargs="*", help=f"of {', '.join(SETS)}; default: all")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the sets")
-    parser.add_argument("--encoder", help="folder of a sentence encoder")
-    options = parser.parse_args()
-    found = json.loads(OUT.read_text("utf-8")) if OUT.exists() else []
-    every = benchmark.candidates
-    benchmark.candidates = lambda *args: every(*args)[:1]  # the Transformer would take most of the time
-    if options.part == "measure":
-        for name in options.sets or SETS:
-            report = measure(name, options.data, options.encoder)
-            found = [*(one for one in found if one["set"] != name), report]
-            OUT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    """Write the pictures."""
+    PICTURES.mkdir(exist_ok=True)
+    for name, content in pictures().items():
+        (PICTURES / name).write_text(content, "utf-8")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -475,7 +476,7 @@ def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_p
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith("epoch"):
+            if re.match(r" *\d+/\d+ ", line):  # a row of the table
                 break
         process.terminate()
         rest = process.stderr.read()
