@@ -290,7 +290,11 @@ def test_show(call: Call, model: Path) -> None:
     assert facts["file_bytes"] == (model / "model.onnx").stat().st_size
     assert facts["validation"]["accuracy"] == json.loads((model / "metrics.json").read_text())["validation"]["accuracy"]
     text = call("show", model).out
-    assert "2: bad, good" in text
+    data = facts["data"]
+    assert data["training"] + data["validation"] == 240
+    assert sum(data["labels"].values()) == data["training"]
+    assert f"2: bad ({data['labels']['bad']}), good ({data['labels']['good']})" in text
+    assert f"{data['training']} examples of train.csv, {data['validation']} for validation" in text
     assert f"{facts['parameters']:,}" in text
     assert "1 layer without token mixing" in text
     (lone,) = [line for line in call("show", model / "model.onnx").out.splitlines() if line.startswith("labels")]
