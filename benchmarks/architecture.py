@@ -34,12 +34,12 @@ OLD_WINGS = re.compile(
     r"|pair|pairs|pair_\w+|mixing|recombination|spans|forms|unfolding)\.py"
 )
 OLD_NAMES = re.compile(
-    r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|recipe|forms?|frontend"
+    r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|forms?|frontend"
     r"|survival|observers?|processes|lessons|taught|contest|entrants?|unfold|unfolding|passages?|stretch|house|labeller"
     r"|unlabelled|serialise"
 )
 OLD_PROSE = re.compile(
-    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|recipe|taught|lessons|contest|entrants?"
+    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|taught|lessons|contest|entrants?"
     r"|pieces|(?<!hidden )units(?! of each direction)|faults?|stretch|front end|unfolding)\b"
 )
 
@@ -143,28 +143,20 @@ def lookups(source: Path) -> int:
 
 
 def commands_that_import_commands(source: Path) -> list[str]:
-    """Return the imports from one command of another."""
-    shared = {
-        "__init__",
-        "main",
-        "options",
-        "output",
-        "folders",
-        "rows",
-        "answers",
-        "predictions",
-        "command",
-        "completion",
-        "inputs",
+    """Return the imports from one command of another; a command is a module with a function of its own name."""
+    modules = {path.stem: tree for path, tree in trees(source / "cli")}
+    commands = {
+        name
+        for name, tree in modules.items()
+        if any(isinstance(node, ast.FunctionDef) and node.name in (name, f"{name}_command") for node in tree.body)
     }
-    shared |= {"training"}
     out = set()
-    for path, tree in trees(source / "cli"):
-        for node in ast.walk(tree):
+    for name in commands:
+        for node in ast.walk(modules[name]):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mixling.cli."):
                 other = node.module.split(".")[2]  # type: ignore[union-attr]
-                if other not in shared and path.stem not in shared:
-                    out.add(f"{path.stem} -> {other}")
+                if other in commands:
+                    out.add(f"{name} -> {other}")
     return sorted(out)
 
 

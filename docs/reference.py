@@ -5,18 +5,21 @@ python docs/reference.py    # writes docs/reference/commands.md and configuratio
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
 
+from mixling import mixers
 from mixling.cli.main import build_app
 from mixling.config import Config
 from mixling.layers.mixer import MixerConfig
 from mixling.runs.spec import LABELS, MASKED_LM, Spec
-from mixling.runs.toml import Key, describe_keys, summary
+from mixling.runs.toml import Key, class_summary, describe_keys
 from mixling.seq2seq.config import PAIRS
 from mixling.text.vectors import VectorConfig
 
@@ -66,17 +69,20 @@ def configuration() -> str:
     parts = [CONFIGURATION]
     described: dict[type[Config], str] = {}
     for title, spec in RUNS.items():
-        parts += [f"## {title}\n", summary(spec.schema) + "\n"]
+        parts += [f"## {title}\n", class_summary(spec.schema) + "\n"]
         parts += _tables(spec.schema, "", described)
     parts += ["## Mixers\n", "Values of `type` in `layers.N.mixers` and `layers.N.cross`.\n"]
     for kind in sorted(_mixers(), key=_type_of):
-        parts += [f"### `{_type_of(kind)}`\n", summary(kind) + "\n", *_tables(kind, "", described)]
-    parts += ["## mixling vectors\n", summary(VectorConfig) + "\n", *_tables(VectorConfig, "", described)]
+        parts += [f"### `{_type_of(kind)}`\n", class_summary(kind) + "\n", *_tables(kind, "", described)]
+    parts += ["## mixling vectors\n", class_summary(VectorConfig) + "\n", *_tables(VectorConfig, "", described)]
     return "\n".join(parts)
 
 
 def _mixers() -> list[type[MixerConfig]]:
-    return [kind for kind in MixerConfig.__subclasses__() if kind.__module__.startswith("mixling.")]
+    modules = {f"{mixers.__name__}.{module.name}" for module in pkgutil.iter_modules(mixers.__path__)}
+    for name in modules:
+        importlib.import_module(name)
+    return [kind for kind in MixerConfig.__subclasses__() if kind.__module__ in modules]
 
 
 def _type_of(kind: type[MixerConfig]) -> str:
@@ -92,7 +98,7 @@ def _tables(kind: type[Config], path: str, described: dict[type[Config], str]) -
         for below in key.tables:
             if below not in described and below is not MixerConfig:  # mixers have a section of their own
                 yield f"### `{_joined(path, key.name)}`{_variant(below)}\n"
-                yield summary(below) + "\n"
+                yield class_summary(below) + "\n"
                 yield from _tables(below, _joined(path, key.name), described)
 
 

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 from own_models import Set, sentences
 
-from mixling.comparison.baselines import STRENGTHS, TfidfFeatures, TfidfRegression
+from mixling.comparison.baselines import TFIDF_STRENGTHS, TfidfFeatures, TfidfRegression
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
@@ -42,7 +42,7 @@ from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
 from mixling.export.onnx import amend
-from mixling.metrics.abstention import choose_threshold
+from mixling.metrics.abstention import choose_abstention
 from mixling.metrics.intervals import resampled
 from mixling.models.presets import model_config, preset_values
 from mixling.runs.choice import choose_model
@@ -231,7 +231,7 @@ def abstentions(
     probabilities = task.probabilities(held_out)
     lines = []
     for wanted in WANTED:
-        found = choose_threshold(probabilities.argmax(1) == gold, probabilities.max(1), wanted=wanted)
+        found = choose_abstention(probabilities.argmax(1) == gold, probabilities.max(1), wanted=wanted)
         task.threshold = found.threshold
         metrics = task.evaluate(list(given), np.asarray(task.targets(test.targets)), tables=False).numbers()
         chosen = {key: metrics[key] for key in ("coverage", "accuracy_of_answered") if key in metrics}
@@ -298,7 +298,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--strengths", type=float, nargs="+", default=list(STRENGTHS), help="of the baselines")
+    parser.add_argument("--strengths", type=float, nargs="+", default=list(TFIDF_STRENGTHS), help="of the baselines")
     parser.add_argument("--skip-baselines", action="store_true", help="they take minutes with many labels")
     parser.add_argument("--runs", type=Path, default=Path("runs/ngrams"))
     parser.add_argument("--out", type=Path, default=OUT)

@@ -45,7 +45,7 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
     "less_dropout": {"train": {"augmentation": {"pseudo_words": 0.1, "typos": 0.1}, "token_dropout": 0.1}},
 }
 BASELINES = ("word", "word+char")
-STRENGTHS = (1.0, 3.0, 10.0, 30.0)
+TFIDF_STRENGTHS = (1.0, 3.0, 10.0, 30.0)
 RATES = (0.1, 0.3)
 OUT = Path(__file__).parent / "results" / "robustness.json"
 
@@ -92,7 +92,7 @@ def baseline(features: str, train: Dataset, validation: Dataset, task: Task) -> 
     encoded = encode.fit_transform(rows)
     fitted = [
         TfidfRegression(type(task), encode, encoded, targets, {"features": features, "C": strength}, 0)
-        for strength in STRENGTHS
+        for strength in TFIDF_STRENGTHS
     ]
     best = max(fitted, key=lambda one: task.score(truth, one.predict(more)).numbers["accuracy"])
     full = TfidfFeatures(features)

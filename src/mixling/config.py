@@ -35,6 +35,14 @@ class Config(BaseModel):
         """Return a complete dictionary of JSON values, including defaults."""
         return self.model_dump(mode="json")
 
+    def with_changes(self, changes: Mapping[str, Any], *, where: str) -> Self:
+        """Return this configuration with `changes` merged in, recursively.
+
+        Raises:
+            ConfigError: the result is invalid; states `where`, the dotted key, what was got and what is allowed.
+        """
+        return parse(type(self), merge(self.to_dict(), changes), where=where)
+
 
 def parse(kind: type[_C], values: Mapping[str, Any], *, where: str) -> _C:
     """Validate `values` as a configuration of type `kind`.

@@ -18,7 +18,7 @@ from mixling import ConfigError, DataError, Dataset, Example
 from mixling.audit import audit as audit_module
 from mixling.audit.audit import Audit, audit, conflicting, leaked
 from mixling.audit.folds import assign_folds
-from mixling.audit.report import html_page, rows_csv, summary, write_report
+from mixling.audit.report import audit_page, rows_csv, summarize, write_report
 from mixling.text.encoder import Text
 
 
@@ -99,7 +99,7 @@ def test_the_page_escapes_the_data_and_loads_nothing(found: Audit) -> None:
     parser = html.parser.HTMLParser()
     parser.handle_starttag = lambda tag, attrs: tags.append(tag)  # type: ignore[method-assign]
     parser.handle_data = cells.append  # type: ignore[method-assign]
-    parser.feed(html_page(found, title="Audit of <a>"))
+    parser.feed(audit_page(found, title="Audit of <a>"))
     assert not {"script", "link", "img", "iframe", "b", "i", "a"} & set(tags)
     assert {"Audit of <a>", "play <i>this</i>", "<b>x", "test.csv:2"} <= set(cells)
     assert "Likely label errors: 2" in cells
@@ -111,7 +111,7 @@ def test_the_files_and_the_summary(found: Audit, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["audit.json", "report.html", "rows.csv"]
     values = json.loads((tmp_path / "report" / "audit.json").read_text())
     assert (values["likely_errors"], values["leaks"], values["rare"]["z"]) == (2, 1, 1)
-    lines = summary(found)
+    lines = summarize(found)
     assert "likely label errors: 2 (40.0%)" in lines
     assert "texts with different labels: 1 (2 examples)" in lines
 

@@ -23,12 +23,12 @@ FLAGS = {
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target",
         "--group-by", "--template",
-        "--prefix", "--group", "--refit", "--abstain-at",
+        "--prefix", "--group", "--refit", "--abstain-at", "--recipe",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
         "--time-budget",
-        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective",
+        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective", "--recipe",
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
@@ -55,9 +55,9 @@ FLAGS = {
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
-    "export": {"model", "--out", "-o", "--precision"},
+    "export": {"model", "--out", "-o", "--precision", "--browser"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
-    "models": {"--json"},
+    "models": {"--json", "--paper"},
     "config": {"name"},
     "cost": {
         "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",

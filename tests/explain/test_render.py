@@ -5,7 +5,7 @@ from __future__ import annotations
 import html.parser
 
 from mixling.explain.explanation import Explanation, WordEffect
-from mixling.explain.render import html_page, text_lines
+from mixling.explain.render import explanation_lines, explanation_page
 
 TEXT = "It's <b>great</b>\x1b[2J & fun"
 
@@ -40,7 +40,7 @@ class Page(html.parser.HTMLParser):
 
 
 def test_plain_lines_have_the_answer_the_text_and_the_strongest_words() -> None:
-    assert text_lines(explanation(), color=False) == [
+    assert explanation_lines(explanation(), color=False) == [
         "<good>  81.8%  (log-odds 1.500; without words -0.010; sampled shapley)",
         "It's <b>great</b>�[2J & fun",
         "    +2.000  great",
@@ -51,7 +51,7 @@ def test_plain_lines_have_the_answer_the_text_and_the_strongest_words() -> None:
 
 
 def test_colors_surround_words_and_nothing_of_the_text_controls_the_terminal() -> None:
-    line = text_lines(explanation(), color=True)[1]
+    line = explanation_lines(explanation(), color=True)[1]
     assert "\x1b[30;48;2;224;109;101mgreat\x1b[0m" in line  # the strongest; red raises
     assert line.startswith("\x1b[30;48;2;215;")
     assert line.endswith(" & fun")  # next to no effect
@@ -59,28 +59,30 @@ def test_colors_surround_words_and_nothing_of_the_text_controls_the_terminal() -
 
 
 def test_regression_has_no_probability() -> None:
-    assert text_lines(explanation(target=None, probability=None), color=False)[0] == (
+    assert explanation_lines(explanation(target=None, probability=None), color=False)[0] == (
         "1.500; without words -0.010; sampled shapley"
     )
 
 
 def test_the_word_whose_tag_is_explained_is_underlined() -> None:
-    lines = text_lines(explanation(word=1, words=(WordEffect("a", 0, 1, 0.3), WordEffect("b", 2, 3, 0.0))), color=True)
+    lines = explanation_lines(
+        explanation(word=1, words=(WordEffect("a", 0, 1, 0.3), WordEffect("b", 2, 3, 0.0))), color=True
+    )
     assert lines[0].startswith("b: <good>")
     words = (WordEffect("a", 0, 1, 0.3), WordEffect("b", 2, 3, 0.0))
-    assert "\x1b[1;4mb\x1b[0m" in text_lines(explanation("a b", word=1, words=words), color=True)[1]
-    assert '<b class="explained">b</b>' in html_page([explanation("a b", word=1, words=words)], title="t")
+    assert "\x1b[1;4mb\x1b[0m" in explanation_lines(explanation("a b", word=1, words=words), color=True)[1]
+    assert '<b class="explained">b</b>' in explanation_page([explanation("a b", word=1, words=words)], title="t")
 
 
 def test_pairs_have_a_line_for_each_text() -> None:
     words = (WordEffect("a", 0, 1, 1.0, 0), WordEffect("b", 0, 1, -1.0, 1))
-    lines = text_lines(explanation(("a", "b"), words=words), color=False)
+    lines = explanation_lines(explanation(("a", "b"), words=words), color=False)
     assert lines[1:3] == ["a", "b"]
-    assert text_lines(explanation(("a", "b"), words=words[1:]), color=False)[1:3] == ["a", "b"]
+    assert explanation_lines(explanation(("a", "b"), words=words[1:]), color=False)[1:3] == ["a", "b"]
 
 
 def test_the_page_shows_the_whole_text_escaped_and_loads_nothing() -> None:
-    page = Page(html_page([explanation()], title="<title>"))
+    page = Page(explanation_page([explanation()], title="<title>"))
     assert TEXT in page.text
     assert page.text.count("<title>") == 2
     assert page.titles == ["-0.500", "+2.000", "+0.010"]

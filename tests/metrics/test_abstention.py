@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from mixling.metrics.abstention import MIN_ANSWERED, choose_threshold
+from mixling.metrics.abstention import MIN_ANSWERED, choose_abstention
 from mixling.metrics.base import ClassificationMetrics
 from mixling.tasks.classification import Classification
 from mixling.text.encoder import Encoded
@@ -20,7 +20,7 @@ def test_the_threshold_has_the_largest_coverage_of_all(seed: int, wanted: float)
     rng = np.random.default_rng(seed)
     confidence = np.round(0.01 + 0.99 * rng.random(200), 2)  # with ties
     right = rng.random(200) < confidence
-    found = choose_threshold(right, confidence, wanted=wanted)
+    found = choose_abstention(right, confidence, wanted=wanted)
     possible = []
     for threshold in np.unique(confidence):
         answered = confidence >= threshold
@@ -40,9 +40,9 @@ def test_the_threshold_has_the_largest_coverage_of_all(seed: int, wanted: float)
 
 
 def test_what_is_always_right_enough_is_always_answered() -> None:
-    found = choose_threshold(np.array([True, True, False]), np.array([0.9, 0.6, 0.5]), wanted=0.6)
+    found = choose_abstention(np.array([True, True, False]), np.array([0.9, 0.6, 0.5]), wanted=0.6)
     assert (found.threshold, found.coverage) == (0.25, 1.0)
-    nothing = choose_threshold(np.array([True, False]), np.array([0.6, 0.9]), wanted=0.9)
+    nothing = choose_abstention(np.array([True, False]), np.array([0.6, 0.9]), wanted=0.9)
     assert (nothing.threshold, nothing.accuracy, nothing.coverage) == (None, 0.5, 1.0)
 
 

@@ -12,6 +12,7 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
+from mixling.arrays import Int32
 from mixling.runs.ngrams import BRANCH_STRENGTHS, climb
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
@@ -19,7 +20,7 @@ from mixling.tasks.objective import LossConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.labels import LabelSet
-from mixling.text.ngrams import Distinct, Rows, Words
+from mixling.text.ngrams import Distinct, Words
 from mixling.training import ngrams
 from mixling.training.ngrams import compress, fit_branch, fit_mixture, fit_scale, make_features
 
@@ -48,7 +49,7 @@ def make_encoder() -> TextEncoder:
     return TextEncoder(TextConfig(), train_vocabulary(TEXTS, TextConfig()), keep=True)
 
 
-def rows_of(encoder: TextEncoder, texts: list[str]) -> list[Rows]:
+def rows_of(encoder: TextEncoder, texts: list[str]) -> list[Int32]:
     return [item.words for item in encoder.encode(texts)]
 
 

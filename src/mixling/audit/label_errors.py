@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
+from mixling.arrays import Float64, Int64
 
 _CLOSE = 1e-6  # a probability this little below a threshold reaches it
 
 
-def thresholds(given: Ids, probabilities: Floats) -> Floats:
+def thresholds(given: Int64, probabilities: Float64) -> Float64:
     """Return how sure a model is of each label on average (C,), over the examples with that label.
 
     A label without examples cannot be reached.
@@ -26,7 +25,7 @@ def thresholds(given: Ids, probabilities: Floats) -> Floats:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.inf)
 
 
-def confident_labels(given: Ids, probabilities: Floats) -> Ids:
+def confident_labels(given: Int64, probabilities: Float64) -> Int64:
     """Return the label (n,) that each example is confidently counted as; -1 where no label reaches its threshold."""
     reached = probabilities >= thresholds(given, probabilities) - _CLOSE
     number = reached.sum(1)
@@ -35,7 +34,7 @@ def confident_labels(given: Ids, probabilities: Floats) -> Ids:
     return np.where(number > 0, guess, -1)
 
 
-def likely_errors(given: Ids, probabilities: Floats) -> npt.NDArray[np.bool_]:
+def likely_errors(given: Int64, probabilities: Float64) -> npt.NDArray[np.bool_]:
     """Return the examples (n,) that are confidently counted as another label than the given one.
 
     None of them has its own label as the most probable one, as in cleanlab.
@@ -44,6 +43,6 @@ def likely_errors(given: Ids, probabilities: Floats) -> npt.NDArray[np.bool_]:
     return (confident >= 0) & (confident != given) & (probabilities.argmax(1) != given)
 
 
-def self_confidence(given: Ids, probabilities: Floats) -> Floats:
+def self_confidence(given: Int64, probabilities: Float64) -> Float64:
     """Return the probability of each example's own label (n,); the lower, the more likely it is wrong."""
     return probabilities[np.arange(len(given)), given]

@@ -40,7 +40,7 @@ def write_report(audit: Audit, folder: Path, *, title: str) -> None:
     """
     write_atomic(folder / ROWS_FILE, rows_csv(audit).encode("utf-8", "replace"))
     write_json(folder / NUMBERS_FILE, audit.to_dict())
-    write_atomic(folder / PAGE_FILE, html_page(audit, title=title).encode("utf-8", "replace"))
+    write_atomic(folder / PAGE_FILE, audit_page(audit, title=title).encode("utf-8", "replace"))
 
 
 def rows_csv(audit: Audit) -> str:
@@ -64,7 +64,7 @@ def rows_csv(audit: Audit) -> str:
     return out.getvalue()
 
 
-def summary(audit: Audit) -> list[str]:
+def summarize(audit: Audit) -> list[str]:
     """Return what was found, as lines for a terminal."""
     count = len(audit.examples)
     errors = int(audit.errors.sum())
@@ -88,7 +88,7 @@ def summary(audit: Audit) -> list[str]:
     return lines
 
 
-def html_page(audit: Audit, *, title: str) -> str:
+def audit_page(audit: Audit, *, title: str) -> str:
     """Return a complete page that loads nothing."""
     examples, suggested = audit.examples, audit.suggested
     errors = [
@@ -127,7 +127,7 @@ def html_page(audit: Audit, *, title: str) -> str:
         _table("Confused labels", "", confused, audit.confused, len(audit.confused)),
         _table("Labels, the hardest first", "", scores, labels, len(labels)),
     ]  # fmt: skip
-    listed = "".join(f"<li>{html.escape(line)}</li>" for line in summary(audit))
+    listed = "".join(f"<li>{html.escape(line)}</li>" for line in summarize(audit))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>

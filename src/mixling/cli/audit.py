@@ -61,7 +61,7 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
         raise ConfigError(f"{output.out}: is a file; give a folder with -o")
     started = announce("audit")
     from mixling.audit.audit import audit
-    from mixling.audit.report import PAGE_FILE, summary, write_report
+    from mixling.audit.report import PAGE_FILE, summarize, write_report
     from mixling.config import parse, present
     from mixling.data.dataset import Dataset
     from mixling.data.examples import ColumnsConfig, read_examples
@@ -85,6 +85,6 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
         log(f"{bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:3]))
     found = audit(examples, test=test, folds=training.folds, epochs=training.epochs, seed=training.seed, log=log)
     write_report(found, output.out, title=f"Audit of {', '.join(data.files)}")
-    put("\n".join(summary(found)) + "\n")
+    put("\n".join(summarize(found)) + "\n")
     log(started.total_time())
     log(f"report: {output.out / PAGE_FILE}")

@@ -77,7 +77,7 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
         from mixling.cli.inputs import input_kind, keep_inputs
         from mixling.cli.predictions import open_output
         from mixling.data.inputs import Item, file_items, stream_items
-        from mixling.explain.render import html_page, text_lines
+        from mixling.explain.render import explanation_lines, explanation_page
         from mixling.runs.evaluation import columns_of
         from mixling.runtime.predictor import Predictor
 
@@ -105,17 +105,17 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     if name == "text" and output.out is None:
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         for number, item in enumerate(explanations()):
-            put("\n" * (number > 0) + "\n".join(text_lines(item, color=color)) + "\n", styled=color)
+            put("\n" * (number > 0) + "\n".join(explanation_lines(item, color=color)) + "\n", styled=color)
         return
     with open_output(output.out) as write:
         if name == "html":
-            write(html_page(list(explanations()), title=f"Explanations of {model}"))
+            write(explanation_page(list(explanations()), title=f"Explanations of {model}"))
             return
         for number, item in enumerate(explanations()):
             if name == "json":
                 write(json.dumps(item.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
             else:
-                write("\n" * (number > 0) + "\n".join(text_lines(item, color=False)) + "\n")
+                write("\n" * (number > 0) + "\n".join(explanation_lines(item, color=False)) + "\n")
 
 
 def _format(output: ExplainOutput) -> str:

@@ -11,16 +11,16 @@ from mixling.errors import command_line, printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-Row = tuple[str, str]
+PanelRow = tuple[str, str]
 
 
-def command_rows(commands: Sequence[Sequence[str | Path]]) -> list[Row]:
+def command_rows(commands: Sequence[Sequence[str | Path]]) -> list[PanelRow]:
     """Return the rows of the next commands, which can be pasted as they are."""
     lines = (command_line("mixling", *words) for words in commands)
     return [("next" if index == 0 else "", line) for index, line in enumerate(lines)]
 
 
-def print_panel(console: Console, title: str, rows: Sequence[Row]) -> None:
+def print_panel(console: Console, title: str, rows: Sequence[PanelRow]) -> None:
     """Print rows of a name and a text: in a box on a terminal, elsewhere as lines.
 
     Commands are not wrapped, so that they can be copied; a box that would not fit is left out.

@@ -21,13 +21,13 @@ from mixling.text.predictions import JSON_DIGITS, Prediction
 FORMATS = ("jsonl", "csv", "text")
 _FORMULA = re.compile(r"(?!-?\d+(\.\d+)?\Z)[=+\-@\t\r]")
 
-Writer = Callable[[Text | None, Prediction | str, str | None], str]
+Formatter = Callable[[Text | None, Prediction | str, str | None], str]
 """A function from text, prediction (or error message) and id to one row of output with its line end."""
 
 
 def writer_for(
     name: str, *, task: Task | type[Task], echo: bool, skip: bool, escape: bool = False
-) -> tuple[str, Writer]:
+) -> tuple[str, Formatter]:
     """Return the header of an output format, and the function that formats a row.
 
     Args:

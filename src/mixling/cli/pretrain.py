@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixling.cli.completion import complete_models
-from mixling.cli.options import TextColumn, TrainerOptions, TrainingOptions
+from mixling.cli.options import RecipeOption, TextColumn, TrainerOptions, TrainingOptions
 from mixling.cli.output import announce, put
 from mixling.cli.panel import command_rows, print_panel
 from mixling.errors import ConfigError
@@ -52,7 +52,7 @@ class PretrainingOptions(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(Corpus, PretrainingOptions, TrainerOptions):
+class PretrainOptions(Corpus, PretrainingOptions, RecipeOption, TrainerOptions):
     """Options of `mixling pretrain`."""
 
     model: Annotated[
@@ -72,6 +72,7 @@ class PretrainOptions(Corpus, PretrainingOptions, TrainerOptions):
             "model": self.model,
             "vocabulary": self.vocabulary,
             "train": self.training_values(),
+            "recipe": self.recipe,
         }
 
 

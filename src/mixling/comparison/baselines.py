@@ -20,7 +20,7 @@ from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 
 FEATURES = ("word", "word+char")
-STRENGTHS = (1.0, 3.0, 10.0, 30.0)
+TFIDF_STRENGTHS = (1.0, 3.0, 10.0, 30.0)
 
 
 class Baseline(ABC):
@@ -204,7 +204,7 @@ def fit_tfidf(
         encode = TfidfFeatures(features)
         encoded = encode.fit_transform(texts)
         seconds = time.perf_counter() - begin
-        for strength in STRENGTHS if only is None else (only["C"],):
+        for strength in TFIDF_STRENGTHS if only is None else (only["C"],):
             options = {"features": features, "C": strength, "columns": encoded.shape[1]}
             baseline = TfidfRegression(task, encode, encoded, targets, options, seed)
             baseline.seconds += seconds

@@ -49,7 +49,7 @@ def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, eff
     """
     rng = np.random.default_rng(seed)
     drawn = _sample(validation, effort * MAX_TEXTS, effort * MAX_BYTES, rng)
-    all_sets = zip(drawn, map(words_of, validation.subset(drawn).texts), strict=True)
+    all_sets = zip(drawn, map(word_set, validation.subset(drawn).texts), strict=True)
     of_validation = [(index, words) for index, words in all_sets if len(words) >= MIN_WORDS]
     sets = [words for _, words in of_validation]
     frequency = Counter(word for words in sets for word in words)
@@ -68,7 +68,7 @@ def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, eff
         if work > effort * MAX_WORK:
             complete = False
             break
-        words = words_of(text)
+        words = word_set(text)
         lists = [index[key] for key in _rarest(words, rank) if key in index]
         candidates = set().union(*lists) - duplicates.keys()
         work += sum(map(len, lists)) + len(candidates) * len(words)
@@ -93,7 +93,7 @@ def _sample(store: Dataset, max_texts: int, max_bytes: int, rng: np.random.Gener
     return drawn[: max(fitting, 1)].tolist()
 
 
-def words_of(text: Text) -> frozenset[str]:
+def word_set(text: Text) -> frozenset[str]:
     """Return the words of a text that are compared."""
     joined = text if isinstance(text, str) else " ".join(text)
     return frozenset(word for word in split_words(normalize(joined, lowercase=True)) if word.isalnum())

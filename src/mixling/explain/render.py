@@ -22,7 +22,7 @@ b.explained { outline: 2px solid #222; border-radius: 3px }
 """
 
 
-def text_lines(explanation: Explanation, *, color: bool) -> list[str]:
+def explanation_lines(explanation: Explanation, *, color: bool) -> list[str]:
     """Return an explanation as lines for a terminal: the answer, the text, and the words with the largest effects.
 
     Args:
@@ -43,7 +43,7 @@ def text_lines(explanation: Explanation, *, color: bool) -> list[str]:
 _TRUNCATED = "the text is longer than the model's maximum; its end was ignored"
 
 
-def html_page(explanations: Sequence[Explanation], *, title: str) -> str:
+def explanation_page(explanations: Sequence[Explanation], *, title: str) -> str:
     """Return a complete page that loads nothing; the effect of a word is shown when the pointer is on it."""
     sections = "\n".join(html_section(item) for item in explanations)
     return f"""<!doctype html>

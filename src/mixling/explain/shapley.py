@@ -11,14 +11,15 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Game = Callable[[npt.NDArray[np.bool_]], Floats]
+from mixling.arrays import Float64
+
+Game = Callable[[npt.NDArray[np.bool_]], Float64]
 
 EXACT_PLAYERS = 10  # all 1,024 coalitions are evaluated up to this number
 _MIN_PAIRS = 4  # of permutations, however many players there are
 
 
-def leave_one_out(game: Game, players: int) -> tuple[Floats, float, float]:
+def leave_one_out(game: Game, players: int) -> tuple[Float64, float, float]:
     """Return the loss of value when one player leaves (N,), and the values of all players and of none."""
     coalitions = np.ones((players + 2, players), bool)
     coalitions[np.arange(players), np.arange(players)] = False
@@ -27,7 +28,7 @@ def leave_one_out(game: Game, players: int) -> tuple[Floats, float, float]:
     return values[-2] - values[:players], float(values[-2]), float(values[-1])
 
 
-def exact_shapley(game: Game, players: int) -> tuple[Floats, float, float]:
+def exact_shapley(game: Game, players: int) -> tuple[Float64, float, float]:
     """Return Shapley values (N,) from all 2^N coalitions, and the values of all players and of none.
 
     The mean contribution of a player to the players before it, over all orders (Shapley, A value for n-person games,
@@ -45,7 +46,7 @@ def exact_shapley(game: Game, players: int) -> tuple[Floats, float, float]:
     return effects, float(values[-1]), float(values[0])
 
 
-def sampled_shapley(game: Game, players: int, *, evaluations: int, seed: int) -> tuple[Floats, float, float]:
+def sampled_shapley(game: Game, players: int, *, evaluations: int, seed: int) -> tuple[Float64, float, float]:
     """Return estimates of Shapley values (N,) from random orders, and the values of all players and of none.
 
     Each order is used forwards and backwards (antithetic permutations; Mitchell et al., Sampling permutations for

@@ -9,9 +9,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Float64
 from mixling.errors import ConfigError, DataError, near_miss, shown
 from mixling.explain.explanation import Explanation, WordEffect
-from mixling.explain.shapley import EXACT_PLAYERS, Floats, exact_shapley, leave_one_out, sampled_shapley
+from mixling.explain.shapley import EXACT_PLAYERS, exact_shapley, leave_one_out, sampled_shapley
 from mixling.tasks.base import Task, sigmoid
 from mixling.text.clean import clean
 from mixling.text.config import TextConfig
@@ -64,7 +65,7 @@ def explain(
 
     players = np.array([index for index in range(len(words)) if index != word], np.int64)
 
-    def game(coalitions: npt.NDArray[np.bool_]) -> Floats:
+    def game(coalitions: npt.NDArray[np.bool_]) -> Float64:
         nonlocal label
         kept = coalitions
         if word is not None:
@@ -126,7 +127,7 @@ def _explained_word(task: Task, texts: _Shortened, logits: Logits, word: int | N
 
 def _method(
     method: str, players: int, evaluations: int, seed: int
-) -> tuple[str, Callable[..., tuple[Floats, float, float]]]:
+) -> tuple[str, Callable[..., tuple[Float64, float, float]]]:
     if method == "leave_one_out" or (method == "auto" and players > _MANY):
         return "leave_one_out", leave_one_out
     if players <= EXACT_PLAYERS:

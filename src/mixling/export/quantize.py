@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Int8
 from mixling.metrics.quantization import QuantizationCheck
 
 # The 8-bit model is rejected if it misses one of these by more than chance explains: of 150 texts, one is 0.67 points.
@@ -21,7 +22,6 @@ SIGNIFICANCE = 0.01
 # Quantizing smaller matrices saves less than the nodes and names for unpacking them take.
 MIN_WEIGHTS = 1024
 
-Int8 = npt.NDArray[np.int8]
 _Float32 = npt.NDArray[np.float32]
 
 

@@ -31,7 +31,7 @@ class Abstention:
     accuracy: float
 
 
-def choose_threshold(
+def choose_abstention(
     right: npt.NDArray[np.bool_], confidence: npt.NDArray[np.floating], *, wanted: float
 ) -> Abstention:
     """Return the lowest threshold with a wanted accuracy.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mixling.export.onnx import amend
-from mixling.metrics.abstention import Abstention, choose_threshold
+from mixling.metrics.abstention import Abstention, choose_abstention
 from mixling.models.model import Model
 from mixling.runs.ngrams import Fitted, LinearData, budget, fit_ngrams
 from mixling.runs.validation import Outputs, Validation
@@ -94,7 +94,7 @@ class Adjustments:
             task = self._validation.task
             probabilities = task.probabilities(np.stack(outputs))
             right = probabilities.argmax(1) == np.asarray(self._validation.targets)
-            found = self._abstention = choose_threshold(right, probabilities.max(1), wanted=wanted)
+            found = self._abstention = choose_abstention(right, probabilities.max(1), wanted=wanted)
             task.threshold = found.threshold
             if found.threshold is not None:
                 self._log(

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mixling.config import merge, parse
 from mixling.data.dataset import Dataset
 from mixling.data.examples import DataConfig, Example
 from mixling.data.unlabeled import choose_texts, read_unlabeled
@@ -207,7 +206,7 @@ class Member:
             "ngrams": {"use": "never"},  # a branch has seen the validation examples, which evaluate a teacher
             "abstain_at": None,
         }
-        self._config = parse(RunConfig, merge(config.to_dict(), own), where="teacher")
+        self._config = config.with_changes(own, where="teacher")
         self._train, self._validation, self._vectors, self._fit, self._log = train, validation, vectors, fit, log
         # Files are identified by content, not by path.
         model = config.model
@@ -220,7 +219,7 @@ class Member:
         self.record = [kept, self._config.init.kind, *(hashlib.sha256(item).hexdigest() for item in content)]
 
     def __call__(self, seed: int, folder: Path) -> None:
-        config = parse(RunConfig, merge(self._config.to_dict(), {"train": {"seed": seed}}), where="teacher")
+        config = self._config.with_changes({"train": {"seed": seed}}, where="teacher")
         run = self._fit(config, self._train, self._validation, folder=folder, vectors=self._vectors)
         assert run is not None, "one process"
         self._log(f"teacher: validation {run.metrics.summary()}")

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Int32
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
-from mixling.text.ngrams import Distinct, Rows, Words
+from mixling.text.ngrams import Distinct, Words
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.config import NgramConfig
 from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, fit_scale, make_features
@@ -176,7 +177,7 @@ def _sample(dataset: Dataset) -> npt.NDArray[np.int64]:
     return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _MAX_TEXTS)).astype(np.int64))
 
 
-def _encode(encoder: TextEncoder, dataset: Dataset, chosen: npt.NDArray[np.int64] | None = None) -> list[Rows]:
+def _encode(encoder: TextEncoder, dataset: Dataset, chosen: npt.NDArray[np.int64] | None = None) -> list[Int32]:
     numbers = np.arange(len(dataset)) if chosen is None else chosen
     parts = np.array_split(numbers, max(-(-len(numbers) // 4096), 1))
     return [item.words for part in parts for item in encoder.encode([dataset.texts[int(i)] for i in part])]

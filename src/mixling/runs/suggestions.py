@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.near_duplicates import MIN_WORDS, are_near, words_of
+from mixling.arrays import Float64
+from mixling.data.near_duplicates import MIN_WORDS, are_near, word_set
 from mixling.errors import ConfigError
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-
-Floats = npt.NDArray[np.float64]
 
 _CANDIDATES = 10  # times as many of the most uncertain texts as are chosen
 
@@ -57,7 +56,7 @@ def suggest(predictor: Predictor, texts: Sequence[Text], count: int) -> list[Sug
         raise ConfigError(f"got {count} texts to choose; at least 1 is needed")
     probabilities = predictor.predict_proba(texts)
     sure = margins(task, probabilities)
-    words = {index: words_of(texts[index]) for index in range(len(texts))}
+    words = {index: word_set(texts[index]) for index in range(len(texts))}
     order = [int(index) for index in np.argsort(sure, kind="stable") if words[int(index)]]
     chosen: list[int] = []
     while order and len(chosen) < count:  # the next candidates, where the first were nearly equal to each other
@@ -77,7 +76,7 @@ def suggest(predictor: Predictor, texts: Sequence[Text], count: int) -> list[Sug
     ]
 
 
-def margins(task: Task, probabilities: Floats) -> Floats:
+def margins(task: Task, probabilities: Float64) -> Float64:
     """Return how sure a model is of each text (n,), from 0 to 1, given its probabilities (n, C)."""
     if not task.exclusive:
         return 2 * np.abs(probabilities - 0.5).min(1)
@@ -87,8 +86,8 @@ def margins(task: Task, probabilities: Floats) -> Floats:
 
 def _spread(
     candidates: npt.NDArray[np.int64],
-    sure: Floats,
-    probabilities: Floats,
+    sure: Float64,
+    probabilities: Float64,
     words: dict[int, frozenset[str]],
     earlier: Sequence[int],
     count: int,
@@ -112,7 +111,7 @@ def _spread(
     return chosen
 
 
-def _distances(points: Floats, point: Floats) -> Floats:
+def _distances(points: Float64, point: Float64) -> Float64:
     return np.sqrt(np.square(points - point).sum(1) / 2)
 
 

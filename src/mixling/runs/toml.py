@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import json
 import textwrap
@@ -34,7 +35,7 @@ class Key:
     type: str
     default: str | None
     description: str
-    tables: tuple[type[Config], ...]
+    tables: tuple[builtins.type[Config], ...]
 
 
 def describe_keys(kind: type[Config]) -> Iterator[Key]:
@@ -46,7 +47,7 @@ def describe_keys(kind: type[Config]) -> Iterator[Key]:
             name=name,
             type=("tables" if _several(field.annotation) else "table") if tables else _limited_type(field),
             default=None if default is None or default is PydanticUndefined else _value(default),
-            description=field.description or (summary(tables[0]) if tables else _KIND if name == "type" else ""),
+            description=field.description or (class_summary(tables[0]) if tables else _KIND if name == "type" else ""),
             tables=tables,
         )
 
@@ -69,7 +70,7 @@ def default_toml(spec: Spec[Any], model: str | None = None) -> str:
 
 def as_toml(config: Config) -> str:
     """Return a configuration as TOML; keys without a value are comments."""
-    return "\n".join([*_comment(summary(type(config))), *_table(type(config), config, ())]) + "\n"
+    return "\n".join([*_comment(class_summary(type(config))), *_table(type(config), config, ())]) + "\n"
 
 
 def _table(kind: type[Config], config: Config | None, path: tuple[str, ...]) -> Iterator[str]:
@@ -99,7 +100,7 @@ def _below(path: tuple[str, ...], field: FieldInfo, value: Any) -> Iterator[str]
         kind = _configs(field.annotation)[0] if item is None else type(item)
         lines = [head, *_table(kind, item, path)]
         yield ""
-        yield from _comment(". ".join(filter(None, (summary(kind).rstrip("."), field.description))))
+        yield from _comment(". ".join(filter(None, (class_summary(kind).rstrip("."), field.description))))
         yield from lines if item is not None else ("# " + line if line else "#" for line in lines)
 
 
@@ -117,7 +118,7 @@ def _explained(field: FieldInfo) -> str:
     return f"{field.description or ''} ({', '.join(facts)})".strip()
 
 
-def summary(kind: type[Config]) -> str:
+def class_summary(kind: type[Config]) -> str:
     """Return the first paragraph of a class's docstring, as one line."""
     return " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].split())
 

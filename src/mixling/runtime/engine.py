@@ -8,12 +8,11 @@ import os
 import weakref
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Float32
 from mixling.errors import ModelFileError
 
-Float32 = npt.NDArray[np.float32]
 Feed = dict[str, npt.NDArray]
 
 _MAX_PLANNED = 500  # nodes

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from mixling.arrays import Float32, Int32
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
-from mixling.text.ngrams import Distinct, Rows, Words
-
-Float32 = npt.NDArray[np.float32]
+from mixling.text.ngrams import Distinct, Words
 
 _TOGETHER = 1024  # words looked up at a time
 
@@ -30,7 +28,7 @@ class BranchScorer:
         self._task, self._encoder = task, encoder
         self._forget()
 
-    def logits(self, texts: Sequence[Rows]) -> Float32:
+    def logits(self, texts: Sequence[Int32]) -> Float32:
         """Return the logits (B, C) of texts."""
         if self._generation != self._encoder.generation:
             self._forget()

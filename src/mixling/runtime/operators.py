@@ -16,8 +16,8 @@ from mixling.runtime.shapes import (
     MOVING,
     Attributes,
     GraphInputs,
-    Handler,
     Known,
+    ShapeRule,
     all_values,
     axis_of,
     broadcast,
@@ -37,7 +37,7 @@ def _identity(_: Attributes, inputs: GraphInputs) -> list[Known]:
     return [inputs[0]]
 
 
-def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = None) -> Handler:
+def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = None) -> ShapeRule:
     def handler(_: Attributes, inputs: GraphInputs) -> list[Known]:
         shape = broadcast(*(item.shape for item in inputs))
         values = all_values(inputs) if function else None
@@ -46,7 +46,7 @@ def _elementwise(function: Callable[..., Any] | None = None, kind: int | None = 
     return handler
 
 
-def _division(function: Callable[..., Any]) -> Handler:
+def _division(function: Callable[..., Any]) -> ShapeRule:
     plain = _elementwise(function)
 
     def handler(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
@@ -134,7 +134,7 @@ _COMPARISONS = {
 _ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative}
 _REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
 
-OPERATORS: dict[str, Handler] = {
+OPERATORS: dict[str, ShapeRule] = {
     **MOVING,
     **{name: _elementwise(function, BOOL) for name, function in _COMPARISONS.items()},
     **{name: _elementwise(function) for name, function in _ARITHMETIC.items()},

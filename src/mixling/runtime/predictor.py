@@ -18,8 +18,8 @@ from mixling.text.predictions import Prediction
 if TYPE_CHECKING:  # imported when a model is opened in full
     from pathlib import Path
 
+    from mixling.arrays import Float32
     from mixling.explain.explanation import Explanation
-    from mixling.runtime.engine import Float32
     from mixling.runtime.native import NativeEngine
     from mixling.runtime.ngrams import BranchScorer
     from mixling.runtime.session import Metadata, OpenModel

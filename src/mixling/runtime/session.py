@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from mixling.arrays import Float32, Int32
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, DataError, ModelFileError, shown
-from mixling.runtime.engine import Engine, Feed, Float32, first_line
+from mixling.runtime.engine import Engine, Feed, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.native import NativeEngine, open_native
@@ -39,7 +40,6 @@ BRANCH = "ngrams."  # prefix of the names of the branch's arrays
 TRIED_BAGS = 1, 2  # words and feature indices of the batch on opening
 
 Precision = Literal["int8", "float32"]
-Int32 = npt.NDArray[np.int32]
 
 
 class Metadata(Config):

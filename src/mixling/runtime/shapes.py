@@ -40,7 +40,7 @@ class Known(NamedTuple):
 
 # Omitted inputs are None; a handler that reads one fails, and the node is rejected.
 GraphInputs = Sequence[Any]
-Handler = Callable[[Attributes, GraphInputs], list[Known]]
+ShapeRule = Callable[[Attributes, GraphInputs], list[Known]]
 
 
 def broadcast(*shapes: TensorShape) -> TensorShape:
@@ -253,7 +253,7 @@ def _filled(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     return [tensor(shape, fill.kind if fill else FLOAT, values)]
 
 
-MOVING: dict[str, Handler] = {
+MOVING: dict[str, ShapeRule] = {
     "Concat": _concat,
     "Constant": _constant,
     "ConstantOfShape": _filled,

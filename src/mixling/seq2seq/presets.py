@@ -227,7 +227,7 @@ def seq2seq_config(name: str, changes: dict | None = None, **sizes: Any) -> Enco
         raise ConfigError(f"unknown preset {name!r}; {near_miss(name, SEQ2SEQ_PRESETS)}")
     preset, where = SEQ2SEQ_PRESETS[name], f"model {name!r}"
     config = preset.family(parse(Shape, preset.shape.to_dict() | sizes, where=where))
-    return parse(EncoderDecoderConfig, merge(config.to_dict(), changes or {}), where=where)
+    return config.with_changes(changes or {}, where=where)
 
 
 def seq2seq_with_changes(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> EncoderDecoderConfig:

@@ -19,9 +19,9 @@ from mixling.errors import DataError, UserError
 from mixling.serving import open_inference, predicting
 from mixling.serving.body import Bodies, BodyTooLarge, ClientGone, discard
 from mixling.serving.keys import ApiKeys
-from mixling.serving.metrics import Metrics
+from mixling.serving.metrics import ServerMetrics
 from mixling.serving.models import ModelStore
-from mixling.serving.openapi import Document
+from mixling.serving.openapi import OpenApiDocument
 from mixling.serving.page import page_routes
 from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler
@@ -43,17 +43,17 @@ class Service:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.metrics = Metrics()
+        self.metrics = ServerMetrics()
         self.models = ModelStore(settings.models, max_texts=settings.max_texts, max_chars=settings.max_chars)
         self.scheduler = Scheduler(queue=settings.queue, timeout=settings.timeout, on_batch=self.metrics.batch)
         self.metrics.begin(self.models.names, lambda: self.scheduler.waiting)
         self.bodies = Bodies(limit=settings.max_body, total=settings.max_buffered)
         self.stopping = False
         self._keys = None if settings.keys_file is None else ApiKeys.read(settings.keys_file)
-        self._document = Document(self.models, settings, keys=self._keys is not None)
+        self._document = OpenApiDocument(self.models, settings, keys=self._keys is not None)
         routes = [
-            *self._routes(predicting.handlers(self), "POST"),
-            *self._routes(open_inference.handlers(self), "POST"),
+            *self._routes(predicting.prediction_handlers(self), "POST"),
+            *self._routes(open_inference.inference_handlers(self), "POST"),
             *self._routes({"/v1/models": self._models, "/openapi.json": self._openapi, "/metrics": self._metrics}),
             *self._routes(open_inference.descriptions(self)),
             *self._routes(

@@ -15,7 +15,7 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
-class Metrics:
+class ServerMetrics:
     """Counts requests, texts, batches and reloads."""
 
     def __init__(self) -> None:

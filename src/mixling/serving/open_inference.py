@@ -52,7 +52,7 @@ class InferRequest(_Base):
     outputs: list[_Requested] | None = None
 
 
-def handlers(service: Service) -> dict[str, Handler]:
+def inference_handlers(service: Service) -> dict[str, Handler]:
     """Return the handlers of inference by their paths."""
     scheduler, metrics = service.scheduler, service.metrics
     limits = service.settings

@@ -14,7 +14,7 @@ _REFS = "#/components/schemas/{model}"
 _Json = dict[str, Any]
 
 
-class Document:
+class OpenApiDocument:
     """The OpenAPI document of a server, which changes when a model is replaced."""
 
     def __init__(self, models: ModelStore, settings: ServerSettings, *, keys: bool) -> None:

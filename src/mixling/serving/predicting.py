@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _EXPLAINED_CHARS = 10_000  # of all texts of a request that are explained: each is predicted again for each word
 
 
-def handlers(service: Service) -> dict[str, Handler]:
+def prediction_handlers(service: Service) -> dict[str, Handler]:
     """Return the handler of predictions by its path."""
     models, scheduler, metrics = service.models, service.scheduler, service.metrics
 

@@ -20,14 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from mixling.arrays import Float32, Int8, Int32, UInt32
 from mixling.config import Config
 from mixling.errors import ModelFileError
-from mixling.text.fingerprint import UInt32
 from mixling.text.ngrams import Distinct, Words
 
-Int8 = npt.NDArray[np.int8]
-Int32 = npt.NDArray[np.int32]
-Float32 = npt.NDArray[np.float32]
 Arrays = dict[str, npt.NDArray]
 
 MAX_PER_TERM = 255  # weights of a term that are stored one by one

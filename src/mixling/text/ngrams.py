@@ -23,11 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mixling.text.fingerprint import UInt32, hash_strings, mix
+from mixling.arrays import Int32, Int64, UInt32
+from mixling.text.fingerprint import hash_strings, mix
 from mixling.text.table import FIRST, WordTable
-
-Rows = npt.NDArray[np.int32]
-Indices = npt.NDArray[np.int64]
 
 _CHARS = 1 << 20  # whose n-grams are hashed at a time
 
@@ -46,7 +44,7 @@ def pair_hashes(first: UInt32, second: UInt32) -> UInt32:
 
 def gram_hashes(
     words: Sequence[str], marks: npt.NDArray[np.integer], min_n: int, max_n: int, *, marked: bool
-) -> tuple[UInt32, Indices]:
+) -> tuple[UInt32, Int64]:
     """Return the hashes of each word's character n-grams, and of its marks if it is `marked`.
 
     Returns:
@@ -58,7 +56,7 @@ def gram_hashes(
     points = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32)
     owners = np.repeat(np.arange(len(words)), lengths)
     salts = marks.astype(np.uint32) + np.uint32(1)
-    found: list[tuple[UInt32, Indices]] = []
+    found: list[tuple[UInt32, Int64]] = []
     hashes = np.full(len(points), 2166136261, np.uint32)
     for n in range(1, min(max_n, int(lengths.max(initial=0))) + 1):
         count = len(points) - n + 1
@@ -87,7 +85,7 @@ class Words:
 
     hashes: UInt32
     grams: UInt32
-    starts: Indices
+    starts: Int64
 
     @classmethod
     def of_table(cls, table: WordTable, first: int, min_n: int, max_n: int) -> Words:
@@ -122,14 +120,14 @@ class Distinct:
         sizes: (B,) number of distinct words of each text.
     """
 
-    rows: Rows
-    word_texts: Indices
+    rows: Int32
+    word_texts: Int64
     pairs: UInt32
-    pair_texts: Indices
-    sizes: Indices
+    pair_texts: Int64
+    sizes: Int64
 
     @classmethod
-    def of_texts(cls, texts: Sequence[Rows], hashes: UInt32) -> Distinct:
+    def of_texts(cls, texts: Sequence[Int32], hashes: UInt32) -> Distinct:
         """Return those of texts, given as rows of a word table whose words have the `hashes` (R,)."""
         alone = len(texts) == 1  # without the numbers of texts, which cost as much as all else
         rows = texts[0] if alone else np.concatenate([np.zeros(0, np.int32), *texts])
@@ -149,7 +147,7 @@ class Distinct:
         return cls(rows[chosen], owners, pairs[others], first[others], np.bincount(owners, minlength=len(texts)))
 
 
-def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Indices:
+def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Int64:
     """Return the first index of each distinct key, in the order of the keys; faster than np.unique on short arrays."""
     order = keys.argsort(kind="stable")
     ordered = keys[order]
@@ -158,6 +156,6 @@ def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Indices:
     return order[is_first]
 
 
-def _keys(texts: Indices, hashes: UInt32) -> npt.NDArray[np.uint64]:
+def _keys(texts: Int64, hashes: UInt32) -> npt.NDArray[np.uint64]:
     """Return numbers (K,) in the order of the texts that are equal only for equal hashes of the same text."""
     return texts.astype(np.uint64) << np.uint64(32) | hashes

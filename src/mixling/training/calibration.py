@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mixling.arrays import Float64
 from mixling.models.heads import PoolingHead, TokenHead
 from mixling.models.model import Model
 from mixling.tasks.base import Task
-
-Float64 = npt.NDArray[np.float64]
 
 MIN_SLOPE, MAX_SLOPE = 0.01, 100.0
 _ITERATIONS = 60

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, hstack
 
+from mixling.arrays import Int32, UInt32
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
-from mixling.text.fingerprint import UInt32
 from mixling.text.ngram_branch import MAX_CELLS, MAX_PER_TERM, NgramBranch, stored_bytes, term_bytes
-from mixling.text.ngrams import Distinct, Rows, Words
+from mixling.text.ngrams import Distinct, Words
 
 MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
@@ -45,7 +45,9 @@ class Features:
     chosen: npt.NDArray[np.int64]
 
 
-def make_features(texts: Sequence[Rows], encoder: TextEncoder, *, min_n: int, max_n: int, outputs: int = 1) -> Features:
+def make_features(
+    texts: Sequence[Int32], encoder: TextEncoder, *, min_n: int, max_n: int, outputs: int = 1
+) -> Features:
     """Return the features of texts, given as rows of the encoder's word table; of very many, those of a sample.
 
     With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.

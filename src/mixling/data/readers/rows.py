@@ -144,7 +144,7 @@ def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
     except UnicodeDecodeError:  # only from UTF-16
         message = "the file ends inside a UTF-16 character; copy it again"
     except (EOFError, OSError, zlib.error) as error:
-        message = explain(error)
+        message = describe_error(error)
     raise DataError(message, path=path, line=number or None)
 
 
@@ -162,7 +162,7 @@ def damage_or(error: DataError) -> DataError:
             while isinstance(data, gzip.GzipFile) and data.read(1 << 20):
                 pass
     except (EOFError, OSError, zlib.error) as problem:
-        return DataError(explain(problem), path=error.path)
+        return DataError(describe_error(problem), path=error.path)
     return error
 
 
@@ -171,7 +171,7 @@ def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def explain(error: EOFError | OSError | zlib.error) -> str:
+def describe_error(error: EOFError | OSError | zlib.error) -> str:
     """Return the message about a file whose bytes cannot be read."""
     if isinstance(error, EOFError):
         return "the gzip file is truncated; copy or download it again"

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-from mixling.data.readers.rows import OnBadRow, Row, explain, refuse_constant
+from mixling.data.readers.rows import OnBadRow, Row, describe_error, refuse_constant
 from mixling.errors import DataError
 from mixling.text.answers import Answers
 
@@ -75,7 +75,7 @@ def _parsed(data: BinaryIO, path: str) -> Any:
             )
         return json.loads(content, parse_constant=refuse_constant)
     except (EOFError, OSError, zlib.error) as error:
-        message = explain(error)
+        message = describe_error(error)
     except UnicodeDecodeError as error:
         message = f"byte {error.start + 1} is not UTF-8; convert it, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
     except json.JSONDecodeError as error:
