@@ -24,12 +24,12 @@ FLAGS = {
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--replay", "--source", "--target",
         "--group-by", "--template",
         "--prefix", "--group", "--refit", "--abstain-at", "--label-thresholds",
-        "--out-of-scope", "--conformal",
+        "--out-of-scope", "--conformal", "--recipe",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
         "--time-budget",
-        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective",
+        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective", "--recipe",
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
@@ -56,9 +56,9 @@ FLAGS = {
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
-    "export": {"model", "--out", "-o", "--precision"},
+    "export": {"model", "--out", "-o", "--precision", "--browser"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
-    "models": {"--json"},
+    "models": {"--json", "--paper"},
     "config": {"name"},
     "cost": {
         "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",

@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import DATA, MODEL, OUTPUT, TRAINING
-from mixling.cli.completion import LABELING, complete_models
+from mixling.cli.completion import LABELING, complete_models, complete_recipes
 from mixling.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -203,6 +203,22 @@ class TrainingOptions(Duration):
 
     def training_values(self) -> dict[str, Any]:
         return {**super().training_values(), "seed": self.seed}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOption:
+    """Published hyper-parameters."""
+
+    panel: ClassVar[str] = TRAINING
+    recipe: Annotated[
+        str | None,
+        Option(
+            "--recipe",
+            metavar="NAME",
+            help="Hyper-parameters of a paper, such as gmlp-table9; other options override them.",
+            autocompletion=complete_recipes,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledTraining, PairColumnOptions
+from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption
 from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
@@ -62,7 +62,7 @@ class InitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairOptions, InitOptions, LabeledTraining):
+class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
     """Options of `mixling train`."""
 
     task: Annotated[
@@ -119,7 +119,8 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
             "pretrained": self.pretrained,
             "replay": self.replay,
         }
-        return {**super().values(), "init": init, "refit": self.refit or None, **self._choices()}
+        more = {"init": init, "refit": self.refit or None, "recipe": self.recipe, **self._choices()}
+        return {**super().values(), **more}
 
     def _choices(self) -> dict[str, Any]:
         """Return what is chosen on validation after the training."""
@@ -163,6 +164,7 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
             "model": self.model,
             "vocabulary": self.vocabulary,
             "train": self.training_values(),
+            "recipe": self.recipe,
             "tasks": [task],
         }
 

@@ -64,7 +64,7 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
     for argument in arguments:
         name, sep, path = argument.partition("=")
         if not sep or Path(argument).exists():
-            name, path = _name_of(Path(argument)), argument
+            name, path = model_name(Path(argument)), argument
         elif not name.strip(".") or _UNSAFE.search(name):
             raise ConfigError(f"{argument}: the name {name!r} is not allowed; use letters, digits, '.', '_' and '-'")
         if name in models:
@@ -73,7 +73,8 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
     return tuple(models.items())
 
 
-def _name_of(path: Path) -> str:
+def model_name(path: Path) -> str:
+    """Return the name of a model that was given none: of letters, digits, `.`, `_` and `-`."""
     path = path.absolute()
     name = path.parent.name if path.name == ONNX_FILE else path.name.removesuffix(".onnx")
     return _UNSAFE.sub("-", name).strip("-.") or "model"

@@ -23,7 +23,7 @@ from mixling.metrics.quantization import QuantizationCheck
 from mixling.tasks.objective import LossConfig, Objective
 from mixling.text.decoding import softmax
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, not_finite
+from mixling.text.labels import LabelSet, Targets, not_finite
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
@@ -225,11 +225,11 @@ class Task(Objective):
 
     # Training
 
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+    def stack(self, targets: Targets, width: int) -> Tensor:
         """Return the targets of a batch as one tensor; `width` is the padded length of its texts."""
         import torch
 
-        return torch.from_numpy(np.stack(targets))
+        return torch.from_numpy(targets if isinstance(targets, np.ndarray) else np.stack(targets))
 
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         present = counts > 0
