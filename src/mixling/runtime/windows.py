@@ -32,6 +32,18 @@ class ReadInWindows(NamedTuple):
     offsets: list[tuple[int, int]] | None
 
 
+class TooLong(DataError):
+    """A text that is longer than the model reads at a time, and is not read in windows.
+
+    Attributes:
+        number: its index among the texts.
+    """
+
+    def __init__(self, number: int, max_len: int) -> None:
+        super().__init__(f"item {number} {too_long_for(max_len)}; with too_long='windows', it is read in parts")
+        self.number, self.max_len = number, max_len
+
+
 def check_too_long(value: str) -> None:
     """Raise a ConfigError unless a value is one of `TOO_LONG`."""
     if value not in TOO_LONG:
@@ -39,9 +51,9 @@ def check_too_long(value: str) -> None:
 
 
 def refuse_long(read: Read, number: int, max_len: int) -> None:
-    """Raise a DataError if a text was not read completely; `number` is its index among the texts."""
+    """Raise a TooLong if a text was not read completely; `number` is its index among the texts."""
     if read.truncated:
-        raise DataError(f"item {number} {too_long_for(max_len)}; with too_long='windows', it is read in parts")
+        raise TooLong(number, max_len)
 
 
 def too_long_for(max_len: int) -> str:
