@@ -5,7 +5,10 @@ windows do where more texts are long. Poolings are compared on the validation ex
 again as in its training; the test examples are read once, with the chosen one.
 
     mixling train ../shared/data/imdb/train.jsonl.gz --time-budget 4m -o runs/imdb
-    python experiments/long_texts.py runs/imdb ../shared/data/imdb/train.jsonl.gz ../shared/data/imdb/test.jsonl.gz
+    python experiments/long_texts.py runs/imdb ../shared/data/imdb/train.jsonl.gz --length 128
+    python experiments/long_texts.py runs/imdb ../shared/data/imdb/test.jsonl.gz --test
+
+Results are added to results/long_texts.json, an item for each run.
 """
 
 from __future__ import annotations
@@ -25,11 +28,9 @@ from mixling.data.examples import ColumnsConfig, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
 from mixling.export.onnx import amend
-from mixling.storage import write_json
 from mixling.text.decoding import softmax
 
 OUT = Path(__file__).parent / "results" / "long_texts.json"
-LENGTHS = (128, 256)
 
 
 def mean_of_logits(logits: np.ndarray) -> np.ndarray:
@@ -91,29 +92,30 @@ def compare(content: bytes, length: int | None, examples: Dataset, poolings: Seq
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
-    parser.add_argument("train")
-    parser.add_argument("test")
+    parser.add_argument("file", help="training examples, or with --test the test examples")
+    parser.add_argument("--length", type=int, help="words that are read at a time [the model's own]")
+    parser.add_argument("--test", action="store_true")
     options = parser.parse_args()
     content = (options.model / "model.onnx").read_bytes()
     data = json.loads((options.model / "run.json").read_text())["config"]
-
-    def load(path: str) -> Dataset:
-        reader = Predictor(content).task.reader
-        return Dataset.from_examples(
-            read_examples([path], reader=reader, columns=ColumnsConfig(), on_bad_row=OnBadRow("error"))
-        )
-
-    _, validation = split_validation(
-        load(options.train), fraction=data["data"]["validation_fraction"], seed=data["train"]["seed"]
-    )
-    chosen = (mean_of_logits,)
-    found = {
-        "validation": {str(length): compare(content, length, validation, POOLINGS) for length in LENGTHS},
-        "test": {str(length): compare(content, length, load(options.test), chosen) for length in (LENGTHS[0], None)},
+    reader = Predictor(content).task.reader
+    rows = read_examples([options.file], reader=reader, columns=ColumnsConfig(), on_bad_row=OnBadRow("error"))
+    examples = Dataset.from_examples(rows)
+    if not options.test:
+        fraction, seed = data["data"]["validation_fraction"], data["train"]["seed"]
+        examples = split_validation(examples, fraction=fraction, seed=seed)[1]
+    found = compare(content, options.length, examples, POOLINGS[:1] if options.test else POOLINGS)
+    item = {
+        "split": "test" if options.test else "validation",
+        "words": options.length or Predictor(content).text_config.max_len,
+        "examples": len(examples),
+        **found,
+        **provenance(),
     }
-    write_json(OUT, {"provenance": provenance(), "model": options.model.name, **found})
+    items = json.loads(OUT.read_text())["items"] if OUT.exists() else []
+    OUT.write_text(json.dumps({"items": [*items, item]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
