@@ -119,8 +119,7 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
             "pretrained": self.pretrained,
             "replay": self.replay,
         }
-        more = {"init": init, "refit": self.refit or None, "recipe": self.recipe, **self._choices()}
-        return {**super().values(), **more}
+        return {**super().values(), "init": init, "refit": self.refit or None, "recipe": self.recipe, **self._choices()}
 
     def _choices(self) -> dict[str, Any]:
         """Return what is chosen on validation after the training."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
+from mixling.runtime.native import QUESTIONS, NativeEngine
 from mixling.runtime.quick import open_quickly
 from mixling.runtime.windows import check_too_long, read_in_windows, refuse_long
 from mixling.text.predictions import Prediction
@@ -21,7 +22,6 @@ if TYPE_CHECKING:  # imported when a model is opened in full
 
     from mixling.arrays import Float32
     from mixling.explain.explanation import Explanation
-    from mixling.runtime.native import NativeEngine
     from mixling.runtime.ngrams import BranchScorer
     from mixling.runtime.session import Metadata, OpenModel
     from mixling.tasks.base import Task
@@ -80,7 +80,7 @@ class Predictor:
         """Open a saved model.
 
         Args:
-            path: the folder of a saved model, its `model.onnx`, or the bytes of that file.
+            path: the folder of a saved model, its `model.onnx`, the bytes of that file, or `hf:NAME[@REVISION]`.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
             threshold: with one label for each text, the top probability below which predictions abstain; with any
@@ -165,6 +165,39 @@ class Predictor:
             return self.__dict__[name]
 
     @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        local_files_only: bool = False,
+        num_threads: int = 1,
+        threshold: float | None = None,
+    ) -> Predictor:
+        """Return a predictor for a model on the Hugging Face hub, or of a local folder.
+
+        One file is downloaded, once; afterwards no network is needed. Needs huggingface_hub.
+
+        Args:
+            name: NAME[@REVISION] on the hub, such as "org/name"; a local folder or file has precedence.
+            revision: a branch, tag or commit.
+            token: an access token, instead of HF_TOKEN and the one of `hf auth login`.
+            local_files_only: use what was downloaded before, and no network.
+
+        Raises:
+            ModelFileError: there is no such model, no access to it, or no network and no copy; or it is damaged.
+            ConfigError: the name or the threshold is malformed.
+            MissingPackage: huggingface_hub is not installed.
+        """
+        path = name
+        if not os.path.exists(name):
+            from mixling.runtime.hub_model import fetch_model
+
+            path = fetch_model(str(name), revision=revision, token=token, local_files_only=local_files_only)
+        return cls(path, num_threads=num_threads, threshold=threshold)
+
+    @classmethod
     def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:
         """Return a predictor for the content of a `model.onnx`."""
         return cls(content, num_threads=num_threads, encoder=encoder)
@@ -227,7 +260,7 @@ class Predictor:
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
         self._check_all((text,), 0)
-        if self._native is not None and not isinstance(text, list):
+        if self._native is not None and self._native.task != QUESTIONS and self._native.reads((text,)):
             answer, (read,) = self._native.logits((text,))
             if read.truncated and self._too_long != "truncate":
                 return self._predict_batch([text], 0, BATCH_SIZE)[0]
@@ -254,7 +287,7 @@ class Predictor:
         """
         number = 0
         for window in self._windows(texts):
-            if self._native is None and self._window_encoder is not None:
+            if (self._native is None or self._native.task == QUESTIONS) and self._window_encoder is not None:
                 for first in range(0, len(window), WINDOW_QUESTIONS):
                     yield from self._answers(window[first : first + WINDOW_QUESTIONS], batch_size)
                 continue
@@ -452,6 +485,15 @@ class Predictor:
         from mixling.text.answers import find_answer
 
         assert self._window_encoder is not None
+        if self._native is not None:
+            threshold, found = (
+                self._window_encoder.reading.threshold,
+                [self._native.answer((pair[0], pair[1])) for pair in pairs],
+            )
+            return [
+                Prediction(answer=best.answer(pair[1], threshold), truncated=truncated)
+                for pair, (best, truncated) in zip(pairs, found, strict=True)
+            ]
         with _ENCODING:
             encodings = self._window_encoder.encode([(pair[0], pair[1]) for pair in pairs])
             table = self._known_rows()
