@@ -8,6 +8,7 @@ import { DECODERS } from "./predictions.js";
 export { ConfigError, DataError, MixlingError, ModelFileError, UnsupportedModelError };
 
 const CACHE_BYTES = 16 << 20;
+const FILES_OF_NODE = "node:fs/promises"; // not in the import itself, where bundlers for browsers would look for it
 const WASM = new URL("./mixling.wasm", import.meta.url);
 
 let compiled; // of WASM, once for all models
@@ -158,7 +159,6 @@ class RemoteModel {
   }
 
   close() {
-    this.#worker?.terminate();
     this.#fail(new MixlingError("the model was closed"));
   }
 
@@ -172,6 +172,7 @@ class RemoteModel {
   }
 
   #fail(error) {
+    this.#worker?.terminate();
     this.#worker = undefined;
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
@@ -231,7 +232,7 @@ async function read(source) {
   const name = String(source);
   try {
     if (!/^(https?|data|blob):/.test(name) && globalThis.process?.versions?.node) {
-      const { readFile } = await import("node:fs/promises");
+      const { readFile } = await import(/* webpackIgnore: true */ /* @vite-ignore */ FILES_OF_NODE);
       return [await readFile(name.startsWith("file:") ? new URL(name) : name), name];
     }
     const response = await fetch(source);
