@@ -56,6 +56,9 @@ FLAGS = {
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
     "export": {"model", "--out", "-o", "--precision", "--browser"},
+    "push": {
+        "model", "name", "--private", "--revision", "--message", "--license", "--language", "--dataset", "--example",
+    },
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
     "models": {"--json", "--paper"},
     "config": {"name"},
@@ -70,6 +73,12 @@ FLAGS = {
         "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group",
+    },
+    "tune": {
+        "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",
+        "--slots", "--group", "--task", "--on-bad-row", "--model", "--init-embeddings", "--unlabeled", "--trials",
+        "--time-budget", "--space", "--sampler", "--hyperband", "--jobs", "--seed", "--config", "--set", "--out", "-o",
+        "--resume",
     },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",

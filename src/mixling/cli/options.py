@@ -16,7 +16,26 @@ from mixling.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")]
+
+def local_model(model: str) -> str:
+    """Return the path of a saved model, downloaded if it is `hf:NAME[@REVISION]`.
+
+    Raises:
+        UserError: see `mixling.runs.artifact.fetch_run`.
+    """
+    if not model.startswith("hf:"):
+        return model
+    from mixling.runs.artifact import fetch_run
+
+    return str(fetch_run(model))
+
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A run folder, a model.onnx, or hf:NAME[@REVISION] on the hub.", callback=local_model
+    ),
+]
 ThreadsOption = Annotated[int, Option("--threads", min=1, help="Number of CPU threads.")]
 ThresholdOption = Annotated[
     float | None,
