@@ -191,9 +191,11 @@ function checked(engine, name) {
   };
   const optional = (value) => (value === null || value === undefined ? null : number(value));
   try {
-    const { threshold, reading, labels } = JSON.parse(engine.metadata);
+    const { threshold, label_thresholds, conformal, reading, labels } = JSON.parse(engine.metadata);
     if (new Set(engine.labels).size < engine.labels.length) throw wrong;
-    const out = { threshold: optional(threshold) };
+    const out = { threshold: optional(threshold), labelThresholds: new Map(), conformal: conformal ?? null };
+    for (const [name, value] of Object.entries(label_thresholds ?? {})) out.labelThresholds.set(name, number(value));
+    if (conformal && (number(conformal.quantile) < 0 || !["lac", "aps"].includes(conformal.method))) throw wrong;
     if (engine.task === "question_answering") out.reading = { threshold: optional(reading.threshold) };
     if (engine.task === "regression") {
       out.numbers = { mean: number(labels.numbers.mean), deviation: number(labels.numbers.deviation) };
