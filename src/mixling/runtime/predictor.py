@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
+from mixling.runtime.native import QUESTIONS, NativeEngine
 from mixling.runtime.quick import open_quickly
 from mixling.runtime.windows import check_too_long, read_in_windows, refuse_long
 from mixling.text.predictions import Prediction
@@ -21,7 +22,6 @@ if TYPE_CHECKING:  # imported when a model is opened in full
 
     from mixling.arrays import Float32
     from mixling.explain.explanation import Explanation
-    from mixling.runtime.native import NativeEngine
     from mixling.runtime.ngrams import BranchScorer
     from mixling.runtime.session import Metadata, OpenModel
     from mixling.tasks.base import Task
@@ -260,7 +260,7 @@ class Predictor:
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
         self._check_all((text,), 0)
-        if self._native is not None and not isinstance(text, list):
+        if self._native is not None and self._native.task != QUESTIONS and self._native.reads((text,)):
             answer, (read,) = self._native.logits((text,))
             if read.truncated and self._too_long != "truncate":
                 return self._predict_batch([text], 0, BATCH_SIZE)[0]
@@ -287,7 +287,7 @@ class Predictor:
         """
         number = 0
         for window in self._windows(texts):
-            if self._native is None and self._window_encoder is not None:
+            if (self._native is None or self._native.task == QUESTIONS) and self._window_encoder is not None:
                 for first in range(0, len(window), WINDOW_QUESTIONS):
                     yield from self._answers(window[first : first + WINDOW_QUESTIONS], batch_size)
                 continue
@@ -479,6 +479,15 @@ class Predictor:
         from mixling.text.answers import find_answer
 
         assert self._window_encoder is not None
+        if self._native is not None:
+            threshold, found = (
+                self._window_encoder.reading.threshold,
+                [self._native.answer((pair[0], pair[1])) for pair in pairs],
+            )
+            return [
+                Prediction(answer=best.answer(pair[1], threshold), truncated=truncated)
+                for pair, (best, truncated) in zip(pairs, found, strict=True)
+            ]
         with _ENCODING:
             encodings = self._window_encoder.encode([(pair[0], pair[1]) for pair in pairs])
             table = self._known_rows()
