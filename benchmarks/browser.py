@@ -3,8 +3,8 @@
     python benchmarks/browser.py --data ../shared/data
 
 The models have 8 bits: `trained` is the one that `mixling train` makes of SNIPS in 8 epochs (seed 0), whose answers may
-be those of its n-gram branch alone; `network` is `mixling-small` with first weights, on which speed does not depend, and
-has no such branch. The texts are the test texts of SNIPS.
+be those of its n-gram branch alone; `network` is `mixling-small` with first weights, on which speed does not depend,
+and has no such branch. The texts are the test texts of SNIPS.
 In node: microseconds a text with warm and cold caches, of the processor and of the clock, medians of rounds. In
 Chromium, where playwright and Chromium are installed, in a new page without a cache for each time: milliseconds from
 the import of the package to the first answer (fetching JavaScript, WebAssembly and model from a server of files on the
