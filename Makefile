@@ -18,8 +18,8 @@ format:
 native:  ## the native engine, in the source tree; without a C compiler it is left out
 	$(PYTHON) setup.py -q build_ext --inplace
 
-native-asan:  ## 100,000 changed model files under gcc's sanitizers: before a release, and after a change of the C code
-	$(PYTHON) benchmarks/native_mutations.py
+native-asan:  ## 100,000 changed model files under gcc's sanitizers (FUZZ="--minutes 60": for an hour): before a release
+	$(PYTHON) benchmarks/native_mutations.py $(FUZZ)
 
 picture:  ## docs/architecture.svg and .md from the imports, docs/api.md from the docstrings
 	$(PYTHON) docs/architecture.py
