@@ -16,6 +16,10 @@ typedef struct {
     /* C (m, n) += A (m, k) B (k, n); n is a multiple of LANES, ld* are the floats from one row to the next. */
     void (*multiply)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
+    /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column. */
+    void (*expand)(
+        size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias,
+        int by_row, float *c, size_t ldc);
     /* x = gelu(x), of n values, a multiple of LANES. */
     void (*gelu)(float *x, size_t n);
     /* Layer norm of rows: y = w (x - mean) / sqrt(variance + 1e-5) + b over the first `dim` values of `stride`. */
