@@ -30,7 +30,7 @@
 
 /* gelu(x) = max(x, 0) - g(|x|), with a polynomial of g for each of 16 intervals: off by less than 4e-7, without a division.
    What is no number remains so. */
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" WIDE_REGISTERS)))
 AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 x) {
     __m512 place = _mm512_mul_ps(_mm512_min_ps(_mm512_abs_ps(x), _mm512_set1_ps(5.999999f)), _mm512_set1_ps(16.0f / 6.0f));
     __m512i interval = _mm512_cvttps_epi32(place);

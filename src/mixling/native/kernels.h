@@ -6,6 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* clang takes registers of 512 bits where vectors have them, and does not know how to be told. */
+#ifdef __clang__
+#define WIDE_REGISTERS ""
+#else
+#define WIDE_REGISTERS ",prefer-vector-width=512"
+#endif
+
 /* Rows of matrices are padded with zeros to a multiple of this many floats. */
 enum { LANES = 32 };
 
