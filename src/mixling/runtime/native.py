@@ -55,7 +55,7 @@ class NativeEngine:
         labels: the names of the labels.
         task: the name of the task.
         pairs: whether the model was trained on pairs of texts; None: unknown.
-        abstains: whether predictions abstain below a threshold, which the engine does not apply.
+        abstains: whether predictions abstain or have conformal sets, which the engine leaves to the caller.
     """
 
     def __init__(self, model: Model) -> None:

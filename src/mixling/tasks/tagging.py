@@ -31,7 +31,7 @@ from mixling.metrics.reports import tagging_report
 from mixling.tasks.base import Sample, Task
 from mixling.tasks.objective import NO_TARGET
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, iob_spans
+from mixling.text.labels import LabelSet, Targets, iob_spans
 from mixling.text.predictions import Prediction, Span
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Tagging(Task):
             return targets, None
         return [np.where(tags < len(self.labels), tags, NO_TARGET) for tags in targets], None
 
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+    def stack(self, targets: Targets, width: int) -> Tensor:
         import torch
 
         cut = [items[:width] for items in targets]
