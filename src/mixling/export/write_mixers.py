@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mixling.export.scope import NoWriter, Scope, Writers
 from mixling.layers.hypernetwork import HeadLinear, Hypernetwork
-from mixling.layers.positions import Positions, RelativeBias
+from mixling.layers.positions import Positions, PublishedPositions, RelativeBias
 from mixling.mixers.attention import Attention
 from mixling.mixers.hypermixing import HyperMixing
 from mixling.mixers.spatial_gating import SpatialGating, TinyAttention
@@ -30,12 +30,35 @@ def _write_positions(scope: Scope, module: Positions, x: str) -> str:
     dim = module.table.shape[1]
     rates = np.exp(np.arange(0, dim, 2) * (-math.log(10_000.0) / dim)) / (2 * math.pi)
     numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=TensorProto.DOUBLE), graph.integers(1))
-    turns = graph.add("Mul", numbers, graph.constant(rates, np.float64))
-    turns = graph.add("Cast", graph.add("Sub", turns, graph.add("Round", turns)), to=TensorProto.FLOAT)
-    angles = graph.add("Mul", turns, graph.constant(2 * math.pi))
+    angles = _angles(scope, graph.add("Mul", numbers, graph.constant(rates, np.float64)))
     waves = [graph.add("Unsqueeze", graph.add(name, angles), graph.integers(2)) for name in ("Sin", "Cos")]
     rows = graph.add("Reshape", graph.add("Concat", *waves, axis=2), graph.integers(0, -1))
     return graph.add("Add", x, graph.slice(rows, (1,), (0,), (dim,)) if dim % 2 else rows)
+
+
+def _write_published_positions(scope: Scope, module: PublishedPositions, x: str) -> str:
+    from onnx import TensorProto
+
+    graph = scope.graph
+    rates, phases = (np.array(part) for part in module.turns())
+    numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=TensorProto.DOUBLE), graph.integers(1))
+    turns = graph.add("Mul", numbers, graph.constant(rates, np.float64))
+    # Positions are counted from 1.
+    turns = graph.add("Add", turns, graph.constant(rates + phases, np.float64))
+    return graph.add(
+        "Add",
+        graph.add("Mul", x, graph.constant(math.sqrt(module.dim))),
+        graph.add("Sin", _angles(scope, turns)),
+    )
+
+
+def _angles(scope: Scope, turns: str) -> str:
+    """Return angles in single precision of turns in double precision."""
+    from onnx import TensorProto
+
+    graph = scope.graph
+    rest = graph.add("Cast", graph.add("Sub", turns, graph.add("Round", turns)), to=TensorProto.FLOAT)
+    return graph.add("Mul", rest, graph.constant(2 * math.pi))
 
 
 def _write_token_mlp(scope: Scope, module: TokenMLP, x: str) -> str:
@@ -170,6 +193,7 @@ MIXER_WRITERS: Writers = {
     HyperMixing: _write_hypermixing,
     Hypernetwork: _write_hypernetwork,
     Positions: _write_positions,
+    PublishedPositions: _write_published_positions,
     SpatialGating: _write_spatial_gating,
     TokenMLP: _write_token_mlp,
 }
