@@ -15,7 +15,6 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "hypermixing": {
         "untied": {"tied": False},
         "learned": {"positions": "learned", "hidden_dim": 6},
-        "idiap": {"positions": "idiap", "hidden_dim": 6, "tied": False, "bias": False},
         "plain": {"positions": "none", "bias": False, "norm": False},
         "heads": {"num_heads": 2, "hidden_dim": 6, "tied": False},
         "tied-heads": {"num_heads": 4},
