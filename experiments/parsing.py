@@ -114,6 +114,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 BLOCKS: dict[str, dict[str, Any]] = {
     "without compositional remixing": {"compositional": False},
     "gated alpha": {"alpha": "gated"},
+    "a gate between composed and mixed": {"choose": True},
+    "dropout on H of 0.1": {"dropout": 0.1},
+    "dropout on H of 0.2": {"dropout": 0.2},
     "vector alpha": {"alpha": "vector"},
     "alpha fixed at 0.5": {"alpha": 0.5},
 }

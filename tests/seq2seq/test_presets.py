@@ -43,6 +43,17 @@ def test_the_block_as_it_stands_is_as_wide_as_the_tokens() -> None:
     assert counted(SEQ2SEQ_PRESETS["remixer-literal-base"].config) == counted(t5(BASE)) + replaced
 
 
+def test_dropout_on_h_may_differ_from_that_of_the_rest() -> None:
+    def rates(**sizes: float) -> tuple[float, float]:
+        (layer,) = seq2seq_config("remixer-2m", **sizes).decoder.layers
+        (block,) = [mixer for mixer in layer.mixers if mixer.type == "remixing"]
+        return layer.dropout, block.dropout  # type: ignore[attr-defined]
+
+    assert rates(dropout=0.1) == (0.1, 0.1)
+    assert rates(dropout=0.1, mixing_dropout=0.2) == (0.1, 0.2)
+    assert rates(dropout=0.1, mixing_dropout=0.0) == (0.1, 0.0)
+
+
 @pytest.mark.parametrize(("before", "after"), [((12, 12), (18, 3)), ((4, 4), (6, 1)), ((24, 24), (36, 6))])
 def test_layers_of_the_scaled_form(before: tuple[int, int], after: tuple[int, int]) -> None:
     shape = BASE.model_copy(update=dict(zip(("num_layers", "num_decoder_layers"), before, strict=True)))

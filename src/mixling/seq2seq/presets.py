@@ -34,6 +34,7 @@ class Shape(Config):
     Attributes:
         dropout: as in T5, on embeddings, on the output of every sublayer and stack, on the feed-forward's hidden layer
             and on mixing weights.
+        mixing_dropout: dropout on the Remixer's softmax(H), of which the paper tries 0, 0.1 and 0.2; None: `dropout`.
         biases: initialization of attention's relative biases. T5's are (about) zero, and training from scratch then
             needs thousands of steps to learn to attend to neighbors.
         source_positions: position embeddings of the source; T5 has none, so that its encoder knows distances only.
@@ -48,6 +49,7 @@ class Shape(Config):
     max_source_len: int = Field(512, ge=1)
     max_target_len: int = Field(512, ge=1)
     dropout: float = Field(0.0, ge=0, lt=1)
+    mixing_dropout: float | None = Field(None, ge=0, lt=1)
     biases: Literal["zero", "alibi"] = "zero"
     source_positions: PositionKind = "none"
 
@@ -80,7 +82,8 @@ def remixer(shape: Shape, *, matched: bool = True) -> EncoderDecoderConfig:
             else it is literally the paper's equation, as wide as the tokens and with the inner residual.
     """
     own = _attention(shape, relative=True)
-    block = RemixingConfig(inner_dim=shape.ffn_dim if matched else None, dropout=shape.dropout)
+    dropout = shape.dropout if shape.mixing_dropout is None else shape.mixing_dropout
+    block = RemixingConfig(inner_dim=shape.ffn_dim if matched else None, dropout=dropout)
     return _model(shape, (own, block), (own, block), _attention(shape), ffn=False)
 
 
