@@ -21,6 +21,8 @@ from mixling.layers.mixer import MixerConfig
 from mixling.layers.positions import PositionKind, RelativePositions
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
+from mixling.mixers.pooling import PoolingConfig
+from mixling.mixers.recurrent import RecurrentConfig
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
@@ -121,6 +123,25 @@ def hypermixer(shape: Shape) -> EncoderDecoderConfig:
     own = HyperMixingConfig(hidden_dim=3 * shape.dim)
     causal = HyperMixingConfig(hidden_dim=shape.dim, tied=False, num_heads=math.gcd(shape.dim, shape.num_heads))
     return _model(shape, (own,), (causal,), own)
+
+
+def lstm(shape: Shape, *, bidirectional: bool = False) -> EncoderDecoderConfig:
+    """Return LSTMs as encoder and decoder, whose attention reads the source (baselines of Remixer's Table 4).
+
+    Their sizes are not in the paper: here an LSTM as wide as the tokens replaces each self-attention of T5.1.1.
+
+    Args:
+        bidirectional: the encoder also reads backwards, each direction with half of the units.
+    """
+    units = shape.dim // 2 if bidirectional else shape.dim
+    encoder = RecurrentConfig(cell="lstm", hidden_dim=units, bidirectional=bidirectional)
+    decoder = RecurrentConfig(cell="lstm", hidden_dim=shape.dim, bidirectional=False)
+    return _model(shape, (encoder,), (decoder,), _attention(shape))
+
+
+def bag_of_words(shape: Shape) -> EncoderDecoderConfig:
+    """Return an encoder whose only mixing is the mean of all tokens, with T5.1.1's decoder (Remixer's CBoW)."""
+    return _model(shape, (PoolingConfig(),), (_attention(shape, relative=True),), _attention(shape))
 
 
 def _attention(shape: Shape, *, relative: bool = False) -> AttentionConfig:
