@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -11,14 +12,12 @@ import pytest
 import torch
 
 from mixling import PRESETS, build_model, model_config
+from mixling.export.native_mixers import layer_plan
 from mixling.export.onnx import ExportedModel, trace
 from mixling.export.quantize import quantize_graph
 from mixling.export.write import write_graph
 from mixling.mixers.token_mlp import TokenMLP
 from mixling.models.model import Output, sized
-
-# The mixers without a writer; every other module of a preset has one.
-TRACED = {"fourier", "linear_attention", "recurrent", "synthesizer"}
 
 
 def exported(name: str, precision: Any = "float32", output: Output = "text", **changes: Any) -> ExportedModel:
@@ -84,18 +83,19 @@ def test_the_written_graph_equals_the_traced_one(name: str, output: Output, prec
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_is_traced_only_for_its_mixers(name: str) -> None:
+def test_every_preset_is_written(name: str) -> None:
     layers = PRESETS[name].config.to_dict()["layers"][:1]
     mixers = [mixer for layer in layers for mixer in layer["mixers"]]
     for mixer in mixers:
         mixer.update({"num_heads": 2} if "num_heads" in mixer else {})
-    module = exported(name, layers=layers, num_layers=len(layers))
-    assert (write(module) is None) == any(mixer["type"] in TRACED for mixer in mixers)
+    assert write(exported(name, layers=layers, num_layers=len(layers))) is not None
 
 
 def test_the_authors_positions_are_written_as_they_are_computed() -> None:
     mixer = {"type": "hypermixing", "hidden_dim": 6, "positions": "idiap"}
     module = exported("pnlp-mixer-x-small", "float32", "text", layers=[{"mixers": [mixer]}], num_layers=1)
+    layers: Any = module.model.encoder.layers
+    assert layer_plan(Mock(), layers[0].mixers[0]) is None, "the native engine does not know them"
     written = run(write(module))
     with torch.no_grad():
         expected = module(*map(torch.from_numpy, texts(16).values()))

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.layers.dropout import dropout
+from mixling.layers.fused import FeedForwardSublayer, can_fuse
 from mixling.layers.masks import as_mask
 from mixling.layers.mixer import Mixer, MixerConfig, State
 from mixling.layers.norms import NormType, build_norm
@@ -218,6 +219,10 @@ class Block(nn.Module):
         if self.feed_forward is None or self.feed_forward_norm is None:
             return x
         ffn, norm = self.feed_forward, self.feed_forward_norm
+        plain = ffn.value is None and not (ffn.dropout or self.dropout or self.drop_path)
+        if self.pre and plain and isinstance(norm, nn.LayerNorm) and can_fuse(x, self.training):
+            (w1, b1), (w2, b2) = ((linear.weight, linear.bias) for linear in (ffn.expand, ffn.contract))
+            return FeedForwardSublayer.apply(x, norm.weight, norm.bias, norm.eps, w1, b1, w2, b2)
         return self._join(x, ffn(norm(x))) if self.pre else norm(self._join(x, ffn(x)))
 
     def _join(self, x: Tensor, update: Tensor) -> Tensor:

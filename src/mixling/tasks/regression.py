@@ -19,7 +19,7 @@ from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.tasks.base import LinearModel, Sample, Task
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, not_finite
+from mixling.text.labels import LabelSet, Targets, not_finite
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Regression(Task):
         """Return the numbers (B,)."""
         return np.array(list(targets), np.float64)
 
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+    def stack(self, targets: Targets, width: int) -> Tensor:
         """Return standardized targets (B, 1)."""
         import torch
 

@@ -31,7 +31,7 @@ from mixling.metrics.reports import tagging_report
 from mixling.tasks.base import Sample, Task
 from mixling.tasks.objective import NO_TARGET
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, iob_spans
+from mixling.text.labels import LabelSet, Targets, iob_spans
 from mixling.text.predictions import Prediction, Span
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Tagging(Task):
             return targets, None
         return [np.where(tags < len(self.labels), tags, NO_TARGET) for tags in targets], None
 
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+    def stack(self, targets: Targets, width: int) -> Tensor:
         import torch
 
         cut = [items[:width] for items in targets]
@@ -188,7 +188,8 @@ class Tagging(Task):
         logits = logits[: len(tokens)]  # an empty text is read as one special word, which is not a token
         assert len(logits) == len(tokens), f"{len(logits)} rows of logits for {len(tokens)} tokens"
         probabilities = self.probabilities(logits)
-        tag_ids = self.best_tags(logits)
+        known = getattr(encoded, "tags", None)  # the native engine finds them
+        tag_ids = self.best_tags(logits) if known is None else known
         return Prediction(
             spans=self.decode_spans(tag_ids, offsets, probabilities[np.arange(len(tag_ids)), tag_ids]),
             tokens=tuple(tokens),
