@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check test-fast format picture native native-asan
+.PHONY: check test-fast format picture native native-asan wasm
 check: native  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
@@ -17,6 +17,9 @@ format:
 
 native:  ## the native engine, in the source tree; without a C compiler it is left out
 	$(PYTHON) setup.py -q build_ext --inplace
+
+wasm:  ## the native engine for browsers and node, after a change of the C code; needs ziglang from PyPI
+	$(PYTHON) tools/wasm.py
 
 native-asan:  ## 100,000 changed model files under gcc's sanitizers: before a release, and after a change of the C code
 	$(PYTHON) benchmarks/native_mutations.py

@@ -34,12 +34,12 @@ OLD_WINGS = re.compile(
     r"|pair|pairs|pair_\w+|mixing|recombination|spans|forms|unfolding)\.py"
 )
 OLD_NAMES = re.compile(
-    r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|recipe|forms?|frontend"
+    r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|forms?|frontend"
     r"|survival|observers?|processes|lessons|taught|contest|entrants?|unfold|unfolding|passages?|stretch|house|labeller"
     r"|unlabelled|serialise"
 )
 OLD_PROSE = re.compile(
-    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|recipe|taught|lessons|contest|entrants?"
+    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|taught|lessons|contest|entrants?"
     r"|pieces|(?<!hidden )units(?! of each direction)|faults?|stretch|front end|unfolding)\b"
 )
 

@@ -23,12 +23,12 @@ FLAGS = {
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target",
         "--group-by", "--template",
-        "--prefix", "--group", "--refit", "--abstain-at",
+        "--prefix", "--group", "--refit", "--abstain-at", "--recipe",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
         "--time-budget",
-        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective",
+        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective", "--recipe",
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
@@ -55,9 +55,12 @@ FLAGS = {
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
-    "export": {"model", "--out", "-o", "--precision"},
+    "export": {"model", "--out", "-o", "--precision", "--browser"},
+    "push": {
+        "model", "name", "--private", "--revision", "--message", "--license", "--language", "--dataset", "--example",
+    },
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
-    "models": {"--json"},
+    "models": {"--json", "--paper"},
     "config": {"name"},
     "cost": {
         "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",
@@ -70,6 +73,12 @@ FLAGS = {
         "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group",
+    },
+    "tune": {
+        "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",
+        "--slots", "--group", "--task", "--on-bad-row", "--model", "--init-embeddings", "--unlabeled", "--trials",
+        "--time-budget", "--space", "--sampler", "--hyperband", "--jobs", "--seed", "--config", "--set", "--out", "-o",
+        "--resume",
     },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mixling import PRESETS, build_model, model_config
 from mixling.cost import timing
 from mixling.cost.flops import count, count_encoder_decoder
+from mixling.cost.printed import PRINTED, Printed, compare_counts
 from mixling.cost.provenance import provenance
 from mixling.models.model import count_parameters, sized
 from mixling.seq2seq.model import build_encoder_decoder
@@ -155,24 +156,58 @@ def test_parameters_over_the_papers_vocabulary(name: str) -> None:
     assert count(preset.config, vocabulary=preset.vocabulary).parameters > 32_000 * preset.config.dim
 
 
+TABLE_5 = {
+    "bert-base": 100.8,
+    "bert-large": 341.2,
+    "gmlp-base": 158.0,
+    "gmlp-large": 430.1,
+    "gmlp-x-large": 1091.3,
+    "amlp-base": 128.9,
+    "amlp-large": 370.3,
+}
+
+
+def printed_row(model: str, table: str) -> Printed:
+    (row,) = [row for row in PRINTED if row.model == model and row.source.endswith(table)]
+    return row
+
+
+@pytest.mark.parametrize("name", TABLE_5)
+def test_flops_and_parameters_of_gmlp_table_5(name: str) -> None:
+    row = compare_counts(printed_row(name, "gMLP, Table 5"))
+    assert row.printed.gflops == TABLE_5[name]
+    assert row.gflops == pytest.approx(row.printed.gflops, rel=0.006)
+    assert row.ratio == pytest.approx(1, rel=0.005)
+
+
 @pytest.mark.parametrize(
-    ("name", "printed"),
+    ("name", "table", "millions"),  # counted by hand: the papers' layers, and the heads that their numbers include
     [
-        ("bert-large", 341.2),
-        ("gmlp-base", 158.0),
-        ("gmlp-large", 430.1),
-        ("gmlp-x-large", 1091.3),
-        ("amlp-base", 128.9),
-        ("amlp-large", 370.3),
+        ("pnlp-mixer-x-small", "Table 5", 0.208279),
+        ("gmlp-s", "Table 1", 19.500524),
+        ("hypermixer", "section 4.1", 10.98),
+        ("remixer-scaled-base", "Table 1", 210.60),
     ],
 )
-def test_flops_of_gmlp_table_5_have_a_dense_matrix_and_the_output(
-    name: str, printed: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mixling.mixers.spatial_gating.FFT_FROM", 513)
-    config = model_config(name)
-    output = 2 * round(0.15 * 512) * config.dim * 32_000  # the tied table, of the hidden tokens alone
-    assert (count(config, length=512).flops + output) / 1e9 == pytest.approx(printed, rel=0.006)
+def test_our_side_of_the_printed_numbers(name: str, table: str, millions: float) -> None:
+    row = compare_counts(printed_row(name, table))
+    assert row.parameters == pytest.approx(1e6 * millions, rel=1e-3)
+    assert (row.gflops is None) == (row.printed.gflops is None)
+
+
+def test_ffts_count() -> None:
+    def flops(weights: str) -> int:
+        mixer = {"type": "spatial_gating", "ffn_dim": 8, "weights": weights}
+        changes = {"dim": 4, "num_layers": 1, "layers": [{"mixers": [mixer]}], "text": {"max_len": 512}}
+        return count(model_config("gmlp-18", changes), vocabulary=9).flops
+
+    projections = 2 * 512 * (4 * 8 + 4 * 4)
+    assert flops("dense") == projections + 2 * 512 * 512 * 4
+    transform = 2.5 * 1024 * 10  # the power of two that 2 N - 1 = 1,023 fits into
+    assert flops("toeplitz") == projections + transform + 4 * (2 * transform + 3 * 1024)
+    config = PRESETS["fnet"].config
+    feed_forward = 2 * 2 * 128 * 256 * config.layers[0].feed_forward.ffn_dim  # type: ignore[union-attr]
+    assert count(config, vocabulary=9).flops == 6 * (feed_forward + 5 * 128 * 256 * 15)
 
 
 def test_results_say_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:

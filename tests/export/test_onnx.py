@@ -25,7 +25,7 @@ from mixling.models.heads import HeadConfig
 from mixling.models.model import Model
 from mixling.runtime.onnx_file import read_metadata
 from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Tsp
+from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Tsp
 from mixling.text.labels import LabelSet
 
 TEXTS = ["play some music by the beatles", "what is the weather in paris tomorrow?", "book a table", "", "naïve größe"]
@@ -37,6 +37,7 @@ CASES = {
     "simhash": (SimHash(num_features=64), 1, "tokens", "attention"),
     "binary": (Binary(num_features=90, num_hashes=7), 2, "text", "mean"),
     "tsp": (Tsp(num_features=64), 0, "text", "max"),
+    "ternary": (Ternary(num_features=90, num_hashes=7), 1, "tokens", "attention"),
     "embedding": (AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=10), 1, "tokens", "attention"),
 }
 

@@ -43,7 +43,7 @@ def by_loops(x: list[list[float]]) -> list[list[float]]:
 def test_each_text_is_the_equation_over_its_own_length(dim: int) -> None:
     lengths = [1, 6, 3, 6, 7]
     x, mask = texts(lengths, dim, 9)
-    y = Fourier(per_length=True)(x, mask)
+    y = Fourier(dim=x.shape[2], per_length=True)(x, mask)
     for i, length in enumerate(lengths):
         expected = torch.tensor(by_loops(x[i, :length].tolist()), dtype=torch.float64)
         torch.testing.assert_close(y[i, :length], expected, **EXACT)
@@ -79,14 +79,14 @@ def test_without_padding_both_forms_are_that_of_transformers(per_length: bool) -
     torch.manual_seed(0)
     layer = FNetLayer(FNetConfig(hidden_size=8, intermediate_size=12)).double().eval()
     x, mask = texts([6, 6], 8)
-    mixed = layer.fourier.output(Fourier(per_length=per_length)(x, mask), x)
+    mixed = layer.fourier.output(Fourier(dim=x.shape[2], per_length=per_length)(x, mask), x)
     torch.testing.assert_close(layer.feed_forward_chunk(mixed), layer(x)[0], **EXACT)
 
 
 def test_padding_changes_the_papers_form_and_not_the_form_by_length() -> None:
     layer = FNetLayer(FNetConfig(hidden_size=8)).double().eval()
     x, mask = texts([6, 4], 8)
-    paper, own = Fourier(per_length=False), Fourier(per_length=True)
+    paper, own = Fourier(dim=8, per_length=False), Fourier(dim=8, per_length=True)
     torch.testing.assert_close(paper(x, mask), layer.fourier.self(x)[0], **EXACT)
     alone = x[1:, :4], mask[1:, :4]
     assert (paper(x, mask)[1, :4] - paper(*alone)[0]).abs().max() > 1.0
@@ -95,8 +95,8 @@ def test_padding_changes_the_papers_form_and_not_the_form_by_length() -> None:
 
 def test_a_text_of_padding_only_becomes_zeros() -> None:
     x, mask = texts([3, 0], 4)
-    assert not Fourier(per_length=True)(x, mask)[1].any()
+    assert not Fourier(dim=x.shape[2], per_length=True)(x, mask)[1].any()
 
 
 def test_there_are_no_parameters() -> None:
-    assert not Fourier(per_length=True).state_dict()
+    assert not Fourier(dim=4, per_length=True).state_dict()

@@ -23,7 +23,7 @@ from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
 from mixling.models.model import Model, Output
 from mixling.text.encoder import Text
-from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Tsp
+from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Tsp
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64
 VOCABULARY = Vocabulary.train(["a", "film", "that", "the", "cat", "and", "dog", "saw", "was", "good", "bad", "long"])
@@ -40,6 +40,7 @@ PROJECTIONS = [
     CharNgrams(num_features=32),
     SimHash(num_features=32),
     Tsp(num_features=32),
+    Ternary(num_features=32, num_hashes=6),
     AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=5),
 ]
 LAYER = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=7),), feed_forward=FeedForwardConfig(ffn_dim=9))

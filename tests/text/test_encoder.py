@@ -22,6 +22,7 @@ from mixling.text.fingerprint import (
     Projector,
     SimHash,
     SubwordEmbedding,
+    Ternary,
     Tsp,
 )
 from mixling.text.table import EMPTY, PADDING, SEPARATOR
@@ -35,6 +36,7 @@ PROJECTIONS = [
     CharNgrams(num_features=32),
     SimHash(num_features=32),
     Tsp(num_features=32),
+    Ternary(num_features=32, num_hashes=6),
     AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=2),
     SubwordEmbedding(num_features=len(VOCABULARY)),
 ]

@@ -20,6 +20,7 @@ from mixling.text.fingerprint import (
     MinHash,
     Projector,
     SimHash,
+    Ternary,
     Tsp,
     hash_family,
     hash_strings,
@@ -128,7 +129,9 @@ def dense(bags: Bags, m: int) -> np.ndarray:
     return out
 
 
-def project(config: MinHash | SimHash | Binary | Tsp | AveragedEmbedding, subwords: Sequence[Sequence[str]]) -> Bags:
+def project(
+    config: MinHash | SimHash | Binary | Ternary | Tsp | AveragedEmbedding, subwords: Sequence[Sequence[str]]
+) -> Bags:
     return Projector(config, VOCABULARY).bags(["".join(spelled) for spelled in subwords], subwords)
 
 
@@ -205,6 +208,15 @@ def test_binary(m: int, n: int, seed: int) -> None:
     bags = project(Binary(num_features=m, num_hashes=n, seed=seed), SPELLINGS)
     expected = [binary_features(subwords, m, n, seed) for subwords in SPELLINGS]
     np.testing.assert_array_equal(dense(bags, m), expected)
+
+
+@pytest.mark.parametrize(("m", "n", "seed"), [(1024, 64, 0), (7, 3, 12345), (2, 5, 1)])
+def test_ternary_reads_pairs_of_bits_of_twice_as_many(m: int, n: int, seed: int) -> None:
+    bags = project(Ternary(num_features=m, num_hashes=n, seed=seed), SPELLINGS)
+    for found, subwords in zip(dense(bags, m), SPELLINGS, strict=True):
+        bits = binary_features(subwords, 2 * m, n, seed)
+        values = {(0.0, 0.0): 0, (1.0, 0.0): 1, (0.0, 1.0): -1, (1.0, 1.0): 0}
+        assert found.tolist() == [values[bits[2 * i], bits[2 * i + 1]] for i in range(m)]
 
 
 @pytest.mark.parametrize(("m", "seed"), [(256, 0), (50, 99), (2, 0)])
@@ -337,10 +349,13 @@ def test_positions_are_spread_evenly() -> None:
         CharNgrams(num_features=64),
         SimHash(num_features=64),
         Tsp(num_features=64),
+        Ternary(num_features=64, num_hashes=16),
     ],
     ids=lambda config: config.type,
 )
-def test_the_sum_of_a_bags_rows_is_features_times_matrix(config: MinHash | Binary | CharNgrams | SimHash | Tsp) -> None:
+def test_the_sum_of_a_bags_rows_is_features_times_matrix(
+    config: MinHash | Binary | CharNgrams | SimHash | Tsp | Ternary,
+) -> None:
     bags = project(config, SPELLINGS)
     matrix = np.random.default_rng(0).integers(-1000, 1000, (64, 5)).astype(float)  # so that sums are exact
     rows = matrix[bags.positions]

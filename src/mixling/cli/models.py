@@ -12,15 +12,22 @@ from mixling.cli.output import put
 
 
 def models_command(
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Compare with the parameters and FLOPs that the papers print.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List all models by name, with size, cost and paper.
 
-    Parameters are those of embedding layer and encoder; embedding tables have the size of the paper's vocabulary. FLOPs
-    are those of the encoder for one text of the maximum length; a multiply-add of a matrix product counts as 2. The
-    tokens of image models, which the command line does not train, are patches. For text-to-text models all parameters
-    are counted, with tables of as many subwords as stated beside the source.
+    Parameters are those of embedding layer and encoder; embedding tables have the size of the paper's vocabulary.
+    FLOPs are those of the encoder for one text of the maximum length; a multiply-add of a matrix product counts as
+    2, an FFT of L numbers as 5 L log2 L. The tokens of image models, which the command line does not train, are
+    patches. For text-to-text models all parameters are counted, with tables of as many subwords as stated beside
+    the source.
     """
+    if paper:
+        _compare_with_papers(as_json=as_json)
+        return
     from mixling.cost.flops import count, count_encoder_decoder
     from mixling.models.presets import PRESETS
     from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
@@ -59,3 +66,32 @@ def _line(row: dict[str, Any], width: int) -> str:
         f"{row['name']:<{width}} {row['parameters']:>12,} {row['body']:>12,} {tokens:>7} "
         f"{row['flops'] / 1e9:>9.3f}  {source}"
     )
+
+
+def _compare_with_papers(*, as_json: bool) -> None:
+    from mixling.cost.printed import PRINTED, Compared, compare_counts
+
+    rows = [compare_counts(printed) for printed in PRINTED]
+    if as_json:
+        own = [{"parameters": row.parameters, "gflops": row.gflops} for row in rows]
+        both = [{"printed": asdict(row.printed), "ours": mine} for row, mine in zip(rows, own, strict=True)]
+        put(json.dumps(both, indent=2) + "\n")
+        return
+    width = max(len(row.printed.model) for row in rows)
+
+    def line(row: Compared) -> str:
+        printed = row.printed
+        flops = ""
+        if row.gflops is not None and printed.gflops is not None:
+            flops = f"{printed.gflops:.1f} {row.gflops:>9.1f} {100 * (row.gflops / printed.gflops - 1):>+6.1f}%"
+        tokens = f", {printed.max_len} tokens" if printed.max_len else ""
+        note = f" ({printed.note})" if printed.note else ""
+        return (
+            f"{printed.model:<{width}} {printed.parameters:>9g}M {row.parameters / 1e6:>9.3f}M "
+            f"{100 * (row.ratio - 1):>+6.1f}% {flops:>26}  {printed.source}{tokens}{note}"
+        )
+
+    heading = (
+        f"{'model':<{width}} {'printed':>10} {'ours':>10} {'':>7} {'printed':>8} {'ours':>9} {'GFLOPs':>7}  source"
+    )
+    put("\n".join([heading, *map(line, rows)]) + "\n")

@@ -11,12 +11,31 @@ import typer
 from typer import Option
 
 from mixling.cli.command import DATA, MODEL, OUTPUT, TRAINING
-from mixling.cli.completion import LABELING, complete_models
+from mixling.cli.completion import LABELING, complete_models, complete_recipes
 from mixling.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")]
+
+def local_model(model: str) -> str:
+    """Return the path of a saved model, downloaded if it is `hf:NAME[@REVISION]`.
+
+    Raises:
+        UserError: see `mixling.runs.artifact.fetch_run`.
+    """
+    if not model.startswith("hf:"):
+        return model
+    from mixling.runs.artifact import fetch_run
+
+    return str(fetch_run(model))
+
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A run folder, a model.onnx, or hf:NAME[@REVISION] on the hub.", callback=local_model
+    ),
+]
 ThreadsOption = Annotated[int, Option("--threads", min=1, help="Number of CPU threads.")]
 ThresholdOption = Annotated[
     float | None,
@@ -194,6 +213,22 @@ class TrainingOptions(Duration):
 
     def training_values(self) -> dict[str, Any]:
         return {**super().training_values(), "seed": self.seed}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOption:
+    """Published hyper-parameters."""
+
+    panel: ClassVar[str] = TRAINING
+    recipe: Annotated[
+        str | None,
+        Option(
+            "--recipe",
+            metavar="NAME",
+            help="Hyper-parameters of a paper, such as gmlp-table9; other options override them.",
+            autocompletion=complete_recipes,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

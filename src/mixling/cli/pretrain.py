@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixling.cli.completion import complete_models
-from mixling.cli.options import TextColumn, TrainerOptions, TrainingOptions
+from mixling.cli.options import RecipeOption, TextColumn, TrainerOptions, TrainingOptions
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError, command_line
 
@@ -51,7 +51,7 @@ class PretrainingOptions(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(Corpus, PretrainingOptions, TrainerOptions):
+class PretrainOptions(Corpus, PretrainingOptions, RecipeOption, TrainerOptions):
     """Options of `mixling pretrain`."""
 
     model: Annotated[
@@ -71,6 +71,7 @@ class PretrainOptions(Corpus, PretrainingOptions, TrainerOptions):
             "model": self.model,
             "vocabulary": self.vocabulary,
             "train": self.training_values(),
+            "recipe": self.recipe,
         }
 
 

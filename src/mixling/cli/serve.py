@@ -20,7 +20,9 @@ class ServeOptions:
 
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL...", help="Folders of saved models, or their model.onnx; or NAME=MODEL."),
+        typer.Argument(
+            metavar="MODEL...", help="Folders of saved models, their model.onnx, or hf:NAME; or NAME=MODEL."
+        ),
     ]
     host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is reachable by others.")] = (
         "127.0.0.1"

@@ -10,7 +10,7 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledTraining, PairColumnOptions
+from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption
 from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
@@ -50,7 +50,7 @@ class InitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairOptions, InitOptions, LabeledTraining):
+class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
     """Options of `mixling train`."""
 
     task: Annotated[
@@ -74,7 +74,8 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
 
     def values(self) -> dict[str, Any]:
         init = {"vectors": self.init_embeddings, "texts": self.unlabeled, "pretrained": self.pretrained}
-        return {**super().values(), "init": init, "refit": self.refit or None, "abstain_at": self.abstain_at}
+        more = {"init": init, "refit": self.refit or None, "abstain_at": self.abstain_at, "recipe": self.recipe}
+        return {**super().values(), **more}
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options in the layout of `PairRunConfig`.
@@ -108,6 +109,7 @@ class TrainOptions(PairOptions, InitOptions, LabeledTraining):
             "model": self.model,
             "vocabulary": self.vocabulary,
             "train": self.training_values(),
+            "recipe": self.recipe,
             "tasks": [task],
         }
 

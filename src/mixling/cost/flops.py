@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from mixling.layers.mixer import Mixer
 from mixling.models.model import ModelConfig, build_model, count_parameters, sized
 from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
 from mixling.vision import ImageModelConfig, build_image_model
@@ -19,8 +20,9 @@ class Counts:
         parameters: of embedding layer (or patches) and encoder, without the head.
         body: parameters of the encoder.
         length: number of tokens.
-        flops: of the encoder for one text of `length` tokens; a multiply-add of a matrix product counts as 2. The
-            embedding layer of texts has none, since it looks rows up; that of images is not counted.
+        flops: of the encoder for one text of `length` tokens; a multiply-add of a matrix product counts as 2, and an
+            FFT of L numbers as 5 L log2 L. The embedding layer of texts has none, since it looks rows up; that of
+            images is not counted.
     """
 
     parameters: int
@@ -119,4 +121,6 @@ def _built(config: ModelConfig | ImageModelConfig, length: int) -> Counts:
             encoder, front = image_model.encoder, count_parameters(image_model.patches)
             front += config.dim if config.class_token else 0
     body = count_parameters(encoder)
-    return Counts(parameters=body + front, body=body, length=length, flops=encoder.flops(1, length))
+    flops = encoder.flops(1, length)
+    flops += sum(part.fft_flops(1, length) for part in encoder.modules() if isinstance(part, Mixer))
+    return Counts(parameters=body + front, body=body, length=length, flops=flops)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from mixling.export.scope import NoWriter, Scope, Writers
+from mixling.export.write_recurrent import RECURRENT_WRITERS
 from mixling.layers.hypernetwork import HeadLinear, Hypernetwork
 from mixling.layers.positions import Positions, RelativeBias
 from mixling.mixers.attention import Attention
+from mixling.mixers.fourier import Fourier
 from mixling.mixers.hypermixing import HyperMixing
+from mixling.mixers.identity import Identity
+from mixling.mixers.linear_attention import LinearAttention
+from mixling.mixers.pooling import Pooling
+from mixling.mixers.remixing import Remixing
 from mixling.mixers.spatial_gating import SpatialGating, TinyAttention
+from mixling.mixers.synthesizer import Synthesizer
 from mixling.mixers.token_mlp import TokenMLP
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -108,8 +115,7 @@ def _write_attention(scope: Scope, module: Attention, x: str) -> str:
     seen = graph.add("Unsqueeze", scope.seen(), graph.integers(1))
     scores = graph.add("Add", scores, graph.add("Where", seen, bias, graph.constant(_LOWEST / 2)))
     mixed = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), values)
-    mixed = graph.add("Transpose", mixed, perm=(0, 2, 1, 3))
-    return scope.write(module.out, graph.add("Reshape", mixed, graph.integers(0, 0, heads * module.head_dim)))
+    return scope.write(module.out, _joined(scope, mixed, heads * module.head_dim))
 
 
 def _relative_bias(scope: Scope, module: RelativeBias) -> str:
@@ -164,12 +170,137 @@ def _write_head_linear(scope: Scope, module: HeadLinear, x: str) -> str:
     return graph.add("Add", y, bias)
 
 
+def _write_linear_attention(scope: Scope, module: LinearAttention, x: str) -> str:
+    if module.causal:
+        raise NoWriter
+    graph = scope.graph
+    x = scope.without_padding(x)
+    query = _features(scope, _by_head(scope, scope.write(module.query, x), module.num_heads))
+    keys = _features(scope, _by_head(scope, scope.write(module.key, x), module.num_heads))
+    keys = graph.add("Where", graph.add("Unsqueeze", scope.real, graph.integers(1)), keys, graph.constant(0.0))
+    values = _by_head(scope, scope.write(module.value, x), module.num_heads)
+    read = graph.add("MatMul", query, graph.add("MatMul", graph.add("Transpose", keys, perm=(0, 1, 3, 2)), values))
+    total = graph.add("Transpose", graph.add("ReduceSum", keys, graph.integers(2), keepdims=1), perm=(0, 1, 3, 2))
+    normalizer = graph.add("Add", graph.add("MatMul", query, total), graph.constant(module.eps))
+    return scope.write(module.out, _joined(scope, graph.add("Div", read, normalizer), module.dim))
+
+
+def _features(scope: Scope, x: str) -> str:
+    """Return phi(x) = elu(x) + 1."""
+    return scope.graph.add("Add", scope.graph.add("Elu", x), scope.graph.constant(1.0))
+
+
+def _by_head(scope: Scope, x: str, num_heads: int) -> str:
+    """Return (B, H, N, E) of (B, N, H E)."""
+    graph = scope.graph
+    return graph.add("Transpose", graph.add("Reshape", x, graph.integers(0, 0, num_heads, -1)), perm=(0, 2, 1, 3))
+
+
+def _joined(scope: Scope, x: str, width: int) -> str:
+    """Return (B, N, H E) of (B, H, N, E)."""
+    graph = scope.graph
+    return graph.add("Reshape", graph.add("Transpose", x, perm=(0, 2, 1, 3)), graph.integers(0, 0, width))
+
+
+def _write_synthesizer(scope: Scope, module: Synthesizer, x: str) -> str:
+    if module.causal:
+        raise NoWriter
+    graph = scope.graph
+    seen = graph.add("Unsqueeze", scope.seen(), graph.integers(1))
+    scores = graph.add("Where", seen, _relative_bias(scope, module.relative), graph.constant(_LOWEST))
+    values = _by_head(scope, scope.write(module.value, scope.without_padding(x)), module.num_heads)
+    mixed = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), values)
+    return scope.write(module.out, _joined(scope, mixed, module.dim))
+
+
+def _write_remixing(scope: Scope, module: Remixing, x: str) -> str:
+    if module.causal:
+        raise NoWriter
+    graph = scope.graph
+    x = scope.without_padding(x)
+    corner = graph.add("Concat", scope.length, scope.length, axis=0)
+    scores = graph.slice(graph.weight(module.scores), (0, 1), (0, 0), corner)
+    weights = graph.add("Softmax", graph.add("Where", scope.seen(), scores, graph.constant(_LOWEST)), axis=-1)
+    gate = graph.add("Gelu", scope.write(module.gate, x), approximate="none")
+    inner = graph.add("Mul", gate, scope.write(module.value, x))
+    composed = mixed = graph.add("MatMul", weights, inner)
+    if module.alpha is not None:
+        match module.alpha:
+            case float():
+                share = graph.constant(module.alpha)
+            case nn.Linear():
+                share = graph.add("Sigmoid", scope.write(module.alpha, x))
+            case _:
+                share = graph.add("Sigmoid", graph.weight(module.alpha))
+        product = graph.add("Mul", share, graph.add("Mul", mixed, inner))
+        rest = graph.add("Sub", graph.constant(1.0), share)
+        composed = graph.add("Add", product, graph.add("Mul", rest, graph.add("Sub", inner, mixed)))
+    y = scope.write(module.out, composed)
+    return graph.add("Add", y, inner) if module.residual else y
+
+
+def _write_pooling(scope: Scope, module: Pooling, x: str) -> str:
+    if module.causal:
+        raise NoWriter
+    from onnx import TensorProto
+
+    graph, axis = scope.graph, scope.graph.integers(1)
+    count = graph.add("ReduceSum", graph.add("Cast", scope.real, to=TensorProto.FLOAT), axis, keepdims=1)
+    if module.pooling == "max":
+        y = graph.add("ReduceMax", scope.without_padding(x, _LOWEST), axis, keepdims=1)
+        y = graph.add("Where", graph.add("Greater", count, graph.constant(0.0)), y, graph.constant(0.0))
+    else:
+        y = graph.add("ReduceSum", scope.without_padding(x), axis, keepdims=1)
+        y = graph.add("Div", y, graph.add("Max", count, graph.constant(1.0)))
+    return graph.add("Expand", y, graph.add("Shape", x))
+
+
+def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
+    """As `mixers.fourier` computes it in a graph: by matrices of cosines and sines, made from integers."""
+    from onnx import TensorProto
+
+    graph, zero, one = scope.graph, scope.graph.constant(0, np.int64), scope.graph.constant(1, np.int64)
+
+    def waves(positions: str, size: str) -> tuple[str, str]:
+        """Return cos and sin of 2 pi i j / size for positions (..., N) and sizes (..., 1, 1)."""
+        rows, columns = (graph.add("Unsqueeze", positions, graph.integers(place)) for place in (-1, -2))
+        size = graph.add("Clip", size, one)  # a text of padding only has none
+        whole = graph.add("Mod", graph.add("Mul", rows, columns), size)
+        turns = graph.add("Div", *(graph.add("Cast", value, to=TensorProto.FLOAT) for value in (whole, size)))
+        angles = graph.add("Mul", turns, graph.constant(2 * math.pi))
+        return graph.add("Cos", angles), graph.add("Sin", angles)
+
+    width = graph.add("Squeeze", graph.add("Shape", x, start=2, end=3))
+    cos, sin = waves(graph.add("Range", zero, width, one), width)
+    if module.per_length:
+        x = scope.without_padding(x)
+        real = graph.add("Squeeze", graph.add("Cast", scope.real, to=TensorProto.INT64), graph.integers(2))
+        sizes = graph.add("ReduceSum", real, graph.integers(1), keepdims=1)
+        numbers = graph.add("Sub", graph.add("CumSum", real, one), one)
+        token_cos, token_sin = waves(numbers, graph.add("Unsqueeze", sizes, graph.integers(2)))
+    else:
+        token_cos, token_sin = waves(scope.indices, graph.add("Squeeze", scope.length))
+    even = graph.add("MatMul", token_cos, graph.add("MatMul", x, cos))
+    return graph.add("Sub", even, graph.add("MatMul", token_sin, graph.add("MatMul", x, sin)))
+
+
+def _write_identity(scope: Scope, module: Identity, x: str) -> str:
+    return x
+
+
 MIXER_WRITERS: Writers = {
+    **RECURRENT_WRITERS,
     Attention: _write_attention,
+    Fourier: _write_fourier,
     HeadLinear: _write_head_linear,
     HyperMixing: _write_hypermixing,
     Hypernetwork: _write_hypernetwork,
+    Identity: _write_identity,
+    LinearAttention: _write_linear_attention,
+    Pooling: _write_pooling,
     Positions: _write_positions,
+    Remixing: _write_remixing,
     SpatialGating: _write_spatial_gating,
+    Synthesizer: _write_synthesizer,
     TokenMLP: _write_token_mlp,
 }

@@ -70,6 +70,10 @@ class Mixer(nn.Module, ABC):
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """Count the floating-point operations of one forward pass: matrix products only, 2 for each multiply-add."""
 
+    def fft_flops(self, batch: int, length: int) -> int:
+        """Estimate the operations of the FFTs of one forward pass: 5 L log2 L for L complex numbers, half for real."""
+        return 0
+
     def weights(
         self,
         x: Float[Tensor, "B N D"],

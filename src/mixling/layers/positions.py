@@ -248,6 +248,18 @@ def _chunks(x: Float[Tensor, "B N D"], size: int) -> Iterator[tuple[int | slice,
             yield item, slice(None), slice(first, first + channels)
 
 
+def toeplitz_fft_flops(length: int, channels: int) -> int:
+    """Estimate the operations of `toeplitz_product` by FFTs of real numbers; 0 where it multiplies by the matrix.
+
+    Each channel has a transform, its inverse and a product of size / 2 complex numbers; w has a transform.
+    """
+    if length < FFT_FROM:
+        return 0
+    size = _fft_size(2 * length - 1)
+    transform = 2.5 * size * math.log2(size)
+    return round(transform + channels * (2 * transform + 3 * size))
+
+
 def _fft_size(least: int) -> int:
     """Return the next m 2^k for small m: transforms of such sizes are fast."""
     return min(m << (-(-least // m) - 1).bit_length() for m in (1, 3, 5, 7, 9, 15, 25))

@@ -17,21 +17,22 @@ from mixling.layers.mixer import Mixer, MixerConfig, wide
 class Fourier(Mixer):
     """Y = Re(FFT_tokens(FFT_channels(X))): Y[a, c] = sum_jd X[j, d] cos(2 pi (a j / N + c d / D)). No parameters.
 
-    Cost is O(N * D * log(N D)): the two FFTs take about 5 N D log2(N D) operations, none of them in a matrix product,
-    so that `flops` is 0. Not normalized: outputs are about sqrt(N D) times the inputs. Source: FNet, section 3.2.
-    Decided beyond the paper, whose transform takes padding in: N is each text's own number of real tokens, numbered
-    without gaps, so that padding changes nothing. Texts of one length are transformed together; where a graph is
-    captured, lengths stay open and cosines and sines are matrices instead: O(N^2 D), the same numbers. `per_length`
-    False is the paper's form. Half precision is transformed in float32. There is no causal form: a shorter text has
-    other frequencies.
+    Cost is O(N * D * log(N D)): the two FFTs take about 5 N D log2(N D) operations, none of them in a matrix
+    product, so that `flops` is 0 and `fft_flops` has them. Not normalized: outputs are about sqrt(N D) times the
+    inputs. Source: FNet, section 3.2. Decided beyond the paper, whose transform takes padding in: N is each text's
+    own number of real tokens, numbered without gaps, so that padding changes nothing. Texts of one length are
+    transformed together; where a graph is captured, lengths stay open and cosines and sines are matrices instead:
+    O(N^2 D), the same numbers. `per_length` False is the paper's form. Half precision is transformed in float32.
+    There is no causal form: a shorter text has other frequencies.
 
     Args:
+        dim: D, the width of the tokens.
         per_length: transform each text over its own length; False: padding included.
     """
 
-    def __init__(self, *, per_length: bool) -> None:
+    def __init__(self, *, dim: int, per_length: bool) -> None:
         super().__init__()
-        self.per_length = per_length
+        self.dim, self.per_length = dim, per_length
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         if not self.per_length:
@@ -41,6 +42,9 @@ class Fourier(Mixer):
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         return 0
+
+    def fft_flops(self, batch: int, length: int) -> int:
+        return round(5 * batch * length * self.dim * math.log2(length * self.dim))
 
 
 def _by_fft(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
@@ -79,4 +83,4 @@ class FourierConfig(MixerConfig):
     per_length: bool = Field(True, description="each text over its own length; False: padding included, as the paper")
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Fourier:
-        return Fourier(per_length=self.per_length)
+        return Fourier(dim=dim, per_length=self.per_length)

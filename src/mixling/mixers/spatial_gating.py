@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from mixling.errors import ConfigError
 from mixling.layers.masks import real, visible
 from mixling.layers.mixer import Mixer, MixerConfig, State
-from mixling.layers.positions import FFT_FROM, Size, toeplitz, toeplitz_product
+from mixling.layers.positions import FFT_FROM, Size, toeplitz, toeplitz_fft_flops, toeplitz_product
 
 Variant = Literal["split", "multiplicative", "additive", "linear"]
 
@@ -136,7 +136,7 @@ class SpatialGating(Mixer):
         return {"spatial weights": toeplitz(self._by_distance(length), length)[None]}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        """Count matrix products only: from FFT_FROM tokens on an FFT takes the place of the Toeplitz product."""
+        """Count matrix products only: from FFT_FROM tokens on FFTs replace the Toeplitz product, see `fft_flops`."""
         products = self.dim * self.ffn_dim + self.gate_dim * self.dim
         if self.dense or length < FFT_FROM:
             products += length * self.gate_dim
@@ -144,6 +144,9 @@ class SpatialGating(Mixer):
             inner = self.attention.out.in_features
             products += 3 * self.dim * inner + 2 * length * inner + inner * self.gate_dim
         return 2 * batch * length * products
+
+    def fft_flops(self, batch: int, length: int) -> int:
+        return 0 if self.dense else batch * toeplitz_fft_flops(length, self.gate_dim)
 
     def initial_state(self, like: Float[Tensor, "B D"]) -> State:
         state = {"normed": like.new_zeros(like.shape[0], 0, self.gate_dim)}

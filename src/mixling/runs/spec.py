@@ -1,7 +1,7 @@
 """Resolving the configuration of a run from options, a TOML file, overrides, presets and the data.
 
 In order of increasing precedence: defaults of the kind of run and of the preset, the model chosen for the examples, the
-TOML file, options, overrides (`--set`). A resolved configuration is never changed.
+recipe, the TOML file, options, overrides (`--set`). A resolved configuration is never changed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mixling.runs.config import RunConfig
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pretrain import PRETRAINED_MODEL, PRETRAINING_DEFAULTS, PretrainConfig
 from mixling.runs.pretrained import FINE_TUNING, pretrained_config
+from mixling.runs.recipes import Recipe, find_recipe, model_values
 from mixling.tasks import infer_task
 
 _C = TypeVar("_C", bound=Config)
@@ -31,12 +32,14 @@ class Spec(ABC, Generic[_C]):
 
     Attributes:
         schema: the class of the configuration.
+        kind: the kind of run, as recipes name it.
         preset: the default model.
         whole: keys that make a `model` table a complete model rather than changes to another.
         vocabulary: the key of the configuration that the option `vocabulary` sets.
     """
 
     schema: type[_C]
+    kind: ClassVar[str]
     preset: ClassVar[str]
     whole: ClassVar[frozenset[str]]
     vocabulary: ClassVar[tuple[str, ...]] = ("model", "text", "vocabulary")
@@ -62,6 +65,10 @@ class Spec(ABC, Generic[_C]):
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
         """Return the defaults of the kind of run and its model."""
+
+    def recipe_model(self, recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the changes that a recipe makes to a complete configuration of a model."""
+        return model_values(recipe, model)
 
     def complete(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         """Return the values with those inferred from the data files added, and remarks for the user."""
@@ -101,6 +108,7 @@ class _Layers(Generic[_C]):
     model: Any
     changes: Mapping[str, Any]
     folder: str | None
+    recipe: Recipe | None
     where: str
 
     @property
@@ -109,16 +117,28 @@ class _Layers(Generic[_C]):
 
     def model_values(self, chosen: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return the model as given or chosen, and its complete configuration."""
-        spec, given = self.spec, self.model
+        given = self.model
+        if self.folder is None and not self.model_named:
+            given = merge({"preset": self.spec.preset}, merge(chosen, given))
+        model = self._changed(given, self.changes)
+        if self.recipe is not None:
+            beneath = self.spec.recipe_model(self.recipe, model)
+            named = _without(given, "preset") if isinstance(given, Mapping) else {}
+            model = self._changed(given, merge(beneath, merge(named, self.changes)))
+        return given, model
+
+    def _changed(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         if self.folder is not None:
-            return given, spec.saved_model(self.folder, given, self.changes)
-        if not self.model_named:
-            given = merge({"preset": spec.preset}, merge(chosen, given))
-        return given, spec.model(given, self.changes).to_dict()
+            assert isinstance(given, Mapping)
+            return self.spec.saved_model(self.folder, given, changes)
+        return self.spec.model(given, changes).to_dict()
 
     def config(self, chosen: Mapping[str, Any]) -> _C:
         spec, (given, model) = self.spec, self.model_values(chosen)
-        values = merge(spec.defaults(given, self.values, self.folder), self.values)
+        defaults = spec.defaults(given, self.values, self.folder)
+        if self.recipe is not None:
+            defaults = merge(defaults, {"train": self.recipe.train})
+        values = merge(defaults, self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
 
 
@@ -134,7 +154,7 @@ def resolve(
 
     Args:
         options: values nested as in the configuration; None and empty values are ignored. `model` is a name or file,
-            and `vocabulary` a file.
+            `vocabulary` a file, `recipe` one of `RECIPES`.
         spec: the rules of the kind of run.
         toml: the path of a TOML file with values of the configuration.
         overrides: KEY=VALUE as `--set` takes them, or a nested mapping.
@@ -152,6 +172,8 @@ def resolve(
         beside = _nested(spec.vocabulary, vocabulary)
     values = {**file, "model": given.pop("model", file.get("model", {}))}
     values = merge(values, given)
+    name = values.pop("recipe", None)
+    recipe = None if name is None else find_recipe(str(name), spec.kind)
     model_changes = changes.pop("model", {})
     if isinstance(model_changes, str):
         model_changes = {"preset": model_changes}
@@ -166,11 +188,19 @@ def resolve(
     if folder is not None and (isinstance(model, str) or spec.whole & model.keys()):
         raise ConfigError(f"--from {folder} already names the model; leave out --model")
     layers = _Layers(
-        spec=spec, values=values, model=model, changes=model_changes, folder=folder, where=where or toml or "options"
+        spec=spec,
+        values=values,
+        model=model,
+        changes=model_changes,
+        folder=folder,
+        recipe=recipe,
+        where=where or toml or "options",
     )
     layers.model_values({})  # report errors in the options before errors in the files
     complete, remarks = spec.complete(values)
     layers = replace(layers, values=complete)
+    if recipe is not None:
+        remarks = (*remarks, recipe.remark(str(name)))
     return Resolved(config=layers.config({}), remarks=remarks, model_named=layers.model_named, _layers=layers)
 
 
@@ -186,6 +216,7 @@ def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
 
 class _Labels(Spec[RunConfig]):
     schema = RunConfig
+    kind = "train"
     preset = DEFAULT_PRESET
     whole = frozenset({"preset", "layers"})
 
@@ -226,6 +257,7 @@ class _Labels(Spec[RunConfig]):
 
 class _Pretraining(Spec[PretrainConfig]):
     schema = PretrainConfig
+    kind = "pretrain"
     preset = PRETRAINED_MODEL
     whole = frozenset({"preset", "layers"})
 

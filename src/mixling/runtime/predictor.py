@@ -78,7 +78,7 @@ class Predictor:
         """Open a saved model.
 
         Args:
-            path: the folder of a saved model, its `model.onnx`, or the bytes of that file.
+            path: the folder of a saved model, its `model.onnx`, the bytes of that file, or `hf:NAME[@REVISION]`.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
             threshold: with one label for each text, the top probability below which predictions abstain; with any
@@ -157,6 +157,39 @@ class Predictor:
                 if "_model" not in self.__dict__:
                     self._open("", None)
             return self.__dict__[name]
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        local_files_only: bool = False,
+        num_threads: int = 1,
+        threshold: float | None = None,
+    ) -> Predictor:
+        """Return a predictor for a model on the Hugging Face hub, or of a local folder.
+
+        One file is downloaded, once; afterwards no network is needed. Needs huggingface_hub.
+
+        Args:
+            name: NAME[@REVISION] on the hub, such as "org/name"; a local folder or file has precedence.
+            revision: a branch, tag or commit.
+            token: an access token, instead of HF_TOKEN and the one of `hf auth login`.
+            local_files_only: use what was downloaded before, and no network.
+
+        Raises:
+            ModelFileError: there is no such model, no access to it, or no network and no copy; or it is damaged.
+            ConfigError: the name or the threshold is malformed.
+            MissingPackage: huggingface_hub is not installed.
+        """
+        path = name
+        if not os.path.exists(name):
+            from mixling.runtime.hub_model import fetch_model
+
+            path = fetch_model(str(name), revision=revision, token=token, local_files_only=local_files_only)
+        return cls(path, num_threads=num_threads, threshold=threshold)
 
     @classmethod
     def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:

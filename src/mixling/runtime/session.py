@@ -20,9 +20,11 @@ from pydantic import Field
 from mixling.arrays import Float32, Int32
 from mixling.config import Config, parse
 from mixling.errors import ConfigError, DataError, ModelFileError, shown
+from mixling.hub import on_hub
 from mixling.runtime.engine import Engine, Feed, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
+from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.native import NativeEngine, open_native
 from mixling.runtime.onnx_file import MAX_MODEL_BYTES, ONNX_FILE, read_model_file
 from mixling.tasks import task_type
@@ -123,12 +125,15 @@ def open_model(
     """Open a model: a folder with a `model.onnx`, such a file, or its bytes.
 
     Args:
+        path: may be a name on the hub, `hf:NAME[@REVISION]`.
         name: of bytes, for messages.
         native: the native engine of the model, if it was opened before.
 
     Raises:
         ModelFileError: the file is missing, empty, damaged, of a newer format, hostile, or not a mixling model.
     """
+    if on_hub(path):
+        path = fetch_model(str(path))
     data, name = (path, name) if isinstance(path, bytes) else _read(Path(path))
     try:
         model = _open(data, name, num_threads, native)

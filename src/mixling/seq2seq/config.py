@@ -11,6 +11,7 @@ from mixling.config import Config, merge
 from mixling.data.prepared import CorpusConfig
 from mixling.errors import ConfigError
 from mixling.runs.artifact import TEXT_TO_TEXT, read_artifact
+from mixling.runs.recipes import Recipe
 from mixling.runs.spec import Spec
 from mixling.seq2seq.generation import GenerationConfig
 from mixling.seq2seq.mixture import MixingConfig
@@ -126,6 +127,7 @@ class PairRunConfig(Config):
 
 class _PairSpec(Spec[PairRunConfig]):
     schema = PairRunConfig
+    kind = "text2text"
     preset = SEQ2SEQ_MODEL
     whole = frozenset({"preset", "encoder"})
     vocabulary = ("tokenizer", "vocabulary")
@@ -148,6 +150,10 @@ class _PairSpec(Spec[PairRunConfig]):
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> EncoderDecoderConfig:
         return seq2seq_with_changes(given, changes)
+
+    def recipe_model(self, recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
+        # A key of `Shape`, which applies to every layer.
+        return {**recipe.model, **({} if recipe.dropout is None else {"dropout": recipe.dropout})}
 
     def defaults(
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None

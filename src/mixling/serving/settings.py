@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mixling.errors import ConfigError
+from mixling.hub import on_hub
+from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.onnx_file import ONNX_FILE
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -51,9 +53,9 @@ class ServerSettings:
 
 
 def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
-    """Return names and paths of models given as `PATH` or `NAME=PATH`.
+    """Return names and paths of models given as `PATH` or `NAME=PATH`; paths may be `hf:NAME[@REVISION]`.
 
-    Without a name, a model has that of its folder, or of its file without `.onnx`.
+    Without a name, a model has that of its folder, of its file without `.onnx`, or on the hub.
 
     Raises:
         ConfigError: a name has characters other than letters, digits, `.`, `_` and `-`, or two models have the same.
@@ -62,16 +64,17 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
     for argument in arguments:
         name, sep, path = argument.partition("=")
         if not sep or Path(argument).exists():
-            name, path = _name_of(Path(argument)), argument
+            name, path = model_name(Path(argument.partition("@")[0] if on_hub(argument) else argument)), argument
         elif not name.strip(".") or _UNSAFE.search(name):
             raise ConfigError(f"{argument}: the name {name!r} is not allowed; use letters, digits, '.', '_' and '-'")
         if name in models:
             raise ConfigError(f"two models have the name {name!r}: {models[name]} and {path}; name one as NAME=PATH")
-        models[name] = Path(path)
+        models[name] = fetch_model(path) if on_hub(path) else Path(path)
     return tuple(models.items())
 
 
-def _name_of(path: Path) -> str:
+def model_name(path: Path) -> str:
+    """Return the name of a model that was given none: of letters, digits, `.`, `_` and `-`."""
     path = path.absolute()
     name = path.parent.name if path.name == ONNX_FILE else path.name.removesuffix(".onnx")
     return _UNSAFE.sub("-", name).strip("-.") or "model"

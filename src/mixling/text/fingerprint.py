@@ -3,7 +3,8 @@
 Every projection yields an embedding bag: a word has a few of `num_features` feature indices, each with a weight, so
 features times a matrix is a weighted sum of rows, and the sparse vector of length `num_features` is never built.
 
-Source: pNLP-Mixer, section 3.1 and Table 1; the ternary projection (TSP) is that of PRADO and pQRNN.
+Source: pNLP-Mixer, section 3.1 and Table 1; the projection TSP is that of PRADO and pQRNN, Ternary the
+paper's.
 Decided beyond the paper: the hash family is `HASH_VERSION` below, in 32-bit arithmetic that a browser can reproduce; a
 continuation subword ("##ing") and a subword of up to three characters are hashed as a whole.
 """
@@ -101,6 +102,19 @@ class Tsp(ProjectionConfig):
     num_features: int = Field(1024, ge=2, le=2**16)
 
 
+class Ternary(ProjectionConfig):
+    """`Binary` with 2 `num_features` bits, of which each pair makes a feature 0, 1 or -1, as in `Tsp`.
+
+    Source: the row TSP of pNLP-Mixer's Table 1, whose ternary feature is made of the binary one; PRADO's is `Tsp`.
+    Decided beyond the paper: the bitmap has twice as many bits, so that the bottleneck is as large as with the others.
+    """
+
+    type: Literal["ternary"] = "ternary"
+    num_features: int = Field(1024, ge=2, le=2**23)
+    num_hashes: int = Field(64, ge=1, le=4096)
+    seed: int = Field(0, ge=0, lt=2**32)
+
+
 class AveragedEmbedding(ProjectionConfig):
     """The mean of fixed subword embeddings, whose table is part of the model."""
 
@@ -123,7 +137,8 @@ class SubwordEmbedding(ProjectionConfig):
 
 
 Projection = Annotated[
-    MinHash | SimHash | Binary | CharNgrams | Tsp | AveragedEmbedding | SubwordEmbedding, Field(discriminator="type")
+    MinHash | SimHash | Binary | CharNgrams | Tsp | Ternary | AveragedEmbedding | SubwordEmbedding,
+    Field(discriminator="type"),
 ]
 
 
@@ -165,6 +180,10 @@ class Projector:
                 rows, starts = self._rows(subwords)
                 flat = (rows % np.uint32(config.num_features)).astype(np.int32)
                 return _ragged([np.unique(part) for part in np.split(flat, starts[1:])])
+            case Ternary():
+                rows, starts = self._rows(subwords)
+                bits = rows % np.uint32(2 * config.num_features)
+                return _ragged(*zip(*(_ternary(np.unique(part)) for part in np.split(bits, starts[1:])), strict=True))
             case SimHash():
                 return _from_dense(_simhash(subwords, config))
             case CharNgrams():
@@ -233,6 +252,13 @@ def _minhash(subwords: Sequence[str], num_hashes: int, seed: int) -> UInt32:
         low, high = starts[first], starts[stop] if stop < len(subwords) else len(flat)
         out[first:stop] = np.minimum.reduceat(hashes[flat[low:high]], starts[first:stop] - low, axis=0)
     return out
+
+
+def _ternary(bits: UInt32) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]:
+    """Return the features that are not zero, and their values, of a bitmap given by its distinct bits."""
+    features, first, count = np.unique(bits // 2, return_index=True, return_counts=True)
+    values = np.where(bits[first] % 2, -1, 1).astype(np.int8)
+    return features[count == 1].astype(np.int32), values[count == 1]
 
 
 def _subword_hashes(subwords: Sequence[str], num_hashes: int, seed: int) -> UInt32:

@@ -17,10 +17,10 @@ from typing import BinaryIO, cast
 
 from mixling.data.readers.rows import OnBadRow, Row, open_file, read_lines
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.hub import HUB
 
 __all__ = ["HUB", "OnBadRow", "Row", "format_of_name", "read_rows"]
 
-HUB = "hf:"  # prefix of the name of a data set, or of a teacher, on the hub
 _FORMATS = {
     ".txt": "text",  # a document on each line, without rows: read by `mixling.data.corpora`
     ".csv": "csv",

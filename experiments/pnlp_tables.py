@@ -1,0 +1,179 @@
+"""The rows of pNLP-Mixer's tables: models, data, printed figures; and trainings to choose from."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixling import ModelConfig, model_config
+from mixling.text.config import TextConfig
+from mixling.text.encoder import train_vocabulary
+from mixling.text.vocabulary import Vocabulary
+
+
+class Row(NamedTuple):
+    """A line of a table.
+
+    Args:
+        label: its name.
+        model: the configuration, without vocabulary.
+        data: what it is trained on, see `load`.
+        paper: the printed figure in percent; None: the row is ours.
+        training: changes of the training.
+        vocabulary: a file; None: as the training has it.
+    """
+
+    label: str
+    model: ModelConfig
+    data: str
+    paper: float | None = None
+    training: Mapping[str, Any] = {}
+    vocabulary: str | None = None
+
+
+SIZES = ("x-large", "large", "base", "small", "x-small")
+FOLDS = 5
+LANGUAGES = ("en", "es", "fr", "de", "hi", "th")
+OURS: dict[str, Any] = {"token_dropout": 0.1, "augmentation": {"pseudo_words": 0.0, "typos": 0.0}}
+# Beside OURS, one thing changed each: what sentence accuracy on validation is made of.
+CHOICES: dict[str, dict[str, Any]] = {
+    "ours": {},
+    "mixling's defaults": {"token_dropout": 0.2, "augmentation": {"pseudo_words": 0.1, "typos": 0.1}},
+    "no dropout of words": {"token_dropout": 0.0},
+    "no label smoothing": {"loss": {"label_smoothing": 0.0}},
+    "twice the epochs": {"epochs": 52},
+    "twice the rate": {"optim": {"lr": 4e-3}},
+    "a tenth of the weight decay": {"optim": {"weight_decay": 0.01}},
+}
+
+
+def base(**changes: Any) -> ModelConfig:
+    """pNLP-Mixer BASE with changes."""
+    return model_config("pnlp-mixer-base", changes)
+
+
+def table_1(options: argparse.Namespace) -> Iterator[Row]:
+    """Projections on English validation."""
+    rows: dict[str, tuple[float | None, dict[str, Any]]] = {
+        "MinHash": (80.8, {}),
+        "Binary": (79.0, {"type": "binary", "num_features": 1024, "num_hashes": 64}),
+        "SimHash": (78.0, {"type": "simhash", "num_features": 1024}),
+        "TSP": (77.6, {"type": "ternary", "num_features": 1024, "num_hashes": 64}),
+        "TSP of whole words (PRADO)": (None, {"type": "tsp", "num_features": 1024}),
+    }
+    for label, (paper, projection) in rows.items():
+        yield Row(label, base(text={"projection": projection}), "mtop_en", paper)
+    table = options.embeddings or random_table(options)
+    number, width = np.load(table, mmap_mode="r").shape
+    projection = {"type": "embedding", "num_features": number, "embedding_dim": width}
+    label = "BERT embeddings" if options.embeddings else "random embeddings, averaged"
+    model = base(text={"projection": projection}, embedding={"embeddings": str(table)})
+    yield Row(label, model, "mtop_en", 11.0 if options.embeddings else None, vocabulary=str(mbert(options)))
+
+
+def random_table(options: argparse.Namespace) -> Path:
+    """A fixed table of random vectors for mBERT's subwords, as wide as BERT's."""
+    path = options.runs / "rows" / "random.npy"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number = len(Vocabulary.load(str(mbert(options))))
+        np.save(path, np.random.default_rng(0).normal(0, 0.02, (number, 768)).astype(np.float32))
+    return path
+
+
+def table_2(options: argparse.Namespace) -> Iterator[Row]:
+    """Architectures on English validation."""
+    for label, preset, paper in (
+        ("Mixer", "pnlp-mixer-base", 80.8),
+        ("Transformer", "pnlp-transformer", 79.4),
+        ("projection only, w = 4", "projection-only-w4", 76.5),
+        ("LSTM", "pnlp-lstm", 73.9),
+        ("projection only, w = 1", "projection-only", 65.5),
+    ):
+        yield Row(label, model_config(preset), "mtop_en", paper)
+    yield Row("pQRNN", model_config("pqrnn"), "mtop_en")
+
+
+def table_3(options: argparse.Namespace) -> Iterator[Row]:
+    """The projection's sizes on English validation."""
+    for features in (256, 512, 2048, 4096):
+        yield Row(f"m = {features}", base(text={"projection": {"num_features": features}}), "mtop_en")
+    for hashes in (16, 32, 128, 256):
+        yield Row(f"n = {hashes}", base(text={"projection": {"num_hashes": hashes}}), "mtop_en")
+    for window in (0, 4):
+        yield Row(f"w = {window}", base(embedding={"window": window}), "mtop_en")
+
+
+def table_4(options: argparse.Namespace) -> Iterator[Row]:
+    """The mixer's sizes on English validation."""
+    for width in (64, 512):
+        yield Row(f"b = {width}", base(dim=width), "mtop_en")
+    for layers in (1, 4):
+        yield Row(f"{layers} layers", base(num_layers=layers), "mtop_en")
+
+
+def table_5(options: argparse.Namespace) -> Iterator[Row]:
+    """Sizes on English test, and BASE on the rows of six languages that XSemPLR has."""
+    for size, paper in zip(SIZES, (83.4, 81.9, 81.8, 79.9, 77.4), strict=True):
+        yield Row(size.upper(), model_config(f"pnlp-mixer-{size}"), "mtop_en", paper)
+    for language in LANGUAGES:
+        yield Row(f"BASE, {language}, 859 rows", base(), f"xsemplr:{language}")
+
+
+def table_7(options: argparse.Namespace) -> Iterator[Row]:
+    """Long texts: accuracy on IMDB's test split, F1 on the folds of Hyperpartisan."""
+    for size, imdb, hyperpartisan in (("x-small", 81.9, 89.8), ("base", 78.6, 90.6), ("x-large", 82.9, 89.2)):
+        short, long = (model_config(f"pnlp-mixer-{size}", {"text": {"max_len": length}}) for length in (1024, 2048))
+        yield Row(f"IMDB, {size.upper()}", short, "imdb", imdb)
+        for fold in range(FOLDS):
+            yield Row(f"Hyperpartisan, {size.upper()}, fold {fold}", long, f"hyperpartisan:{fold}", hyperpartisan)
+
+
+def table_8(options: argparse.Namespace) -> Iterator[Row]:
+    """BASE with vocabularies of one language and mBERT's on the rows of six languages; unknown words are [UNK]."""
+    for language, source in itertools.product(LANGUAGES, ("en", "es", "de", "hi", "th", "M")):
+        vocabulary = mbert(options) if source == "M" else single_vocabulary(options, source)
+        label = f"vocabulary {source}, rows {language}"
+        yield Row(label, base(), f"xsemplr:{language}:{vocabulary}", vocabulary=str(vocabulary))
+
+
+def choices(options: argparse.Namespace) -> Iterator[Row]:
+    """X-SMALL on English validation, trained in different ways."""
+    for label, training in CHOICES.items():
+        yield Row(label, model_config("pnlp-mixer-x-small"), "mtop_en", 76.9, training)
+
+
+def mbert(options: argparse.Namespace) -> Path:
+    """Multilingual BERT's cased vocabulary."""
+    return options.data / "vocab" / "bert-base-multilingual-cased.txt"
+
+
+def single_vocabulary(options: argparse.Namespace, language: str) -> Path:
+    """A vocabulary trained on the contexts of XQuAD in one language."""
+    path = options.runs / "rows" / f"vocabulary-{language}.txt"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        texts = {row["context"] for row in rows_of(options.data / "xquad" / f"{language}.jsonl.gz")}
+        config = TextConfig(lowercase=False, vocabulary_size=8000, max_len=10_000)
+        path.write_text(train_vocabulary(sorted(texts), config).serialize()[1], "utf-8")
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a compressed file."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+TABLES: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
+    "1": table_1, "2": table_2, "3": table_3, "4": table_4, "5": table_5, "7": table_7, "8": table_8,
+    "choose": choices,
+}  # fmt: skip
+ON_TEST = ("5", "7", "8")

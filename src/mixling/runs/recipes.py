@@ -1,0 +1,204 @@
+"""Training recipes: the hyper-parameters that papers print, by name, as `--recipe` takes them.
+
+A recipe has every value that its table states. What a table leaves open (no schedule, no regularization) is set to the
+plainest choice, so that a run does not silently have mixling's own regularization; each recipe says so in `open`.
+Values that the paper searches over are in `grid`, the recipe itself has one of them.
+
+HyperMixer has no recipe: its hyper-parameters are in an appendix that was not available.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mixling.config import merge
+from mixling.errors import ConfigError, near_miss
+
+_COMMANDS = {
+    "train": "a model that predicts labels",
+    "pretrain": "masked language modelling",
+    "text2text": "text to text",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Published hyper-parameters of a training.
+
+    Args:
+        source: paper and table or section.
+        kinds: the kinds of run it applies to: `train`, `pretrain`, `text2text`.
+        train: values of the table `train` of a configuration.
+        model: values of the table `model`.
+        dropout: rate on hidden units and attention probabilities; None: as the model has it.
+        grid: for keys of the configuration, the values that the paper chooses from on validation.
+        open: what the paper does not state, and what is taken instead.
+    """
+
+    source: str
+    kinds: tuple[str, ...]
+    train: Mapping[str, Any]
+    model: Mapping[str, Any] = field(default_factory=dict)
+    dropout: float | None = None
+    grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    open: str = ""
+
+    def remark(self, name: str) -> str:
+        """Return a line for the user: the source, and what is left to choose."""
+        grid = "; ".join(f"{key} of {', '.join(f'{value:g}' for value in grid)}" for key, grid in self.grid.items())
+        notes = [f"the paper chooses {grid} on validation"] * bool(grid) + [f"not in the paper: {self.open}"] * bool(
+            self.open
+        )
+        return f"recipe: {name} ({self.source}{''.join(f'; {note}' for note in notes)})"
+
+
+_BERT_ADAMW = {
+    "name": "adamw",
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "eps": 1e-6,
+    "weight_decay": 0.01,
+    "clip_norm": None,
+    "schedule": "linear",
+    "final_lr": 0.0,
+    "embedding_lr": 1.0,
+}
+_ADAFACTOR = {
+    "name": "adafactor",
+    "weight_decay": 0.0,
+    "clip_norm": None,
+    "schedule": "constant",
+    "warmup": 0.0,
+    "final_lr": 0.0,
+}
+_UNREGULARIZED = {"token_dropout": 0.0, "loss": {"label_smoothing": 0.0, "class_weights": "none"}}
+_NO_AUGMENTATION = {"augmentation": {"pseudo_words": 0.0, "typos": 0.0}}
+
+
+def _gmlp_pretraining(source: str, *, lr: float, batch: int, steps: int, max_len: int) -> Recipe:
+    return Recipe(
+        source=source,
+        kinds=("pretrain",),
+        train={
+            **_UNREGULARIZED,
+            "steps": steps,
+            "batch_size": batch,
+            "optim": {**_BERT_ADAMW, "lr": lr, "warmup": 10_000 / steps},
+        },
+        model={"text": {"lowercase": False, "max_len": max_len}},
+        dropout=0.0,
+    )
+
+
+RECIPES: dict[str, Recipe] = {
+    "pnlp-mixer": Recipe(
+        source="pNLP-Mixer, section 4.1",
+        kinds=("train",),
+        train={
+            **_UNREGULARIZED,
+            **_NO_AUGMENTATION,
+            "epochs": 80,
+            "batch_size": 256,
+            "optim": {
+                "name": "adamw",
+                "lr": 5e-4,
+                "embedding_lr": 1.0,
+                "weight_decay": 0.0,
+                "clip_norm": None,
+                "schedule": "constant",
+                "warmup": 0.0,
+                "final_lr": 0.0,
+            },
+        },
+        model={"text": {"lowercase": False}},
+        open="optimizer, schedule and regularization: Adam at a constant rate, without regularization; the vocabulary "
+        "is multilingual BERT's cased one (--vocabulary FILE)",
+    ),
+    "gmlp-table8": _gmlp_pretraining(
+        "gMLP, Table 8 (ablation studies)", lr=7e-4, batch=2048, steps=125_000, max_len=128
+    ),
+    "gmlp-table8-results": _gmlp_pretraining(
+        "gMLP, Table 8 (final results)", lr=1e-4, batch=256, steps=1_000_000, max_len=512
+    ),
+    "gmlp-table9": Recipe(
+        source="gMLP, Table 9 (GLUE)",
+        kinds=("train",),
+        train={
+            **_UNREGULARIZED,
+            **_NO_AUGMENTATION,
+            "epochs": 5,
+            "batch_size": 32,
+            "optim": {**_BERT_ADAMW, "lr": 2e-5, "warmup": 0.1},
+        },
+        dropout=0.1,
+        grid={"train.optim.lr": (1e-5, 2e-5, 3e-5), "train.batch_size": (16, 32)},
+    ),
+    "t5": Recipe(
+        source="T5, section 3.1.3, and T5.1.1",
+        kinds=("text2text",),
+        train={**_UNREGULARIZED, "batch_size": 128, "optim": {**_ADAFACTOR, "lr": 1e-3}},
+        dropout=0.1,
+        open="2^18 steps of fine-tuning, which are not set: give --epochs or --set train.steps=N",
+    ),
+    "t5-pretraining": Recipe(
+        source="T5, section 3.1.2, and T5.1.1",
+        kinds=("text2text",),
+        train={**_UNREGULARIZED, "batch_size": 128, "steps": 2**19, "optim": {**_ADAFACTOR, "lr": 1e-2}},
+        dropout=0.0,
+        open="the rate 1 / sqrt(max(t, 10^4)) is Adafactor's own from 10,000 steps on, see train.optim",
+    ),
+    "remixer": Recipe(
+        source="Remixer, section 3",
+        kinds=("text2text",),
+        train={**_UNREGULARIZED, "precision": "bfloat16", "optim": {**_ADAFACTOR, "lr": 1e-3}},
+        dropout=0.1,
+        grid={"model.mixing_dropout": (0.0, 0.1, 0.2)},
+        open="batch size and steps: as without a recipe; the subwords are T5's 32,000 (--vocabulary FILE)",
+    ),
+}
+
+
+def find_recipe(name: str, kind: str) -> Recipe:
+    """Return a recipe by name.
+
+    Args:
+        kind: the kind of run, `train`, `pretrain` or `text2text`.
+
+    Raises:
+        ConfigError: there is none of this name, or it is for another kind of run.
+    """
+    if name not in RECIPES:
+        raise ConfigError(f"recipe: got {name!r}; {near_miss(name, RECIPES)}")
+    recipe = RECIPES[name]
+    if kind not in recipe.kinds:
+        fitting = [other for other, item in RECIPES.items() if kind in item.kinds]
+        raise ConfigError(
+            f"recipe: {name!r} is for {_COMMANDS[recipe.kinds[0]]}, this is {_COMMANDS[kind]}; "
+            f"allowed: {', '.join(fitting)}"
+        )
+    return recipe
+
+
+def model_values(recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes that a recipe makes to a complete configuration of a model that predicts labels or subwords.
+
+    Dropout is set where BERT has its two rates: on the token vectors, on each sublayer's output, on the attention
+    probabilities and on the head's input.
+    """
+    if recipe.dropout is None:
+        return dict(recipe.model)
+    layers = {
+        str(number): {
+            "dropout": recipe.dropout,
+            "mixers": {
+                str(index): {"dropout": recipe.dropout}
+                for index, mixer in enumerate(layer["mixers"])
+                if mixer["type"] == "attention"
+            },
+        }
+        for number, layer in enumerate(model["layers"])
+    }
+    places = {"embedding": {"dropout": recipe.dropout}, "head": {"dropout": recipe.dropout}, "layers": layers}
+    return merge(recipe.model, places)
