@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.options import InputColumns, ModelArgument, PredictionOptions, ThreadsOption, ThresholdOption
+from mixling.cli.options import (
+    InputColumns,
+    ModelArgument,
+    PredictionOptions,
+    ThreadsOption,
+    ThresholdOption,
+    TooLongOption,
+    read_threshold,
+)
 from mixling.cli.output import no_collections
-from mixling.errors import ConfigError, command_line
+from mixling.errors import ConfigError, DataError, command_line
 
 if TYPE_CHECKING:
     from mixling.cli.inputs import Finished
@@ -41,6 +49,7 @@ class PredictOptions(PredictionOptions, Question):
     """Options of `mixling predict`."""
 
     threshold: ThresholdOption = None
+    too_long: TooLongOption = "windows"
     threads: ThreadsOption = 1
     url: Annotated[
         str | None,
@@ -54,7 +63,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     Each row of input gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
     tags and spans; or answer, start, end, score and no_answer); CSV has label and probability, or the fields of an
     answer. Where a model abstains, "abstained" is true, and in CSV the label is empty. Texts without words have
-    "empty": true. Lines of standard input are processed as they arrive.
+    "empty": true. Lines of standard input are processed as they arrive. Texts that are longer than the model's maximum
+    are read to the end, in windows; with --too-long error they are bad rows.
     Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
     With --url, a server predicts; the API key, if it wants one, is in the variable MIXLING_API_KEY.
     """
@@ -62,6 +72,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         from mixling.cli.inputs import finish_plain, read_request, write_predictions
         from mixling.cli.predictions import writer_for
         from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
+        from mixling.runtime.windows import too_long_for
 
     question = _question(options)
     request = read_request(options, kind="text" if question else None)
@@ -83,7 +94,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
         reader, columns = predictor.task.reader, columns_of(model, given)
         rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
-        if options.url is not None or not rows_alone or not predictor.task.json_of_texts:
+        rows_alone = rows_alone and options.url is None and options.too_long != "error"
+        if not rows_alone or not predictor.task.json_of_texts:
             windows = file_items(inputs, reader=reader, columns=columns, skip=request.skip)
         else:
             parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in inputs)
@@ -94,11 +106,24 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     else:
         windows = iter([question or [Item(text) for text in inputs]])
 
-    def predict_items(items: Sequence[Item]) -> tuple[list[Any], None]:
+    done = 0
+
+    def predict_items(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
+        nonlocal done
         texts = [item.text for item in items if item.text is not None]
         predictions = predictor.predict_stream(texts, batch_size=options.batch_size)
         # An item has a text or an error; `predictions` has one item for each text.
-        return [next(predictions) if item.text is not None else item.error or "" for item in items], None
+        results: list[Any] = []
+        for number, item in enumerate(items, done + 1):
+            result = next(predictions) if item.text is not None else item.error or ""
+            if options.too_long == "error" and not isinstance(result, str) and result.truncated:
+                problem = f"text {number} {too_long_for(predictor.text_config.max_len)}"  # type: ignore[union-attr]
+                if not request.skip:
+                    return results, DataError(f"{problem}; use --too-long windows, or --on-bad-row skip")
+                result = problem
+            results.append(result)
+        done += len(items)
+        return results, None
 
     shown = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
     write_predictions(options, windows, header=header, row=row, predict=predict_items, bar=shown)
@@ -110,10 +135,18 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     Raises:
         UserError: it cannot.
     """
+    from mixling.runtime.windows import check_too_long
+
+    check_too_long(options.too_long)
+    threshold = read_threshold(options.threshold)
     if options.url is not None:
         from mixling.serving.client import RemotePredictor
 
-        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=options.threshold)
+        if isinstance(threshold, dict):
+            raise ConfigError("--threshold LABEL=P: a server has one threshold for all labels; give a number")
+        if options.too_long != "windows":
+            raise ConfigError("--too-long: a server reads long texts as it was started to: `mixling serve --too-long`")
+        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=threshold)
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
         from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
@@ -125,7 +158,9 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     if kind == TEXT_TO_TEXT:
         raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
     refuse_unfinished(model)
-    return Predictor(model, num_threads=options.threads, threshold=options.threshold)
+    # What is not read completely is an error of its row: see `predict_items`.
+    too_long = "truncate" if options.too_long == "error" else options.too_long
+    return Predictor(model, num_threads=options.threads, threshold=threshold, too_long=too_long)
 
 
 def _question(options: PredictOptions) -> list[Item]:

@@ -33,6 +33,7 @@ class ServerSettings:
         drain_wait: seconds after SIGTERM in which new requests are still answered while /readyz reports 503.
         drain: seconds after that for requests in flight.
         reload_interval: seconds between looks at the model files; 0: never.
+        too_long: as of `Predictor`.
     """
 
     models: tuple[tuple[str, Path], ...]
@@ -50,6 +51,7 @@ class ServerSettings:
     drain_wait: float = 0.5
     drain: int = 10
     reload_interval: float = 1.0
+    too_long: str = "windows"
 
 
 def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
