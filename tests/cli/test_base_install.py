@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mixling.cli.main import COMMANDS, EXTRAS
+from mixling.errors import command_line
 
 from .conftest import Call
 
@@ -56,6 +57,15 @@ def test_a_model_is_evaluated_shown_and_exported(call: Call, folder: Path, tmp_p
         assert (tmp_path / "copy.onnx").read_bytes() == GOLDEN.read_bytes()
 
 
+def test_a_page_is_exported(call: Call, tmp_path: Path) -> None:
+    done = call("export", GOLDEN.with_name("plan-v1.onnx"), "--browser", tmp_path / "site")
+    assert done.code == 0, done.err
+    assert done.err.endswith(command_line("python", "-m", "http.server", "--directory", tmp_path / "site") + "\n")
+    assert (tmp_path / "site" / "models" / "plan-v1.onnx").exists()
+    assert call("export", GOLDEN).code == 2
+    assert call("export", GOLDEN, "-o", tmp_path / "a.onnx", "--browser", tmp_path / "site").code == 2
+
+
 def test_answers_are_explained_and_texts_to_label_suggested(call: Call, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(ROWS)
     for model in (GOLDEN, folder):
@@ -67,7 +77,7 @@ def test_answers_are_explained_and_texts_to_label_suggested(call: Call, folder: 
     assert done.out.count("\n") == 2
     done = call("evaluate", GOLDEN, tmp_path / "rows.csv", "--slices", "--errors", tmp_path / "errors.csv")
     assert done.code == 0, done.err
-    assert (tmp_path / "errors.csv").read_text().startswith("path,line,text,target,predicted,severity,words\n")
+    assert (tmp_path / "errors.csv").read_text().startswith("path,line,text,target,predicted,severity,words,nearest\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -81,6 +81,23 @@ def test_words_change_at_the_rate(config: AugmentationConfig, rate: float) -> No
     assert abs(np.mean(changed) - rate) < 0.03
 
 
+@pytest.mark.parametrize("split", [False, True])
+def test_texts_that_are_encoded_already_change_in_the_same_way(split: bool) -> None:
+    texts = [text.split() if split else text for text in [*TEXTS, ""]]
+    config, known = AugmentationConfig(pseudo_words=0.3, typos=0.3), encoder()
+    rows, whole = [item.words for item in known.encode(texts)], np.arange(len(texts))
+    expected = words_of(Augmenter.of_texts(config, encoder(), TEXTS), texts, step=5)
+    made = Augmenter.of_texts(config, encoder(), TEXTS)
+    for step in (4, 5):
+        changed = made.change(rows, known, whole, len(texts), seed=0, step=step)
+    words = ["[PAD]", "[SEP]", "[EMPTY]", *made.encoder.table_words()]
+    assert [[words[row] for row in item] for item in changed] == expected
+    again = made.change(rows[3:5], known, np.array([3, 4]), len(texts), seed=0, step=5)
+    assert [item.tolist() for item in again] == [item.tolist() for item in changed[3:5]]
+    bags, own = made.encoder.bags(rows[0]).positions, known.bags(rows[0]).positions
+    assert bags.tolist() == own.tolist()
+
+
 def test_each_step_draws_anew_and_a_step_always_the_same() -> None:
     made = augmenter(AugmentationConfig())
     first = words_of(made, TEXTS, step=1)

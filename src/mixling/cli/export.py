@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from mixling.cli.options import ModelArgument
-from mixling.errors import ConfigError, near_miss
+from mixling.errors import ConfigError, command_line, near_miss
 
 if TYPE_CHECKING:
     from mixling.runtime.session import OpenModel
@@ -19,31 +19,38 @@ _PRECISIONS = ("int8", "float32")
 
 def export_command(
     model: ModelArgument,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.onnx", help="File to write.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE.onnx", help="File to write.")] = None,
+    browser: Annotated[
+        Path | None,
+        typer.Option("--browser", metavar="FOLDER", help="Write a web page that answers without a server."),
+    ] = None,
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="int8|float32", help="Precision of weights [as in MODEL].")
     ] = None,
 ) -> None:
-    """Write a model as one ONNX file.
+    """Write a model as one ONNX file, or as a web page.
 
     The file includes vocabulary, labels and configuration. Torch is needed only for a precision other than that of the
     folder's model.onnx, and for the best model so far of an unfinished run.
+
+    With --browser, a folder of static files is written that any file server can serve: a page that computes answers in
+    the browser. Repeat it with other models to compare them on one page.
     """
     from mixling.runs.artifact import ONNX_FILE, unfinished_run
     from mixling.runtime.session import open_model
-    from mixling.storage import write_atomic
 
     if precision is not None and precision not in _PRECISIONS:
         raise ConfigError(f"--precision: got {precision!r}; {near_miss(precision, _PRECISIONS)}")
-    if out.is_dir():
+    if (out is None) == (browser is None):
+        raise ConfigError("give -o FILE.onnx, or --browser FOLDER for a web page")
+    if out is not None and out.is_dir():
         raise ConfigError(f"{out}: is a folder; name a file, such as {out / 'model.onnx'}")
     run = None if (Path(model) / ONNX_FILE).exists() else unfinished_run(model)
     if run is not None:
         from mixling.runs.unfinished import export_best
 
         content, precision = export_best(run, precision=cast(Any, precision))
-        write_atomic(out, content)
-        print(f"{out}: {len(content) / 1e6:.2f} MB, {precision}, best so far of an unfinished run", file=sys.stderr)
+        _write(content, out, browser, model, f"{precision}, best so far of an unfinished run")
         print(f"at step {run.step:,}; resume it with: {run.command}", file=sys.stderr)
         return
     opened = open_model(model)
@@ -57,8 +64,25 @@ def export_command(
         content = _export_anew(model, precision, opened)
         if precision == "int8":
             print("note: check the accuracy of the 8-bit model with `mixling evaluate`", file=sys.stderr)
-    write_atomic(out, content)
-    print(f"{out}: {len(content) / 1e6:.2f} MB, {precision or has}", file=sys.stderr)
+    _write(content, out, browser, model, precision or has)
+
+
+def _write(content: bytes, out: Path | None, browser: Path | None, model: str, what: str) -> None:
+    from mixling.storage import write_atomic
+
+    size = f"{len(content) / 1e6:.2f} MB, {what}"
+    if out is not None:
+        write_atomic(out, content)
+        print(f"{out}: {size}", file=sys.stderr)
+        return
+    from mixling.browser.site import write_site
+    from mixling.serving.settings import model_name
+
+    assert browser is not None
+    name = model_name(Path(model))
+    write_site(content, browser, name=name)
+    print(f"{browser}: a page with {name} ({size}); look at it with:", file=sys.stderr)
+    print(command_line("python", "-m", "http.server", "--directory", browser), file=sys.stderr)
 
 
 def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
@@ -80,4 +104,4 @@ def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
     branch = None
     if opened.branch is not None and metadata.ngrams is not None:
         branch = opened.branch, metadata.ngrams
-    return amend(content, branch=branch, threshold=metadata.threshold)
+    return amend(content, branch=branch, threshold=metadata.threshold, label_thresholds=metadata.label_thresholds)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from mixling.cli.options import TooLongOption
 from mixling.cli.output import no_collections
 
 KEYS_VARIABLE = "MIXLING_API_KEYS"
@@ -52,6 +53,7 @@ class ServeOptions:
         float,
         typer.Option("--drain-wait", min=0, help="Seconds after SIGTERM in which new requests are still answered."),
     ] = 0.5
+    too_long: TooLongOption = "windows"
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each request.")] = False
 
 
@@ -77,5 +79,6 @@ def serve_command(options: ServeOptions) -> None:
         client_timeout=options.client_timeout,
         reload_interval=options.reload_interval,
         drain_wait=options.drain_wait,
+        too_long=options.too_long,
     )
     serve(settings, Address(host=options.host, port=options.port), workers=options.workers, verbose=options.verbose)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -74,9 +75,7 @@ def collate(
         texts: rows (N,) of the encoder's word table, for each text.
         starts: the first token of each word (W,), for each text, if outputs are for words.
     """
-    lengths = np.array([len(words) for words in texts])
-    mask = np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
-    flat = np.concatenate(texts)
+    mask, flat = real_tokens(texts), np.concatenate(texts)
     kept = np.flatnonzero(flat)  # row 0 of the word table is padding, which replaces dropped tokens
     distinct, first, numbers = np.unique(flat[kept], return_index=True, return_inverse=True)
     # In the order of the text, not of the table: gradients are summed in this order, and their rounding must not depend
@@ -125,6 +124,12 @@ class TextSet:
 
     def __len__(self) -> int:
         return len(self.dataset)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the encoded texts are in memory."""
+        self._forget_stale()
+        return self._kept is not None
 
     def words(self, indices: Indices) -> list[npt.NDArray[np.int32]]:
         """Return texts as rows of the encoder's word table, valid until the next call of the encoder."""
@@ -198,8 +203,22 @@ def drop_words(
     """
     if rate == 0:
         return list(texts)
-    dropped = np.random.default_rng(seed).random((size, width), np.float32) < rate
-    return [np.where(dropped[i, : len(words)], np.int32(0), words) for i, words in zip(chosen, texts, strict=True)]
+    dropped = np.random.default_rng(seed).random((size, width), np.float32)[chosen] < rate
+    flat, read = np.concatenate(texts), real_tokens(texts)
+    flat[dropped[:, : read.shape[1]][read]] = 0
+    return split_like(flat, texts)
+
+
+def real_tokens(texts: Sequence[npt.NDArray]) -> Bool[np.ndarray, "B N"]:
+    """Return the mask (B, N) of the tokens of texts, whose longest has N."""
+    lengths = np.array([len(words) for words in texts])
+    return np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
+
+
+def split_like(flat: npt.NDArray[np.int32], texts: Sequence[npt.NDArray]) -> list[npt.NDArray[np.int32]]:
+    """Return the parts of an array that are as long as the texts."""
+    ends = list(itertools.accumulate(map(len, texts)))
+    return [flat[first:last] for first, last in zip([0, *ends], ends, strict=False)]
 
 
 def pad_targets(targets: Sequence[npt.NDArray[np.integer]], width: int, value: int) -> Int[Tensor, "B N"]:

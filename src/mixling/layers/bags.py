@@ -38,12 +38,19 @@ class _SumBags(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "U S"]) -> tuple[None, Float[Tensor, "m S"], None]:
-        from scipy.sparse import csc_array
-
         positions, factors = ctx.saved_tensors
-        bags, size = positions.shape
-        indices = positions.numpy().reshape(-1)
-        values = np.ones(len(indices), np.float32) if factors is None else factors.numpy().reshape(-1)
-        ends = np.arange(0, len(indices) + 1, size, dtype=indices.dtype)
-        counted = csc_array((values, indices, ends), shape=(ctx.rows, bags))
-        return None, torch.from_numpy(counted @ grad.float().numpy()), None
+        return None, add_rows(positions, grad, ctx.rows, factors), None
+
+
+def add_rows(
+    positions: Int[Tensor, "U P"], grad: Float[Tensor, "U S"], size: int, factors: Float[Tensor, "U P"] | None = None
+) -> Float[Tensor, "size S"]:
+    """Return the gradient of a matrix of `size` rows, of which bag u adds up `positions[u]`, on a CPU."""
+    from scipy.sparse import csc_array
+
+    bags, parts = positions.shape
+    indices = positions.numpy().reshape(-1)
+    values = np.ones(len(indices), np.float32) if factors is None else factors.numpy().reshape(-1)
+    ends = np.arange(0, len(indices) + 1, parts, dtype=indices.dtype)
+    counted = csc_array((values, indices, ends), shape=(size, bags))
+    return torch.from_numpy(counted @ grad.float().numpy())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,13 +11,13 @@ from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.layers.bags import sum_bags
 from mixling.layers.dropout import dropout
+from mixling.layers.fused import Windows, can_fuse
 from mixling.layers.positions import PositionKind, Positions
 
 
@@ -34,7 +34,7 @@ class EmbeddingConfig(Config):
     embeddings: str | None = Field(
         None, description="projection 'embedding': .npy or .safetensors file with the (subwords, width) matrix"
     )
-    bias: bool = True
+    bias: bool = Field(True, description="add a bias to the token vectors")
     positions: PositionKind = Field("none", description="vectors added to the tokens by position")
     norm: bool = Field(False, description="layer norm of the token vectors")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the token vectors")
@@ -127,21 +127,33 @@ class ProjectionEmbedding(nn.Module):
 
     def word_rows(self, positions: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U+1 R"]:
         """Return the summed rows of each distinct word, preceded by a row of zeros for padding and dropped words."""
-        if self.embeddings is None:
-            rows = sum_bags(positions, self.weight, weights)
-        else:
-            rows = F.embedding_bag(positions, self.embeddings, mode="sum", per_sample_weights=weights) @ self.weight
-        return F.pad(self.spread_rows(rows), (0, 0, 1, 0))
+        return F.pad(self.spread_rows(self._sums(positions, weights)), (0, 0, 1, 0))
+
+    def embed(
+        self,
+        positions: Int[Tensor, "U P"],
+        weights: Float[Tensor, "U P"] | None,
+        index: Int[Tensor, "B N"],
+        mask: Bool[Tensor, "B N"],
+    ) -> Float[Tensor, "B N D"]:
+        """Return the token vectors of a batch: `forward` of `word_rows`."""
+        if not can_fuse(self.weight, self.training):
+            return self(self.word_rows(positions, weights), index, mask)
+        return self._finish(Windows.apply(self._sums(positions, weights), self.spread, index, self.window))
 
     def forward(
         self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> Float[Tensor, "B N D"]:
         """Return the token vectors of words with the summed rows `rows[index]`; row 0 is the row of zeros."""
         x = F.embedding(index, rows)
-        if self.window:
-            trained = torch.is_grad_enabled() and not torch.compiler.is_compiling()
-            sums = _SummedWindows.apply if trained else _summed_windows
-            x = sums(x, self.window, self.dim)
+        return self._finish(_summed_windows(x, self.window, self.dim) if self.window else x)
+
+    def _sums(self, positions: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U S"]:
+        if self.embeddings is None:
+            return sum_bags(positions, self.weight, weights)
+        return F.embedding_bag(positions, self.embeddings, mode="sum", per_sample_weights=weights) @ self.weight
+
+    def _finish(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
         if self.bias is not None:
             x = x + self.bias
         if self.positions is not None:
@@ -157,23 +169,3 @@ def _summed_windows(x: Float[Tensor, "B N R"], w: int, dim: int) -> Float[Tensor
     padded = F.pad(parts, (0, 0, 0, 0, w, w))  # (B, N + 2w, 2w+1, D)
     seen = [padded[:, offset : offset + length, offset] for offset in range(2 * w + 1)]
     return torch.stack(seen).sum(0)
-
-
-class _SummedWindows(torch.autograd.Function):
-    """Sum windows; the gradient is written once, where torch would add up 2w+1 tensors of the size of the input."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Float[Tensor, "B N R"], w: int, dim: int) -> Float[Tensor, "B N D"]:
-        ctx.window = w
-        return _summed_windows(x, w, dim)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, "B N R"], None, None]:
-        w, length = ctx.window, grad.shape[1]
-        out = grad.new_zeros(*grad.shape[:2], 2 * w + 1, grad.shape[2])
-        for offset in range(2 * w + 1):  # the output at i has part `offset` of the word at i + offset - w
-            first, last = max(0, w - offset), max(0, length - max(0, offset - w))
-            if first < last:
-                out[:, first + offset - w : last + offset - w, offset] = grad[:, first:last]
-        return out.flatten(2), None, None

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.layers.dropout import dropout
+from mixling.layers.fused import Pools, can_fuse
 from mixling.layers.masks import as_mask
 
 
@@ -44,7 +45,11 @@ class PoolingHead(nn.Module):
 
     def forward(self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None) -> Float[Tensor, "B C"]:
         """Return the logits (B, C); `mask` as in `Mixer.forward`."""
-        real = as_mask(mask, x)[..., None]
+        mask = as_mask(mask, x)
+        if self.pooling == "all" and self.score is not None and can_fuse(x, self.training):
+            pooled = Pools.apply(x, mask, self.score.weight, self.score.bias)
+            return self.output(dropout(pooled, self.dropout, self.training))
+        real = mask[..., None]
         pools = []
         if self.score is not None:
             scores = self.score(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from mixling.layers.masks import as_mask
@@ -79,7 +79,8 @@ class Model(nn.Module):
             mask: as in `Mixer.forward`; None: every token with a word is real, as in exported models.
             starts: tokens to compute logits for: the first one of each word, or the masked ones.
         """
-        return self.from_rows(self.embedding.word_rows(positions, weights), index, mask, starts)
+        mask = index != 0 if mask is None else as_mask(mask, index)
+        return self._logits(self.embedding.embed(positions, weights, index, mask), mask, starts)
 
     def from_rows(
         self,
@@ -90,7 +91,12 @@ class Model(nn.Module):
     ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
         """Return the logits from the summed rows of words, for instance cached ones; see `forward`."""
         mask = index != 0 if mask is None else as_mask(mask, index)
-        x = self.encoder(self.embedding(rows, index, mask), mask)
+        return self._logits(self.embedding(rows, index, mask), mask, starts)
+
+    def _logits(
+        self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"], starts: Int[Tensor, "B W"] | None
+    ) -> Tensor:
+        x = self.encoder(x, mask)
         if starts is not None:
             x, mask = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2])), mask.gather(1, starts)
         if isinstance(self.head, LMHead):

@@ -24,14 +24,16 @@ from mixling.models.model import Model, ModelConfig, build_model, count_paramete
 from mixling.runs.adjustments import Adjustments
 from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
 from mixling.runs.config import RunConfig
-from mixling.runs.data import log_truncated
+from mixling.runs.data import hold_out, log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.initialization import make_vectors
 from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
+from mixling.runs.replay import load_head, replayed_run
 from mixling.runs.run import Parts, Run, Stage, execute
+from mixling.runs.shared import Shared
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import LabeledValidation, Outputs, QuestionValidation, Validation
@@ -68,6 +70,7 @@ def fit(
     resume: bool = False,
     distributed: DistributedContext | None = None,
     callback: Callback | None = None,
+    shared: Shared | None = None,
     log: Log = lambda message: None,
 ) -> Run[Metrics] | None:
     """Train, choose the best epoch on validation data, export, evaluate the exported model, and write the run folder.
@@ -84,6 +87,7 @@ def fit(
         resume: continue from the folder's checkpoint.
         distributed: this process among all; by default the only one.
         callback: called during training.
+        shared: for several trainings on the same examples in one process.
         log: receives messages.
 
     Returns:
@@ -94,8 +98,11 @@ def fit(
         UserError: see `open_run` and `Trainer.fit`.
     """
 
+    known = shared or Shared()
+
     def prepare(stage: Stage) -> _Labeled:
-        return _Labeled(_examples(config, train, validation, weights, teacher, unlabeled, vectors, stage), stage)
+        examples = _examples(config, train, validation, weights, teacher, unlabeled, vectors, known, stage)
+        return _Labeled(examples, known, stage)
 
     run = execute(
         TRAINING, config, prepare,
@@ -123,6 +130,7 @@ class _Examples:
     targets: Targets
     weights: npt.NDArray[np.float32] | None
     vectors: WordVectors | None
+    held_out: Dataset | None
 
 
 def _examples(
@@ -133,8 +141,10 @@ def _examples(
     teacher: Teacher | None,
     unlabeled: Iterable[Text],
     vectors: WordVectors | None,
+    shared: Shared,
     stage: Stage,
 ) -> _Examples:
+    validation, held_out = hold_out(config, validation)
     counts, labels = train.label_counts(), task_type(config.task).label_set(train)
     numbers = np.array([counts.get(name, 0) for name in labels.names])
     task = task_type(config.task)(labels, config.train.loss, numbers)
@@ -147,7 +157,7 @@ def _examples(
         stage.begin()  # what follows may take long
     self_distilled = config.distill is not None and config.distill.teacher == SELF
     if vectors is None and (not stage.begun or config.refit or self_distilled):
-        vectors = make_vectors(config, train, stage.log)
+        vectors = make_vectors(config, train, stage.log, shared)
     if config.distill is not None:
         distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, stage)
         texts, targets = distillation.texts, distillation.targets
@@ -162,6 +172,7 @@ def _examples(
         targets=targets,
         weights=weights,
         vectors=vectors,
+        held_out=held_out,
     )
 
 
@@ -170,14 +181,20 @@ class _Labeled(Parts[Metrics]):
 
     model: Model
 
-    def __init__(self, examples: _Examples, stage: Stage) -> None:
+    def __init__(self, examples: _Examples, shared: Shared, stage: Stage) -> None:
         config, task, texts = examples.config, examples.task, examples.texts
         self.examples, self.config, self.labels = examples, config, task.labels
         text = config.model.text
         self.vocabulary = (
             Vocabulary.load(text.vocabulary)
             if text.vocabulary is not None
-            else train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
+            else shared.get(
+                lambda: train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text),
+                *("vocabulary", text.model_dump_json()),
+                # A sample of all texts is the same with every seed.
+                *((config.train.seed,) if texts.text_bytes().sum() > _VOCABULARY_BYTES else ()),
+                of=(texts,),
+            )
         )
         text = text.for_vocabulary(self.vocabulary)
         self.model_config: ModelConfig = config.model.model_copy(update={"text": text})
@@ -188,8 +205,8 @@ class _Labeled(Parts[Metrics]):
             distilled=config.distill is not None,
             augmented=not task.windows,
         )
-        encoder = TextEncoder(text, self.vocabulary)
-        self.data, self.validation = _training_data(examples, self.training, encoder, stage.log)
+        encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
+        self.data, self.validation = _training_data(examples, self.training, encoder, shared, stage.log)
         self.adjustments = Adjustments(task, self.validation, stage.log)
         self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
@@ -244,10 +261,14 @@ class _Labeled(Parts[Metrics]):
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")
         outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
-        self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config.abstain_at)
+        self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config)
+        self.adjustments.choose_label_thresholds(folder / ONNX_FILE, outputs, self.config.label_thresholds)
+        if self.examples.held_out is not None:
+            self.adjustments.fit_sets(folder / ONNX_FILE, self.examples.held_out, self.config)
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
+            "data": self._data_report(),
             "epochs": self.training.epochs,
             "precision": precision,
             "quantization": None if quantization is None else asdict(quantization),
@@ -255,6 +276,13 @@ class _Labeled(Parts[Metrics]):
             "reading": None if self.validation.reading is None else self.validation.reading.to_dict(),
             "file_bytes": (folder / ONNX_FILE).stat().st_size,
         }
+
+    def _data_report(self) -> dict[str, Any]:
+        """Return the numbers of examples, and of training examples by label where each has one or several."""
+        train, task = self.examples.train, self.examples.task
+        counts = train.label_counts() if task.has_labels else {}
+        labels = {name: counts[name] for name in self.labels.names if name in counts}
+        return {"training": len(train), "validation": len(self.examples.validation), "labels": labels}
 
     def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Outputs:
         """Write model.onnx and return its outputs for the validation data."""
@@ -296,7 +324,7 @@ class _Labeled(Parts[Metrics]):
 
 
 def _training_data(
-    examples: _Examples, training: TrainConfig, encoder: TextEncoder, log: Log
+    examples: _Examples, training: TrainConfig, encoder: TextEncoder, shared: Shared, log: Log
 ) -> tuple[LabeledData | QuestionData, Validation]:
     """Return the encoded examples, and the evaluation of models on the validation examples."""
     config, task, validation = examples.config, examples.task, examples.validation
@@ -310,12 +338,16 @@ def _training_data(
     augmenter = None
     if changes is not None and changes.rate:
         augmenter = Augmenter.of_texts(changes, encoder, examples.texts.sample_texts(WORD_SAMPLE_BYTES, training.seed))
+
+    def encoded(texts: Dataset) -> TextSet:
+        return shared.get(lambda: TextSet(texts, encoder, keep=not texts.spooled), "encoded", of=(texts, encoder))
+
     validation_task = task.with_unknown(validation.targets)
     data = LabeledData(
         objective=task,
-        train=TextSet(examples.texts, encoder, keep=not examples.texts.spooled),
+        train=encoded(examples.texts),
         train_targets=examples.targets,
-        validation=TextSet(validation, encoder, keep=not validation.spooled),
+        validation=encoded(validation),
         validation_task=validation_task,
         validation_targets=validation_task.targets(validation.targets),
         token_dropout=dropout,
@@ -342,6 +374,8 @@ def _build(
         model.embedding.load_embeddings(config.model.embedding.embeddings)
     if config.init.pretrained is not None:
         load_pretrained(model, model_config, config.init.pretrained, resize=config.init.resize)
+        if replayed_run(config) is not None:
+            load_head(model, task.labels, config.init.pretrained)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
     log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")
     if vectors is not None:

@@ -33,6 +33,7 @@ class ServerSettings:
         drain_wait: seconds after SIGTERM in which new requests are still answered while /readyz reports 503.
         drain: seconds after that for requests in flight.
         reload_interval: seconds between looks at the model files; 0: never.
+        too_long: as of `Predictor`.
     """
 
     models: tuple[tuple[str, Path], ...]
@@ -50,6 +51,7 @@ class ServerSettings:
     drain_wait: float = 0.5
     drain: int = 10
     reload_interval: float = 1.0
+    too_long: str = "windows"
 
 
 def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
@@ -64,7 +66,7 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
     for argument in arguments:
         name, sep, path = argument.partition("=")
         if not sep or Path(argument).exists():
-            name, path = _name_of(Path(argument.partition("@")[0] if on_hub(argument) else argument)), argument
+            name, path = model_name(Path(argument.partition("@")[0] if on_hub(argument) else argument)), argument
         elif not name.strip(".") or _UNSAFE.search(name):
             raise ConfigError(f"{argument}: the name {name!r} is not allowed; use letters, digits, '.', '_' and '-'")
         if name in models:
@@ -73,7 +75,8 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
     return tuple(models.items())
 
 
-def _name_of(path: Path) -> str:
+def model_name(path: Path) -> str:
+    """Return the name of a model that was given none: of letters, digits, `.`, `_` and `-`."""
     path = path.absolute()
     name = path.parent.name if path.name == ONNX_FILE else path.name.removesuffix(".onnx")
     return _UNSAFE.sub("-", name).strip("-.") or "model"

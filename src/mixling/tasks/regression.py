@@ -19,7 +19,7 @@ from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.tasks.base import LinearModel, Sample, Task
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, not_finite
+from mixling.text.labels import LabelSet, Targets, not_finite
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Regression(Task):
         """Return the numbers (B,)."""
         return np.array(list(targets), np.float64)
 
-    def stack(self, targets: Sequence[npt.NDArray], width: int) -> Tensor:
+    def stack(self, targets: Targets, width: int) -> Tensor:
         """Return standardized targets (B, 1)."""
         import torch
 
@@ -221,7 +221,7 @@ class Regression(Task):
         assert isinstance(metrics, RegressionMetrics)
         if metrics.r2 is None or metrics.r2 == 1:
             return ""
-        return f"for comparison: always the mean has mean squared error {metrics.mse / (1 - metrics.r2):.4g}"
+        return f"always the mean has mean squared error {metrics.mse / (1 - metrics.r2):.4g}"
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         truth, given = self.targets(targets), self.targets(answers)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,28 @@ class WordTable:
 
     def __len__(self) -> int:
         return self._size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the table has as many words as it may hold."""
+        return self._size > self._max_table
+
+    def copy(self, *, max_table: int) -> Self:
+        """Return a table with the same rows, which has room for at least `max_table / 2` more words."""
+        out = copy.copy(self)  # without rows, see `__getstate__`
+        out._max_table, out._keep = max(max_table, self._size + max_table // 2), False
+        out._ids, out._spelled, out._size = self._ids.copy(), self._spelled.copy(), self._size
+        out._positions, out._dtype = self._positions[: self._size].copy(), self._dtype
+        out._weights = None if self._weights is None else self._weights[: self._size].copy()
+        return out
+
+    def rows(self, words: Sequence[str]) -> list[int]:
+        """Return the rows of words, added where they are new; tokens must be words."""
+        try:
+            return [self._ids[word] for word in words]
+        except KeyError:
+            self._add(words)
+            return [self._ids[word] for word in words]
 
     def spell(self, texts: Sequence[Sequence[Word]]) -> list[list[list[int]]]:
         """Return the rows of each word of texts that are already split: one, or one per subword if these are tokens."""

@@ -7,21 +7,25 @@ resembles. Training with random words, the label unchanged, teaches it not to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Annotated, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from mixling.config import Config
-from mixling.data.batches import Indices
+from mixling.data.batches import Indices, real_tokens, split_like
 from mixling.text.encoder import Encoded, Text, TextEncoder
 from mixling.text.noise import NOISES, blend, blendable
+from mixling.text.table import FIRST
 
 TypoKind = Literal["swap", "delete", "insert", "keyboard", "ocr"]
-_TABLE_WORDS = 1 << 16  # words in the table of an encoder that meets most of its words once
+_TABLE_WORDS = 1 << 17  # words in the table of the encoder, changed ones included
+_PSEUDO_WORDS = 1 << 12  # different pseudo-words
+_SPELLINGS = 2  # typos of a kind in a word, some of which may be the same
+_TYPOS = 1 << 18  # typos that are remembered
 _SPLIT_WORDS = 1 << 22  # words of texts that are split once, in 8 bytes each
 WORD_SAMPLE_BYTES = 4 << 20  # of training text whose words are blended
 
@@ -59,6 +63,8 @@ class Augmenter:
     """Encodes texts with some of their words changed.
 
     The result for a text depends on the seed, the step and its index in the batch only, not on the process.
+    Pseudo-words and the typos of a word are many, but each is made once, since a changed word takes longer to make and
+    to hash than the rest of its text takes to encode.
 
     Args:
         encoder: the encoder of the training texts; changed words are not added to its table.
@@ -71,6 +77,9 @@ class Augmenter:
         self.encoder.keep_splits(_SPLIT_WORDS)
         self._words = blendable(words)
         self._kinds = [NOISES[kind] for kind in config.typo_kinds]
+        self._pseudo_words: dict[int, str] = {}
+        self._typos: dict[tuple[str, int], str] = {}
+        self._copied, self._keys = -1, [""]  # the generation of the encoder that was copied, and its words
 
     @classmethod
     def of_texts(cls, config: AugmentationConfig, encoder: TextEncoder, texts: Sequence[str]) -> Augmenter:
@@ -84,19 +93,76 @@ class Augmenter:
             chosen: the indices of the texts in the batch.
             size: number of texts in the complete batch.
         """
-        seeds = np.random.default_rng([seed, 2, step]).integers(1 << 62, size=size)[chosen]
-        changes = [partial(self._change, Random(number)) for number in seeds.tolist()]
-        return self.encoder.encode(texts, changes=changes)
+        drawn = self._draw(chosen, size, seed, step, 1 + any(isinstance(text, tuple) for text in texts))
+        return self.encoder.encode(texts, changes=[_Change(self._changed, self.config.rate, row) for row in drawn])
 
-    def _change(self, rng: Random, words: Sequence[str]) -> list[str]:
-        pseudo, rate, chance = self.config.pseudo_words, self.config.rate, rng.random
+    def change(
+        self,
+        texts: Sequence[npt.NDArray[np.int32]],
+        encoder: TextEncoder,
+        chosen: Indices,
+        size: int,
+        *,
+        seed: int,
+        step: int,
+    ) -> list[npt.NDArray[np.int32]]:
+        """Return what `encode` does for single texts whose tokens are words, given as rows of another encoder."""
+        assert encoder.config.tokens == "words", "subwords have no row for each word"
+        if self._copied != encoder.generation or self.encoder.is_full:
+            self.encoder, self._copied = encoder.copy(max_table=_TABLE_WORDS), encoder.generation
+            self._keys = encoder.table_words()
+        drawn = self._draw(chosen, size, seed, step)
+        read = real_tokens(texts)
+        flat, numbers = np.concatenate(texts), drawn[:, : read.shape[1]][read]
+        changed = ((numbers < self.config.rate) & (flat >= FIRST)).nonzero()[0]
+        made = [
+            self._changed(self._keys[row - FIRST], number)
+            for row, number in zip(flat[changed].tolist(), numbers[changed].tolist(), strict=True)
+        ]
+        flat[changed] = self.encoder.rows(made)
+        return split_like(flat, texts)
+
+    def _draw(self, chosen: Indices, size: int, seed: int, step: int, texts: int = 1) -> npt.NDArray[np.float64]:
+        """Return a number for each word of the chosen texts: below `rate` it changes, and the number says how."""
+        width = self.encoder.config.max_len * texts
+        return np.random.default_rng([seed, 2, step]).random((size, width))[chosen]
+
+    def _changed(self, word: str, drawn: float) -> str:
+        """Return the word as a number below `rate` changes it."""
+        pseudo = self.config.pseudo_words
+        if drawn >= pseudo:
+            return self._typo(word, int((drawn - pseudo) / self.config.typos * _SPELLINGS * len(self._kinds)))
+        if self._words and word[0].isalpha():
+            return self._pseudo_word(int(drawn / pseudo * _PSEUDO_WORDS))
+        return word
+
+    def _pseudo_word(self, number: int) -> str:
+        made = self._pseudo_words.get(number)
+        if made is None:
+            made = self._pseudo_words[number] = blend(self._words, Random(number))
+        return made
+
+    def _typo(self, word: str, number: int) -> str:
+        made = self._typos.get((word, number))
+        if made is None:
+            if len(self._typos) >= _TYPOS:
+                self._typos.clear()
+            number_of_kind, kind = divmod(number, len(self._kinds))
+            made = self._typos[word, number] = self._kinds[kind](word, Random(f"{number_of_kind} {word}"))
+        return made
+
+
+class _Change:
+    """Changes the words of a text, or of the two texts of a pair in order, where the numbers drawn for it are low."""
+
+    __slots__ = ("_changed", "_drawn", "_rate", "_read")
+
+    def __init__(self, changed: Callable[[str, float], str], rate: float, drawn: npt.NDArray[np.float64]) -> None:
+        self._changed, self._rate, self._drawn, self._read = changed, rate, drawn, 0
+
+    def __call__(self, words: Sequence[str]) -> list[str]:
         out = list(words)
-        for i, word in enumerate(words):
-            drawn = chance()
-            if drawn >= rate:
-                continue
-            if drawn >= pseudo:
-                out[i] = self._kinds[int(chance() * len(self._kinds))](word, rng)
-            elif self._words and word[0].isalpha():
-                out[i] = blend(self._words, rng)
+        drawn, self._read = self._drawn[self._read :][: len(out)], self._read + len(out)
+        for i in (drawn < self._rate).nonzero()[0].tolist():
+            out[i] = self._changed(out[i], float(drawn[i]))
         return out

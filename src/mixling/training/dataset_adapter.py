@@ -104,7 +104,7 @@ class LabeledData(TrainingData):
         words = drop_words(words, self.token_dropout, chosen=chosen, size=size, width=width, seed=[seed, 1, step])
         encoder = encoder if self.augmenter is None else self.augmenter.encoder
         batch = collate(words, encoder, starts if self.objective.per_word else None)
-        targets = self.objective.stack([self.train_targets[i] for i in mine], batch.num_answers)
+        targets = self.objective.stack(_chosen(self.train_targets, mine), batch.num_answers)
         return batch, targets, None if self.weights is None else torch.from_numpy(self.weights[mine])
 
     def _encoded(
@@ -113,6 +113,9 @@ class LabeledData(TrainingData):
         """Return training texts as rows of an encoder's word table, and the first tokens of words where they count."""
         if self.augmenter is None:
             return self.train.words(mine), self.train.starts(mine)
+        if self.train.is_kept and self.train.encoder.config.tokens == "words" and not self.train.dataset.schema.pairs:
+            words = self.train.words(mine)
+            return self.augmenter.change(words, self.train.encoder, chosen, size, seed=seed, step=step), None
         texts = [self.train.dataset.texts[i] for i in mine]
         encoded = self.augmenter.encode(texts, chosen, size, seed=seed, step=step)
         starts = [item.starts for item in encoded if item.starts is not None]
@@ -125,7 +128,7 @@ class LabeledData(TrainingData):
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an output on validation data is not finite")
         if chosen is not None:
-            targets = targets[chosen] if isinstance(targets, np.ndarray) else [targets[i] for i in chosen]
+            targets = _chosen(targets, chosen)
         metrics = self.validation_task.evaluate(logits, targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, logits, targets)
 
@@ -138,6 +141,10 @@ class LabeledData(TrainingData):
 
     def where(self, index: int) -> tuple[str, int] | None:
         return self.train.dataset.where(index)
+
+
+def _chosen(targets: Targets, indices: Indices) -> Targets:
+    return targets[indices] if isinstance(targets, np.ndarray) else [targets[i] for i in indices]
 
 
 class EncodedTexts(Protocol):
@@ -189,7 +196,7 @@ def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Target
         scores = torch.zeros(len(part), *((width,) if part[0].ndim == 2 else ()), part[0].shape[-1])
         for row, item in zip(scores, part, strict=True):
             row[: len(item)] = torch.from_numpy(item)
-        gold = task.stack(targets[first : first + 4096], width)  # type: ignore[arg-type]
+        gold = task.stack(targets[first : first + 4096], width)
         losses, weights = task.loss(
             scores, gold, None if fractions is None else torch.from_numpy(fractions[first : first + 4096])
         )

@@ -157,7 +157,7 @@ class Trainer:
             group["lr"] = rate * group["fraction"]
         sums = self._backward(indices, state.step, signum=interrupts.received)
         loss = float(sums[0] / sums[1]) if sums[1] > 0 else 0.0
-        norm = self._norm()
+        norm = self._scale(self.distributed.world / max(float(sums[1]), 1e-12))
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise TrainingError(self._not_finite(state, indices, loss, norm))
         self.optimizer.step()
@@ -170,7 +170,7 @@ class Trainer:
         return Step(number=state.step, loss=loss, learning_rate=rate, tokens=int(sums[3])), signal_received
 
     def _backward(self, indices: Indices, step: int, *, signum: int = 0) -> Tensor:
-        """Compute the gradients of the mean loss over the global batch.
+        """Compute the gradients of the summed loss over the global batch, divided by the number of processes.
 
         Returns:
             The sums over all processes of losses, weights, signals and tokens, (4,).
@@ -195,11 +195,7 @@ class Trainer:
                 loss.backward()
             sums[:2] += torch.stack([loss.detach(), weight.detach()])
             sums[3] += 0 if idle else batch.num_tokens
-        sums = ranks.sum(sums)
-        # Gradients are averaged over processes; multiply by their number and divide the summed loss by its weight.
-        grads = [parameter.grad for parameter in self._trained.parameters() if parameter.grad is not None]
-        torch._foreach_mul_(grads, float(ranks.world / sums[1].clamp_min(1e-12)))
-        return sums
+        return ranks.sum(sums)
 
     def _reseed(self, seed: int) -> None:
         # torch.manual_seed formats the stack for each kind of accelerator that is not in use, a twentieth of a step.
@@ -213,10 +209,17 @@ class Trainer:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             return self._parallel(*batch.arguments)
 
-    def _norm(self) -> float:
+    def _scale(self, factor: float) -> float:
+        """Multiply the gradients by a factor and limit their norm, which is returned as it was before."""
+        grads = [
+            item.grad for group in self.optimizer.param_groups for item in group["params"] if item.grad is not None
+        ]
+        norm = factor * float(gather(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))))
         limit = self.config.optim.clip_norm
-        norm = torch.nn.utils.clip_grad_norm_(self._trained.parameters(), limit or math.inf)
-        return float(gather(norm))
+        if limit is not None and norm > limit:
+            factor *= limit / norm
+        torch._foreach_mul_(grads, factor)
+        return norm
 
     def _batch(self, step: int) -> Indices:
         epoch, number = divmod(step, self.steps_per_epoch)

@@ -1,0 +1,197 @@
+// The functions of mixling.h, compiled to WebAssembly. An instance has a memory of its own and one model in it.
+
+import { DataError, MixlingError, ModelFileError, UnsupportedModelError } from "./errors.js";
+
+const UNSUPPORTED = 2;
+const MEMORY = 3;
+const ARGUMENT = 4;
+const ERROR_SIZE = 200; // bytes
+const TEXT_SIZE = 16; // bytes of the struct mixling_text
+const WORD_SIZE = 12; // of mixling_word
+const SPAN_SIZE = 40; // of mixling_span
+const TRUNCATED = 1;
+const EMPTY = 2;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+export class Engine {
+  #functions;
+  #bytes = new Uint8Array(0);
+  #view = new DataView(new ArrayBuffer(0));
+  #worker;
+  #out; // flags, a count, an answer and its flags
+  #text; // a mixling_text
+  #buffers = [
+    { at: 0, size: 0 },
+    { at: 0, size: 0 },
+  ]; // of both texts
+  #logits = 0;
+  #words = 0;
+  #tags = 0;
+
+  /**
+   * Open a model.
+   *
+   * @param {WebAssembly.Module} module
+   * @param {Uint8Array} data the content of a model.onnx
+   * @param {string} name for messages
+   * @param {number} cacheBytes
+   */
+  static async open(module, data, name, cacheBytes) {
+    const engine = new Engine();
+    engine.#functions = (await WebAssembly.instantiate(module, {})).exports;
+    engine.#functions._initialize();
+    try {
+      engine.#open(data, name, cacheBytes);
+    } catch (error) {
+      if (error instanceof MixlingError) throw error;
+      // A trap of WebAssembly, or text that is not UTF-8: no file that mixling wrote.
+      throw new ModelFileError(`${name}: is damaged: ${error.message}`);
+    }
+    return engine;
+  }
+
+  #open(data, name, cacheBytes) {
+    const { mixling_open, mixling_metadata, mixling_start, mixling_num_labels, mixling_label, mixling_task } =
+      this.#functions;
+    const at = this.#take(data.length);
+    const out = (this.#out = this.#take(SPAN_SIZE + 1));
+    const error = this.#take(ERROR_SIZE);
+    this.#memory().set(data, at);
+    const status = mixling_open(at, data.length, out, error, ERROR_SIZE);
+    if (status === MEMORY) throw new MixlingError(`${name}: out of memory`);
+    if (status === UNSUPPORTED) {
+      throw new UnsupportedModelError(`${name}: the model needs ONNX Runtime, as in Python: ${this.#string(error)}`);
+    }
+    if (status) throw new ModelFileError(`${name}: ${this.#string(error)}`);
+    const model = this.#number(out);
+    if (mixling_metadata(at, data.length, out, out + 4)) throw new ModelFileError(`${name}: is damaged`);
+    const start = this.#number(out);
+    this.metadata = decoder.decode(this.#memory().slice(start, start + this.#number(out + 4)));
+    this.#functions.free(at);
+    this.#functions.free(error);
+    const seed = crypto.getRandomValues(new BigInt64Array(1))[0];
+    if (mixling_start(model, cacheBytes, seed, out)) throw new MixlingError(`${name}: out of memory`);
+    this.#worker = this.#number(out);
+    this.task = this.#string(mixling_task(model));
+    this.labels = Array.from({ length: mixling_num_labels(model) }, (_, i) => this.#string(mixling_label(model, i)));
+    this.pairs = [false, true][this.#functions.mixling_pairs(model)] ?? null;
+    this.maxLen = this.#functions.mixling_max_len(model);
+    this.#text = this.#take(TEXT_SIZE);
+    const perToken = this.task === "tagging" ? this.maxLen : 1;
+    this.#logits = this.#take(perToken * this.labels.length * 4);
+    this.#words = this.#take(this.maxLen * WORD_SIZE);
+    this.#tags = this.#take(perToken * 4);
+  }
+
+  /** Return the logits of a text or a pair, valid until the next call, and its flags. */
+  predict(first, second) {
+    this.#write(first, second);
+    this.#check(this.#functions.mixling_predict(this.#worker, this.#text, 1, this.#logits, this.#out));
+    const logits = new Float32Array(this.#memory().buffer, this.#logits, this.labels.length);
+    return { logits, ...this.#flags(this.#out) };
+  }
+
+  /** Return the words of a text that the model reads, `{start, end}` in characters. */
+  words(text) {
+    this.#write(text);
+    this.#check(this.#functions.mixling_words(this.#worker, this.#text, this.#words, this.#out, this.#out + 4));
+    return this.#found();
+  }
+
+  /** Return the words of a text, the logits (words, labels) as one array, the best tag of each word, and the flags. */
+  tag(text) {
+    this.#write(text);
+    const [words, logits, tags, out] = [this.#words, this.#logits, this.#tags, this.#out];
+    this.#check(this.#functions.mixling_tag(this.#worker, this.#text, words, logits, tags, out, out + 4));
+    const found = this.#found();
+    const memory = this.#memory().buffer;
+    return {
+      words: found,
+      logits: new Float32Array(memory, logits, found.length * this.labels.length),
+      tags: Array.from(new Uint32Array(memory, tags, found.length)),
+      ...this.#flags(out + 4),
+    };
+  }
+
+  /** Return the best span of the context that answers the question; see `mixling_span` in mixling.h. */
+  answer(question, context) {
+    this.#write(question, context);
+    const out = this.#out;
+    const flags = out + SPAN_SIZE;
+    this.#check(this.#functions.mixling_answer(this.#worker, this.#text, out, flags));
+    const [start, end, found] = [0, 4, 8].map((offset) => this.#number(out + offset));
+    const [margin, probability, noAnswer] = [16, 24, 32].map((offset) => this.#data().getFloat64(out + offset, true));
+    return { start, end, found, margin, probability, noAnswer, ...this.#flags(flags) };
+  }
+
+  #flags(at) {
+    const flags = this.#memory()[at];
+    return { truncated: (flags & TRUNCATED) > 0, empty: (flags & EMPTY) > 0 };
+  }
+
+  #found() {
+    const size = this.#number(this.#out);
+    const values = new Uint32Array(this.#memory().buffer, this.#words, (size * WORD_SIZE) / 4);
+    return Array.from({ length: size }, (_, i) => ({ start: values[3 * i], end: values[3 * i + 1] }));
+  }
+
+  #check(status) {
+    if (status === MEMORY) throw new MixlingError("out of memory");
+    if (status === ARGUMENT) throw new DataError("a pair of texts, or a single one, for a model of the other kind");
+    if (status) throw new MixlingError(`status ${status}`);
+  }
+
+  /** Write a text or a pair where the library reads it. */
+  #write(first, second) {
+    const sizes = [0, 0];
+    for (const [i, text] of [first, second].entries()) {
+      if (text === undefined) continue;
+      const buffer = this.#buffers[i];
+      if (buffer.size < 3 * text.length + 1) {
+        if (buffer.size) this.#functions.free(buffer.at);
+        buffer.size = 0;
+        buffer.at = this.#take(6 * text.length + 256);
+        buffer.size = 6 * text.length + 256;
+      }
+      const room = this.#memory().subarray(buffer.at, buffer.at + buffer.size);
+      sizes[i] = encoder.encodeInto(text, room).written;
+    }
+    const view = this.#data();
+    view.setUint32(this.#text, this.#buffers[0].at, true);
+    view.setUint32(this.#text + 4, sizes[0], true);
+    view.setUint32(this.#text + 8, second === undefined ? 0 : this.#buffers[1].at, true);
+    view.setUint32(this.#text + 12, sizes[1], true);
+  }
+
+  #take(size) {
+    const at = this.#functions.malloc(size || 1);
+    if (!at) throw new MixlingError(`out of memory: ${size} bytes more are needed`);
+    return at;
+  }
+
+  /** The memory, which is another object after it has grown. */
+  #memory() {
+    const { buffer } = this.#functions.memory;
+    if (this.#bytes.buffer !== buffer) {
+      this.#bytes = new Uint8Array(buffer);
+      this.#view = new DataView(buffer);
+    }
+    return this.#bytes;
+  }
+
+  #data() {
+    this.#memory();
+    return this.#view;
+  }
+
+  #number(at) {
+    return this.#data().getUint32(at, true);
+  }
+
+  #string(at) {
+    const bytes = this.#memory();
+    return decoder.decode(bytes.slice(at, bytes.indexOf(0, at)));
+  }
+}

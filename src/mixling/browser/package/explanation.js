@@ -1,0 +1,62 @@
+// The effect of each word on an answer, found by leaving it out: `Predictor.explain(method="leave_one_out")` in Python.
+
+import { ConfigError } from "./errors.js";
+import { argmax, finite, numberOf, sigmoid } from "./predictions.js";
+
+/** The score that is divided among the words: the log-odds of a label, or the predicted number. */
+function scoreOf(task, logits, label, metadata) {
+  if (task === "regression") return numberOf(logits, metadata);
+  finite(logits);
+  if (task === "multi_label") return logits[label];
+  const others = Array.from(logits).filter((_, i) => i !== label);
+  const top = Math.max(...others);
+  return logits[label] - top - Math.log(others.reduce((sum, value) => sum + Math.exp(value - top), 0));
+}
+
+/** The words that a model reads of a text or a pair. */
+function readWords(engine, { first, second }) {
+  const spelled = (text, part) => {
+    const characters = Array.from(text.replace(/\p{Surrogate}/gu, "\ufffd")); // as the model reads lone ones
+    const word = ({ start, end }) => ({ word: characters.slice(start, end).join(""), start, end, part });
+    return engine.words(text).map(word);
+  };
+  const before = spelled(first, 0);
+  if (second === undefined) return before;
+  const after = spelled(second, 1);
+  // What is too long loses words at the end of the longer text; a separator needs one place.
+  const space = engine.maxLen - 1;
+  const keepAfter = Math.min(after.length, Math.max(space - before.length, Math.floor(space / 2)));
+  return [...before.slice(0, Math.min(before.length, space - keepAfter)), ...after.slice(0, keepAfter)];
+}
+
+/** Return why a model gives its answer to a text: `WordEffect`s, as `Explanation.to_dict()` in Python. */
+export function explain(engine, input, metadata, target) {
+  const { task, labels } = engine;
+  const named = task !== "regression";
+  if (target !== undefined && !labels.includes(target)) {
+    throw new ConfigError(`target: the model has no label ${JSON.stringify(target)}; it has ${labels.join(", ")}`);
+  }
+  const words = readWords(engine, input);
+  const logitsWithout = (left) => {
+    const joined = (part) => words.filter((word, i) => word.part === part && left(i)).map(({ word }) => word).join(" ");
+    return engine.predict(joined(0), input.second === undefined ? undefined : joined(1)).logits;
+  };
+  const all = logitsWithout(() => true);
+  const label = target === undefined ? argmax(all) : labels.indexOf(target);
+  const score = scoreOf(task, all, label, metadata);
+  const without = (left) => scoreOf(task, logitsWithout(left), label, metadata);
+  const effects = words.map((_, i) => score - without((j) => j !== i));
+  const base = without(() => false);
+  return {
+    ...(named && { target: labels[label] }),
+    method: "leave_one_out",
+    score,
+    base,
+    ...(named && { probability: sigmoid(score) }),
+    words: words.map(({ word, start, end, part }, i) => {
+      const item = { word, start, end, effect: effects[i] };
+      return input.second === undefined ? item : { ...item, part };
+    }),
+    truncated: engine.predict(input.first, input.second).truncated,
+  };
+}

@@ -1,0 +1,246 @@
+// mixling in JavaScript: a model file to predictions, in browsers and in node, without a server.
+
+import { Engine } from "./engine.js";
+import { ConfigError, DataError, MixlingError, ModelFileError, UnsupportedModelError, errorOf } from "./errors.js";
+import { explain } from "./explanation.js";
+import { DECODERS } from "./predictions.js";
+
+export { ConfigError, DataError, MixlingError, ModelFileError, UnsupportedModelError };
+
+const CACHE_BYTES = 16 << 20;
+const FILES_OF_NODE = "node:fs/promises"; // not in the import itself, where bundlers for browsers would look for it
+const WASM = new URL("./mixling.wasm", import.meta.url);
+
+let compiled; // of WASM, once for all models
+
+export class Mixling {
+  #engine;
+  #metadata;
+
+  /**
+   * Load a model. See index.d.ts for the methods.
+   *
+   * @param source the address of a model.onnx, or its content; in node also a path
+   * @param options.wasm the same for mixling.wasm, which else lies beside this file
+   * @param options.cacheBytes about the memory for words that were met
+   */
+  static async load(source, { wasm, cacheBytes = CACHE_BYTES } = {}) {
+    const [module, [data, name]] = await Promise.all([compile(wasm), read(source)]);
+    const model = new Mixling();
+    model.#engine = await Engine.open(module, data, name, cacheBytes);
+    model.#metadata = checked(model.#engine, name);
+    return model;
+  }
+
+  /** Load a model in a worker of the browser, so that the page stays responsive while it computes. */
+  static async loadInWorker(source, { wasm, cacheBytes } = {}) {
+    if (typeof Worker === "undefined") throw new MixlingError("loadInWorker needs the Worker of a browser; use load");
+    const absolute = (item) => (typeof item === "string" || item instanceof URL ? String(new URL(item, location.href)) : item);
+    const model = new RemoteModel(new Worker(new URL("./worker.js", import.meta.url), { type: "module" }));
+    try {
+      await model.open(absolute(source), { wasm: absolute(wasm), cacheBytes });
+    } catch (error) {
+      model.close();
+      throw error;
+    }
+    return model;
+  }
+
+  /** "classification", "multi_label", "regression", "tagging" or "question_answering". */
+  get task() {
+    return this.#opened.task;
+  }
+
+  get labels() {
+    return [...this.#opened.labels];
+  }
+
+  /** Whether inputs are pairs; null where the file does not state it. */
+  get pairs() {
+    return this.#opened.pairs;
+  }
+
+  predict(input) {
+    if (Array.isArray(input)) return input.map((item, number) => this.#predict(item, number));
+    return this.#predict(input, 0);
+  }
+
+  logits(input) {
+    this.#refuse(["tagging", "question_answering"], "logits");
+    const { first, second } = this.#checked(input, 0);
+    return Array.from(this.#engine.predict(first, second).logits);
+  }
+
+  words(text) {
+    if (typeof text !== "string") throw new DataError(`words are of one text, not of ${typeof text}`);
+    return this.#opened.words(text);
+  }
+
+  explain(input, { target } = {}) {
+    this.#refuse(["tagging", "question_answering"], "explanations");
+    return explain(this.#engine, this.#checked(input, 0), this.#metadata, target);
+  }
+
+  close() {
+    this.#engine = undefined;
+  }
+
+  get #opened() {
+    if (!this.#engine) throw new MixlingError("the model was closed");
+    return this.#engine;
+  }
+
+  #predict(input, number) {
+    return DECODERS[this.task](this.#engine, this.#checked(input, number), this.#metadata);
+  }
+
+  #refuse(tasks, what) {
+    if (tasks.includes(this.task)) throw new ConfigError(`${what}: a model for ${this.task} has none in JavaScript`);
+  }
+
+  /** Return the one or two texts of an input. */
+  #checked(input, number) {
+    const asked = this.task === "question_answering";
+    const keys = asked ? ["question", "context"] : ["first", "second"];
+    const wanted = { true: `pass {${keys[0]}: "...", ${keys[1]}: "..."}`, false: "pass a string" };
+    if (typeof input === "string") {
+      if (this.pairs || asked) throw new DataError(`item ${number} is one text; this model reads pairs: ${wanted.true}`);
+      return { first: input };
+    }
+    const [first, second] = keys.map((key) => input?.[key]);
+    if (typeof first !== "string" || typeof second !== "string") {
+      throw new DataError(`item ${number} is no text: ${wanted[Boolean(this.pairs || asked)]}`);
+    }
+    if (this.pairs === false && !asked) {
+      throw new DataError(`item ${number} is a pair of texts; this model was trained on single texts: ${wanted.false}`);
+    }
+    return { first, second };
+  }
+}
+
+/** A model in a worker: the same methods, whose results are promises. */
+class RemoteModel {
+  #worker;
+  #waiting = new Map();
+  #number = 0;
+
+  constructor(worker) {
+    this.#worker = worker;
+    worker.onmessage = ({ data: { id, value, error } }) => {
+      const { resolve, reject } = this.#waiting.get(id);
+      this.#waiting.delete(id);
+      if (error) reject(errorOf(error));
+      else resolve(value);
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      this.#fail(new MixlingError(`the worker failed: ${event.message ?? "its files could not be loaded"}`));
+    };
+  }
+
+  async open(source, options) {
+    Object.assign(this, await this.#call("open", source, options));
+  }
+
+  predict(input) {
+    return this.#call("predict", input);
+  }
+
+  logits(input) {
+    return this.#call("logits", input);
+  }
+
+  words(text) {
+    return this.#call("words", text);
+  }
+
+  explain(input, options) {
+    return this.#call("explain", input, options);
+  }
+
+  close() {
+    this.#fail(new MixlingError("the model was closed"));
+  }
+
+  #call(method, ...given) {
+    if (!this.#worker) return Promise.reject(new MixlingError("the model was closed"));
+    return new Promise((resolve, reject) => {
+      const id = this.#number++;
+      this.#waiting.set(id, { resolve, reject });
+      this.#worker.postMessage({ id, method, given });
+    });
+  }
+
+  #fail(error) {
+    this.#worker?.terminate();
+    this.#worker = undefined;
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+/** Return what decoding needs of the metadata; C has checked what it reads itself. */
+function checked(engine, name) {
+  if (!Object.hasOwn(DECODERS, engine.task)) {
+    throw new UnsupportedModelError(`${name}: there is no decoder in JavaScript for its task, ${engine.task}`);
+  }
+  const wrong = new ModelFileError(`${name}: is damaged: its metadata has values that no model has`);
+  const number = (value) => {
+    if (!Number.isFinite(value)) throw wrong;
+    return value;
+  };
+  const optional = (value) => (value === null || value === undefined ? null : number(value));
+  try {
+    const { threshold, label_thresholds, conformal, reading, labels } = JSON.parse(engine.metadata);
+    if (new Set(engine.labels).size < engine.labels.length) throw wrong;
+    const out = { threshold: optional(threshold), labelThresholds: new Map(), conformal: conformal ?? null };
+    for (const [name, value] of Object.entries(label_thresholds ?? {})) out.labelThresholds.set(name, number(value));
+    if (conformal && (number(conformal.quantile) < 0 || !["lac", "aps"].includes(conformal.method))) throw wrong;
+    if (engine.task === "question_answering") out.reading = { threshold: optional(reading.threshold) };
+    if (engine.task === "regression") {
+      out.numbers = { mean: number(labels.numbers.mean), deviation: number(labels.numbers.deviation) };
+    }
+    return out;
+  } catch {
+    throw wrong; // also of other types than those that are read here
+  }
+}
+
+function compile(wasm) {
+  if (wasm !== undefined) return compileFrom(wasm);
+  compiled ??= compileFrom(WASM).catch((error) => {
+    compiled = undefined; // so that the next model tries again
+    throw error;
+  });
+  return compiled;
+}
+
+async function compileFrom(source) {
+  if (source instanceof WebAssembly.Module) return source;
+  const [bytes, name] = await read(source);
+  try {
+    return await WebAssembly.compile(bytes);
+  } catch (error) {
+    throw new MixlingError(`${name}: WebAssembly with SIMD is needed (browsers since 2023 have it): ${error.message}`);
+  }
+}
+
+/** Return bytes, and their name for messages. */
+async function read(source) {
+  if (source instanceof ArrayBuffer) return [new Uint8Array(source), "the model's bytes"];
+  if (ArrayBuffer.isView(source)) {
+    return [new Uint8Array(source.buffer, source.byteOffset, source.byteLength), "the model's bytes"];
+  }
+  const name = String(source);
+  try {
+    if (!/^(https?|data|blob):/.test(name) && globalThis.process?.versions?.node) {
+      const { readFile } = await import(/* webpackIgnore: true */ /* @vite-ignore */ FILES_OF_NODE);
+      return [await readFile(name.startsWith("file:") ? new URL(name) : name), name];
+    }
+    const response = await fetch(source);
+    if (!response.ok) throw new Error(`the server answered with ${response.status}`);
+    return [new Uint8Array(await response.arrayBuffer()), name];
+  } catch (error) {
+    throw new ModelFileError(`${name}: could not be read: ${error.message}`);
+  }
+}

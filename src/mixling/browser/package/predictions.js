@@ -1,0 +1,131 @@
+// From logits to predictions: the same values as `Prediction.to_dict()` in Python.
+
+import { ModelFileError } from "./errors.js";
+
+const THRESHOLD = 0.5; // of the probability of each of several labels
+
+/** The decoders by task: of a model, what was typed, and its metadata, to the fields of a prediction. */
+export const DECODERS = {
+  classification(engine, { first, second }, { threshold, conformal }) {
+    const { logits, ...flags } = engine.predict(first, second);
+    const probabilities = softmax(logits);
+    const best = argmax(logits);
+    const fields = { label: engine.labels[best] };
+    if (threshold !== null) fields.abstained = probabilities[best] < threshold;
+    if (conformal !== null) fields.label_set = labelSet(probabilities, conformal).map((i) => engine.labels[i]);
+    fields.probabilities = byName(engine.labels, probabilities);
+    return finish(fields, flags);
+  },
+
+  multi_label(engine, { first, second }, { threshold, labelThresholds }) {
+    const { logits, ...flags } = engine.predict(first, second);
+    const probabilities = Array.from(finite(logits), sigmoid);
+    const labels = engine.labels.filter(
+      (name, i) => probabilities[i] >= (labelThresholds.get(name) ?? threshold ?? THRESHOLD),
+    );
+    return finish({ labels, probabilities: byName(engine.labels, probabilities) }, flags);
+  },
+
+  regression(engine, { first, second }, metadata) {
+    const { logits, ...flags } = engine.predict(first, second);
+    return finish({ value: numberOf(logits, metadata) }, flags);
+  },
+
+  tagging(engine, { first }) {
+    const { words, logits, tags, ...flags } = engine.tag(first);
+    const names = tags.map((tag) => engine.labels[tag]);
+    const size = engine.labels.length;
+    const certain = tags.map((tag, i) => softmax(logits.subarray(i * size, (i + 1) * size))[tag]);
+    const spans = iobSpans(names).map(([label, from, to]) => ({
+      label,
+      start: words[from].start,
+      end: words[to - 1].end,
+      score: certain.slice(from, to).reduce((sum, value) => sum + value, 0) / (to - from),
+    }));
+    const characters = Array.from(first);
+    const tokens = words.map(({ start, end }) => characters.slice(start, end).join(""));
+    return finish({ spans, tokens, tags: names }, flags);
+  },
+
+  question_answering(engine, { first, second }, { reading }) {
+    const { start, end, found, margin, probability, noAnswer, truncated } = engine.answer(first, second);
+    if (Number.isNaN(probability)) throw notFinite();
+    const { threshold } = reading;
+    if (!found || (threshold !== null && margin > threshold)) {
+      return { answer: "", start: null, end: null, score: noAnswer, no_answer: true, truncated };
+    }
+    const answer = Array.from(second).slice(start, end).join("");
+    return { answer, start, end, score: probability, no_answer: false, truncated };
+  },
+};
+
+/** The predicted number of a regression. */
+export function numberOf(logits, { numbers }) {
+  return numbers.mean + numbers.deviation * finite(logits)[0];
+}
+
+/** Return logits; throw where one is not finite. */
+export function finite(logits) {
+  if (!logits.every(Number.isFinite)) throw notFinite();
+  return logits;
+}
+
+function notFinite() {
+  return new ModelFileError("the model computed a logit that is not finite: it is damaged, or its training diverged");
+}
+
+export function argmax(values) {
+  let best = 0;
+  for (let i = 1; i < values.length; i++) if (values[i] > values[best]) best = i;
+  return best;
+}
+
+function softmax(logits) {
+  const top = finite(logits)[argmax(logits)];
+  const exponentials = Array.from(logits, (value) => Math.exp(value - top));
+  const total = exponentials.reduce((sum, value) => sum + value, 0);
+  return exponentials.map((value) => value / total);
+}
+
+export function sigmoid(value) {
+  const small = Math.exp(-Math.abs(value));
+  return (value >= 0 ? 1 : small) / (1 + small);
+}
+
+/** The labels of a conformal set, the most probable first; see mixling/text/conformal.py. */
+function labelSet(probabilities, { method, quantile }) {
+  const order = probabilities.map((_, i) => i).sort((a, b) => probabilities[b] - probabilities[a]); // a stable sort
+  let before = 0; // the probability of the labels that are more probable
+  return order.filter((i) => {
+    const score = method === "lac" ? 1 - probabilities[i] : Math.min(before, 1);
+    before += probabilities[i];
+    return score <= quantile;
+  });
+}
+
+/** An object with a property for each name, also for "__proto__", which an assignment would not make. */
+function byName(names, values) {
+  return Object.fromEntries(names.map((name, i) => [name, values[i]]));
+}
+
+function finish(fields, { truncated, empty }) {
+  fields.truncated = truncated;
+  if (empty) fields.empty = true;
+  return fields;
+}
+
+/** The spans [type, first word, last word + 1] of tags, in order: B-x begins one, and so does an I-x that continues none. */
+function iobSpans(tags) {
+  const spans = [];
+  let [current, first] = ["", 0];
+  for (const [index, tag] of [...tags, "O"].entries()) {
+    const dash = tag.indexOf("-");
+    const [prefix, kind] = dash < 0 ? [tag, ""] : [tag.slice(0, dash), tag.slice(dash + 1)];
+    if (current && (prefix !== "I" || kind !== current)) {
+      spans.push([current, first, index]);
+      current = "";
+    }
+    if (kind && !current) [current, first] = [kind, index];
+  }
+  return spans;
+}

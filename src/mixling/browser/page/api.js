@@ -1,0 +1,52 @@
+// In place of the server's api.js: models of models.json, each in a worker of this page.
+
+import { Mixling, MixlingError } from "../mixling/index.js";
+
+export class ServerGone extends Error {}
+
+export class Refused extends Error {}
+
+export function useKey() {} // there are no keys
+
+const MAX_EXPLAINED = 10_000; // characters, as of the server
+
+let known = [];
+const loaded = new Map();
+
+/** Return the model of a name; one that could not be loaded is tried again the next time. */
+function load(name) {
+  if (!loaded.has(name)) {
+    const { file, version } = known.find((model) => model.name === name);
+    const loading = Mixling.loadInWorker(`${file}?${version}`);
+    loading.catch(() => loaded.delete(name));
+    loaded.set(name, loading);
+  }
+  return loaded.get(name);
+}
+
+export async function models() {
+  const response = await fetch("models.json", { cache: "no-cache" }).catch(() => null);
+  if (!response?.ok) throw new ServerGone("The models of this page cannot be loaded.");
+  known = (await response.json()).models;
+  load(known[0].name); // ready when the first text is
+  return known;
+}
+
+export async function predict(name, { texts, pairs, questions, explain }, signal) {
+  const input = texts?.[0] ?? questions?.[0] ?? { first: pairs[0][0], second: pairs[0][1] };
+  try {
+    const model = await load(name);
+    signal.throwIfAborted(); // another text was typed meanwhile
+    const prediction = await model.predict(input);
+    signal.throwIfAborted();
+    if (explain) {
+      const size = typeof input === "string" ? input.length : input.first.length + input.second.length;
+      if (size > MAX_EXPLAINED) throw new Refused(`Texts of at most ${MAX_EXPLAINED} characters are explained.`);
+      prediction.explanation = await model.explain(input);
+    }
+    return prediction;
+  } catch (error) {
+    if (error instanceof MixlingError) throw new Refused(error.message);
+    throw error;
+  }
+}

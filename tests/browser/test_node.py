@@ -1,0 +1,196 @@
+"""Answers of the npm package in node are those of Python with ONNX Runtime."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixling import Predictor
+from mixling.export.onnx import amend
+from mixling.text.clean import clean
+from mixling.text.words import word_spans
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+MODELS = HERE.parent / "serving" / "models"
+PACKAGE = ROOT / "src" / "mixling" / "browser" / "package" / "index.js"
+LETTERS = [*"abnNtT'’sSdmlvreLVE ,.!-_\n\t\x00\ufeff", *"éΣσİ\u0301\u0323你🫨\ud83d\u00ad각각\u0344\u0958"]
+
+
+@functools.cache
+def hostile_texts() -> list[str]:
+    """Texts that are hard to read; JavaScript has no pair of surrogates that is not one character."""
+    rng = random.Random(0)
+    texts = [
+        "", "   ", "play some music", "x" * 100_000, "word " * 300, "Σ" * 3000 + "\u0301" * 2000, "🫨" * 40,
+        "it isn't, don't! I'd've we'll they’re n't N'T 's 'll RE've x'n't'", "\x00NUL\ufeffmark\x00",
+        "\ud800lone \udfff", "a\u0301bc ΑΣ ΟΔΟΣ σΣ. İstanbul ſ ẞ", "हिन्दी में शब्द", "ไทย", "가각힣 각 각",
+        "你好世界 ça 好a", "\u0958\u0344\u1e69 \u0323\u0301a\u0301\u0323",
+        "\x1c\x85\xa0\u2028a\u3000b\u200bc\u00add", "שלום עולם",
+    ]  # fmt: skip
+    texts += ["".join(rng.choices(LETTERS, k=rng.randint(0, 60))) for _ in range(200)]
+    kinds = (0x110000, 0x3000, 0x300)
+    texts += ["".join(chr(rng.randrange(rng.choice(kinds))) for _ in range(rng.randint(1, 40))) for _ in range(200)]
+    return [text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") for text in texts]
+
+
+KEYS = {"pairs": ("first", "second"), "answers": ("question", "context")}
+EXPLAINED = [
+    "play 🫨 music by the beatles",
+    "",
+    "it isn't",
+    "book a table " * 11,
+    "\ud800 x",
+    "éte\u0301 שלום in paris",
+]
+
+
+def asked(name: str, texts: list[str]) -> list[Any]:
+    """The texts as the model reads them."""
+    return list(itertools.pairwise(texts)) if name in KEYS else texts
+
+
+def run(path: Path, inputs: list[Any], explained: list[Any]) -> dict[str, Any]:
+    """What answers.mjs prints for a model."""
+    command = [str(NODE), str(HERE / "answers.mjs"), str(PACKAGE)]
+    given = json.dumps({"model": str(path), "inputs": inputs, "explained": explained})
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@functools.cache
+def in_node(name: str) -> dict[str, Any]:
+    def inputs(texts: list[str]) -> list[Any]:
+        return [text if isinstance(text, str) else dict(zip(KEYS[name], text, strict=True)) for text in texts]
+
+    explained = [] if name in ("slots", "answers") else inputs(asked(name, EXPLAINED))
+    return run(MODELS / f"{name}.onnx", inputs(asked(name, hostile_texts())), explained)
+
+
+@pytest.fixture
+def onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIXLING_ENGINE", "onnx")
+
+
+def same_numbers(got: Any, expected: Any) -> None:
+    """Compare JSON values, numbers to 1e-5."""
+    if isinstance(expected, dict):
+        assert list(got) == list(expected)
+        for key, value in expected.items():
+            same_numbers(got[key], value)
+    elif isinstance(expected, list):
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected, strict=True):
+            same_numbers(one, other)
+    elif isinstance(expected, float):
+        assert got == pytest.approx(expected, abs=1e-5)
+    else:
+        assert got == expected
+
+
+def near_ties(values: np.ndarray) -> bool:
+    """Whether rounding decides which label is the most probable one."""
+    return len(values) > 1 and float(np.diff(np.sort(values)[-2:])[0]) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["intents", "topics", "stars", "pairs"])
+@pytest.mark.usefixtures("onnx")
+def test_answers_are_those_of_python(name: str) -> None:
+    predictor, found = Predictor(MODELS / f"{name}.onnx", too_long="truncate"), in_node(name)
+    texts = asked(name, hostile_texts())
+    assert (found["task"], found["labels"]) == (predictor.task.name, list(predictor.labels.names))
+    assert found["pairs"] is (name == "pairs")
+    expected = np.stack(predictor.logits(predictor.encode(texts)))
+    got = np.array([item["logits"] for item in found["out"]])
+    assert np.ptp(expected, axis=0).max() > 0.05
+    long = np.array([len(str(text)) > 300 for text in texts])
+    np.testing.assert_allclose(got[~long], expected[~long], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(got[long], expected[long], rtol=0, atol=1e-4)
+    for item, prediction, logits, text in zip(found["out"], predictor.predict(texts), expected, texts, strict=True):
+        if len(str(text)) < 300 and not near_ties(logits):
+            same_numbers(item["prediction"], prediction.to_dict())
+        assert item["prediction"]["truncated"] == prediction.truncated
+
+
+@pytest.mark.usefixtures("onnx")
+def test_tags_are_those_of_python() -> None:
+    predictor, found = Predictor(MODELS / "slots.onnx", too_long="truncate"), in_node("slots")
+    assert (found["task"], found["labels"]) == ("tagging", list(predictor.labels.names))
+    spans = 0
+    for item, prediction in zip(found["out"], predictor.predict(hostile_texts()), strict=True):
+        same_numbers(item["prediction"], prediction.to_dict())
+        spans += len(item["prediction"]["spans"])
+    assert spans > 100
+
+
+@pytest.mark.usefixtures("onnx")
+def test_answers_to_questions_are_those_of_python() -> None:
+    predictor, found = Predictor(MODELS / "answers.onnx"), in_node("answers")
+    texts = asked("answers", hostile_texts())
+    for item, text, prediction in zip(found["out"], texts, predictor.predict(texts), strict=True):
+        got, expected = item["prediction"], prediction.to_dict()
+        if len(text[1]) > 300:  # repeated words are equally good answers, of which rounding chooses
+            got, expected = ({"score": values["score"]} for values in (got, expected))
+        same_numbers(got, expected)
+
+
+@pytest.mark.usefixtures("onnx")
+def test_words_are_those_of_python() -> None:
+    config = Predictor(MODELS / "intents.onnx").text_config
+    for text, item in zip(hostile_texts(), in_node("intents")["out"], strict=True):
+        spans = word_spans(clean(text, config.max_chars)[0], config.max_len, contractions=config.contractions)
+        assert item["words"] == [list(span) for span in spans]
+
+
+@pytest.mark.parametrize("name", ["intents", "topics", "stars", "pairs"])
+@pytest.mark.usefixtures("onnx")
+def test_explanations_are_those_of_python(name: str) -> None:
+    predictor = Predictor(MODELS / f"{name}.onnx")
+    for text, got in zip(asked(name, EXPLAINED), in_node(name)["explanations"], strict=True):
+        expected = predictor.explain(text, method="leave_one_out").to_dict()
+        del expected["text"]
+        assert [word["word"] for word in got["words"]] == [word["word"] for word in expected["words"]]
+        for one, other in zip(got["words"], expected.pop("words"), strict=True):
+            same_numbers(one, other)
+        same_numbers({key: value for key, value in got.items() if key != "words"}, {**expected})
+
+
+def test_thresholds_and_sets_of_labels_are_those_of_python(tmp_path: Path) -> None:
+    texts = [text for text in hostile_texts() if len(text) < 100]
+    values: dict[str, dict[str, Any]] = {
+        "topics": {"label_thresholds": {"a": 0.51, "c": 0.53}},
+        "intents": {"threshold": 0.4, "conformal": {"method": "aps", "coverage": 0.9, "quantile": 0.4}},
+    }
+    for method, quantile in (("aps", 0.4), ("lac", 0.68)):
+        values["intents"]["conformal"] |= {"method": method, "quantile": quantile}
+        for name, changes in values.items():
+            content = amend((MODELS / f"{name}.onnx").read_bytes(), **changes)
+            (tmp_path / "model.onnx").write_bytes(content)
+            found = run(tmp_path / "model.onnx", texts, [])["out"]
+            chosen, predictor = set(), Predictor(content, too_long="truncate")
+            for item, prediction in zip(found, predictor.predict(texts), strict=True):
+                same_numbers(item["prediction"], prediction.to_dict())
+                chosen.add(str([item["prediction"].get(key) for key in ("abstained", "label_set", "labels")]))
+            assert len(chosen) > 3, "the thresholds decide nothing"
+
+
+def test_changed_files_are_refused_or_answer() -> None:
+    command = [str(NODE), str(HERE / "damaged.mjs"), str(PACKAGE), str(MODELS / "intents.onnx"), "300"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    assert counts["opened"] > 20
+    assert counts["refused"] > 20

@@ -1,0 +1,165 @@
+"""The static page in a real browser; skipped where playwright or Chromium is absent."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixling import Predictor
+from mixling.browser.site import write_site
+
+from ..chromium import NEEDS_CHROMIUM, chromium
+
+pytestmark = NEEDS_CHROMIUM
+MODELS = Path(__file__).parents[1] / "serving" / "models"
+READY = "#status:text-is('Ready')"
+HARD = "play <b>🫨</b> e\u0301te\u0301 שלום in paris <script>alert(1)</script>"
+NAMES = ("intents", "pairs", "stars", "slots", "answers")
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    for name in NAMES:
+        write_site((MODELS / f"{name}.onnx").read_bytes(), folder / "below", name=name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    """The address of the page, which a plain server of files has in a folder."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/below/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Any, url: str) -> Iterator[Any]:
+    """The page, opened; at the end nothing may have been asked of another server, and nothing may have failed."""
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    asked: list[str] = []
+    failed: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: failed.append(str(error)))
+    page.on("console", lambda message: failed.append(message.text) if message.type == "error" else None)
+    page.goto(url)
+    page.wait_for_selector(READY)
+    yield page
+    page.close()
+    assert any(item.endswith(".wasm") for item in asked)
+    assert [item for item in asked if not item.startswith(url)] == []
+    assert failed == []
+
+
+def probabilities(page: Any) -> dict[str, float]:
+    rows = page.locator("article >> nth=0").locator("tr")
+    found: list[tuple[str, str]] = rows.evaluate_all(
+        "rows => rows.map(row => [row.querySelector('th').textContent, row.querySelector('data').value])"
+    )
+    return {label: float(value) for label, value in found}
+
+
+def test_answers_and_words_are_those_of_python(page: Any) -> None:
+    predictor = Predictor(MODELS / "intents.onnx")
+    page.fill("#text", HARD)
+    page.wait_for_selector("article")
+    assert probabilities(page) == pytest.approx(predictor.predict_one(HARD).probabilities, abs=1e-6)
+    page.check("#explain")
+    page.wait_for_selector(".word")
+    found = page.locator(".word").evaluate_all("all => all.map(item => [item.textContent, +item.dataset.effect])")
+    expected = predictor.explain(HARD, method="leave_one_out").words
+    assert [word for word, _ in found] == [item.word for item in expected]
+    assert [effect for _, effect in found] == pytest.approx([item.effect for item in expected], abs=1e-5)
+    assert page.locator("article script, article b").count() == 0
+
+
+def test_models_side_by_side_and_pairs(page: Any) -> None:
+    page.select_option("#second", "stars")
+    page.fill("#text", "book a table")
+    page.wait_for_selector("article:nth-of-type(2)")
+    value = float(page.locator("article:nth-of-type(2) .answer").get_attribute("data-value"))
+    expected = Predictor(MODELS / "stars.onnx").predict_one("book a table").value
+    assert value == pytest.approx(expected, abs=1e-5)
+    page.select_option("#first", "pairs")
+    page.fill("#other", "book two tables")
+    page.wait_for_selector("article[data-model=pairs] tr")
+    expected = Predictor(MODELS / "pairs.onnx").predict_one(("book a table", "book two tables")).probabilities
+    assert probabilities(page) == pytest.approx(expected, abs=1e-6)
+
+
+def test_spans_and_answers_are_marked(page: Any) -> None:
+    page.select_option("#first", "slots")
+    page.fill("#text", HARD)
+    page.wait_for_selector("article mark")
+    spans = Predictor(MODELS / "slots.onnx").predict_one(HARD).spans
+    assert page.locator("article mark bdi").all_text_contents() == [HARD[item.start : item.end] for item in spans]
+    assert page.locator("article mark small").all_text_contents() == [item.label for item in spans]
+    question, context = "what is fine?", "🫨 The weather in paris is fine. " * 40
+    page.select_option("#first", "answers")
+    page.fill("#text", question)
+    page.fill("#other", context)
+    page.wait_for_selector("article[data-model=answers] mark")
+    answer = Predictor(MODELS / "answers.onnx").predict_one((question, context)).answer
+    assert page.locator("article mark").text_content() == answer.text
+
+
+def test_a_damaged_model_is_reported(browser: Any, folder: Path, url: str) -> None:
+    path = folder / "below" / "models" / "intents.onnx"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    page = browser.new_page()
+    page.goto(url)
+    page.fill("#text", "play music")
+    page.wait_for_selector("#status.problem:has-text('is not a mixling model, or damaged')")
+    path.write_bytes(content)
+    page.fill("#text", "play")
+    page.wait_for_selector("article tr")
+    page.close()
+
+
+def test_javascript_in_the_page_has_the_errors_of_python(browser: Any, url: str) -> None:
+    page = browser.new_page()
+    page.goto(url)
+    names = page.evaluate(
+        """async (url) => {
+            const { Mixling } = await import(`${url}mixling/index.js`);
+            const name = (promise) => promise.then(() => "nothing", (error) => `${error.name}: ${error.message}`);
+            const worker = await Mixling.loadInWorker("models/intents.onnx");
+            const found = [
+                await name(Mixling.load("models/none.onnx")),
+                await name(Mixling.loadInWorker("index.html")),
+                await name(worker.predict(5)),
+                await name(worker.explain("play", { target: "nothing" })),
+                JSON.stringify(await worker.labels),
+            ];
+            worker.close();
+            return [...found, await name(worker.predict("play"))];
+        }""",
+        url,
+    )
+    page.close()
+    begins = ("ModelFileError: models/none.onnx: could not be read: the server answered with 404",)
+    begins += (f"ModelFileError: {url}index.html: is not a mixling model", "DataError: item 0 is no text: pass a")
+    begins += ("ConfigError: target: the model has no label", '["music"', "MixlingError: the model was closed")
+    assert [name[: len(begin)] for name, begin in zip(names, begins, strict=True)] == list(begins)
