@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check test-fast format picture native native-asan wasm
+.PHONY: check docs test-fast format picture native native-asan wasm
 check: native  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
@@ -24,6 +24,10 @@ wasm:  ## the native engine for browsers and node, after a change of the C code;
 native-asan:  ## 100,000 changed model files under gcc's sanitizers: before a release, and after a change of the C code
 	$(PYTHON) benchmarks/native_mutations.py
 
-picture:  ## docs/architecture.svg and .md from the imports, docs/api.md from the docstrings
+picture:  ## pages from the code: docs/architecture.svg and .md, docs/api.md, docs/reference/
 	$(PYTHON) docs/architecture.py
 	$(PYTHON) docs/api.py
+	$(PYTHON) docs/reference.py
+
+docs:  ## the site, build/site/index.html; needs the extra docs
+	$(PYTHON) docs/site.py

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -289,11 +290,15 @@ def test_show(call: Call, model: Path) -> None:
     assert facts["file_bytes"] == (model / "model.onnx").stat().st_size
     assert facts["validation"]["accuracy"] == json.loads((model / "metrics.json").read_text())["validation"]["accuracy"]
     text = call("show", model).out
-    assert "2: bad, good" in text
+    data = facts["data"]
+    assert data["training"] + data["validation"] == 240
+    assert sum(data["labels"].values()) == data["training"]
+    assert f"2: bad ({data['labels']['bad']}), good ({data['labels']['good']})" in text
+    assert f"{data['training']} examples of train.csv, {data['validation']} for validation" in text
     assert f"{facts['parameters']:,}" in text
     assert "1 layer without token mixing" in text
     (lone,) = [line for line in call("show", model / "model.onnx").out.splitlines() if line.startswith("labels")]
-    assert lone in text
+    assert lone.split() == ["labels", "2:", "bad,", "good"]  # the file has no numbers of examples
 
 
 def test_export_copies_or_converts(call: Call, model: Path, tmp_path: Path) -> None:
@@ -475,7 +480,7 @@ def test_a_signal_saves_and_resume_ends_the_run(call: Call, reviews: Path, tmp_p
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith("epoch"):
+            if re.match(r" *\d+/\d+ ", line):  # a row of the table
                 break
         process.terminate()
         rest = process.stderr.read()

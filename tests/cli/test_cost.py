@@ -40,6 +40,10 @@ def test_models_lists_every_preset(call: Call) -> None:
     assert base.endswith("  T5.1.1, 32,128 subwords")
     assert "gMLP, Table 1 (images)" in next(line for line in lines if line.startswith("gmlp-ti "))
     assert "357,283,696" in next(line for line in lines if line.startswith("gmlp-144"))
+    assert next(line for line in lines if line.startswith("mixling-mixer ")).endswith(
+        "  words to tag, many pairs of texts"
+    )
+    assert all(preset.use or preset.source != "ours" for preset in PRESETS.values())
     rows = json.loads(call("models", "--json").out)
     assert [row["name"] for row in rows] == [*PRESETS, *IMAGE_PRESETS, *SEQ2SEQ_PRESETS]
     by_name = {row["name"]: row for row in rows}

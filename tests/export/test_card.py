@@ -126,3 +126,18 @@ def test_what_it_began_with_and_who_distilled_it(values: dict[str, Any], reporte
     text = model_card(config, report, made("classification"), folder_files={})
     assert all(line in text for line in reported)
     assert ("| teacher |" in text) == ("distill" in values)
+
+
+def test_data_and_labels_have_their_numbers_and_nothing_of_a_label_is_markup() -> None:
+    rows = [
+        {"label": label, "precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 40}
+        for label in LABELS["classification"][0]
+    ]
+    validation = {**VALIDATION["classification"], "per_class": rows, "confusion": [[1, 2], [3, 4]]}
+    data = {"training": 1200, "validation": 80, "labels": {"no": 700}}
+    text = card("classification", validation=validation, data=data)
+    assert "Trained on 1,200 examples; 80 examples" in text
+    assert "| `no` | 0.500 | 0.250 | 0.333 | 40 | 700 |" in text
+    assert "| ``yes: 'a' `b`" in text
+    assert "](confusion.png)" in text
+    assert "](confusion.png)" not in card("tagging")

@@ -18,7 +18,7 @@ from mixling.models.encoder import Encoder
 from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
 from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "mixer.md"
 DIM = 8
 MASK = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 KINDS = (torch.int64, torch.uint8, torch.float32, torch.bfloat16)
@@ -92,8 +92,8 @@ def test_an_encoder_decoder_takes_any_mask_of_the_source() -> None:
     torch.testing.assert_close(stepped(None), stepped(everything), rtol=0.0, atol=0.0)
 
 
-def test_the_example_of_the_readme_works_with_the_masks_of_other_libraries() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+def test_the_example_of_the_tutorial_works_with_the_masks_of_other_libraries() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (example,) = (block for block in blocks if "class Classifier(nn.Module)" in block)
     found: dict[str, Any] = {}
     exec(example, found)

@@ -1,4 +1,4 @@
-"""What a training tells of each evaluation."""
+"""The table of the evaluations of a training."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def lines_of(
     begin: int = 0,
     metric: str = "accuracy",
     value: float = 0.9,
+    best: tuple[bool, ...] = (True,),
 ) -> list[str]:
     """The lines of a training of 1,500 tokens/s that is evaluated at each (step, epoch)."""
     now = 5.0
@@ -27,30 +28,37 @@ def lines_of(
     terminal = TrainingProgress()
     terminal.metric = metric
     terminal.started(begin, total)
-    for step, epoch in evaluations:
+    for index, (step, epoch) in enumerate(evaluations):
         for number in (step - 1, step):
             now += 1
             terminal.stepped(Step(number=number, loss=1.0, learning_rate=0.1, tokens=1500))
         now += 10  # the evaluation itself does not count
-        record: dict[str, Any] = {"epoch": epoch, "step": step, "train_loss": 2, "val_loss": 1.5, "best": True}
-        terminal.evaluated({**record, f"val_{metric}": value})
+        record: dict[str, Any] = {"epoch": epoch, "step": step, "train_loss": 2, "val_loss": 1.5}
+        terminal.evaluated({**record, "best": best[index % len(best)], f"val_{metric}": value})
     terminal.finished()
     return lines
 
 
 def positions(lines: list[str]) -> list[str]:
-    return [line.partition("  train loss")[0] for line in lines]
+    """The unit of the table and the number of each row, such as epoch 2/9."""
+    header, *rows = lines
+    return [f"{header.split()[0]} {row.split()[0]}" for row in rows]
 
 
 def test_a_fraction_has_four_digits_and_what_may_be_large_three_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = (
-        "epoch  2/10  train loss 2.0000  "
-        "validation loss 1.5000  validation accuracy 0.9000    1,500 tokens/s  (best so far)"
-    )
-    assert lines_of(monkeypatch, (200, 2.0)) == [expected]
+    assert lines_of(monkeypatch, (200, 2.0)) == [
+        "    epoch  train loss  validation loss   accuracy   tokens/s  best",
+        "     2/10      2.0000           1.5000     0.9000      1,500  *",
+    ]
     for value, shown in [(1.0, "1.0000"), (12.345, "12.3"), (4.5678, "4.57"), (987.6, "988"), (12345.6, "12,346")]:
-        (line,) = lines_of(monkeypatch, (200, 2.0), metric="perplexity", value=value)
-        assert f"validation perplexity {shown}  " in line
+        header, row = lines_of(monkeypatch, (200, 2.0), metric="perplexity", value=value)
+        assert dict(zip(header.split("  ")[-3:], row.split()[-3:], strict=True))["perplexity"] == shown
+
+
+def test_one_header_stands_over_all_rows_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = lines_of(monkeypatch, (100, 1.0), (200, 2.0), (1000, 10.0), best=(True, False, True))
+    assert [line.endswith("*") for line in lines] == [False, True, False, True]
+    assert len([line for line in lines if "validation loss" in line]) == 1
 
 
 def test_whole_epochs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,12 +66,12 @@ def test_whole_epochs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert positions(lines) == ["epoch 1/9", "epoch 2/9", "epoch 9/9"]
 
 
-def test_the_lines_of_one_run_have_one_subword(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_of_one_run_have_one_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     # Of less than an epoch, of evaluations within epochs, and of a budget that ends within one.
     lines = lines_of(monkeypatch, (5, 0.041), (50, 0.498), (122, 1.0), total=122)
-    assert positions(lines) == ["step   5/122", "step  50/122", "step 122/122"]
+    assert positions(lines) == ["step 5/122", "step 50/122", "step 122/122"]
     lines = lines_of(monkeypatch, (102, 0.903), (306, 2.708), (1017, 9.0), total=1017)
-    assert positions(lines) == ["step  102/1017", "step  306/1017", "step 1017/1017"]
+    assert positions(lines) == ["step 102/1017", "step 306/1017", "step 1017/1017"]
     lines = lines_of(monkeypatch, (100, 1.0), (200, 2.0), (250, 2.5), total=250)
     assert positions(lines) == ["step 100/250", "step 200/250", "step 250/250"]
 
@@ -75,5 +83,6 @@ def test_a_resumed_run_counts_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_columns_are_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = lines_of(monkeypatch, (100, 1.0), (1000, 10.0))
-    assert len({line.index("train loss") for line in lines}) == len({len(line) for line in lines}) == 1
+    header, *rows = lines_of(monkeypatch, (100, 1.0), (1000, 10.0), total=1000)
+    end = header.index("validation loss") + len("validation loss")
+    assert all(row[end - 6 : end] == "1.5000" and row[end] == " " for row in rows)

@@ -17,7 +17,7 @@ def models_command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List all models by name, with size, cost and paper.
+    """List all models by name, with size, cost, and use or paper.
 
     Parameters are those of embedding layer and encoder; embedding tables have the size of the paper's vocabulary.
     FLOPs are those of the encoder for one text of the maximum length; a multiply-add of a matrix product counts as
@@ -36,7 +36,9 @@ def models_command(
     rows: list[dict[str, Any]] = []
     for name, preset in PRESETS.items():
         counts = asdict(count(preset.config, vocabulary=preset.vocabulary))
-        rows.append({"name": name, **counts, "vocabulary": preset.vocabulary, "source": preset.source})
+        rows.append(
+            {"name": name, **counts, "vocabulary": preset.vocabulary, "source": preset.source, "use": preset.use}
+        )
     for name, images in IMAGE_PRESETS.items():
         source = f"{images.source} (images)"
         rows.append({"name": name, **asdict(count(images.config)), "vocabulary": None, "source": source})
@@ -53,13 +55,15 @@ def models_command(
         ("text to text", [row for row in rows if "target_length" in row]),
     ):
         lines += [""] * bool(lines)
-        lines.append(f"{title:<{width}} {'parameters':>12} {'body':>12} {'tokens':>7} {'GFLOPs':>9}  source")
+        lines.append(
+            f"{title:<{width}} {'parameters':>12} {'body':>12} {'tokens':>7} {'GFLOPs':>9}  use it for, or source"
+        )
         lines += [_line(row, width) for row in section]
     put("\n".join(lines) + "\n")
 
 
 def _line(row: dict[str, Any], width: int) -> str:
-    tokens, source = str(row["length"]), row["source"]
+    tokens, source = str(row["length"]), row.get("use") or row["source"]
     if "target_length" in row:
         tokens, source = f"{tokens}+{row['target_length']}", f"{source}, {row['vocabulary']:,} subwords"
     return (

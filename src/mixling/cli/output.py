@@ -73,9 +73,13 @@ class Stopwatch:
     command: str
     at: float
 
+    def elapsed(self) -> str:
+        """Return the time that the command has taken, as readable text."""
+        return format_seconds(time.monotonic() - self.at)
+
     def total_time(self) -> str:
         """Return a line with the time that the command has taken."""
-        return f"total time {format_seconds(time.monotonic() - self.at)}"
+        return f"total time {self.elapsed()}"
 
 
 def announce(command: str) -> Stopwatch:

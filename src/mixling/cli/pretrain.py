@@ -10,7 +10,8 @@ import typer
 from mixling.cli.completion import complete_models
 from mixling.cli.options import RecipeOption, TextColumn, TrainerOptions, TrainingOptions
 from mixling.cli.output import announce, put
-from mixling.errors import ConfigError, command_line
+from mixling.cli.panel import command_rows, print_panel
+from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.runs.pretrain import PretrainConfig
@@ -104,10 +105,9 @@ def pretrain_command(options: PretrainOptions) -> None:
             terminal.metric = "perplexity"
             done = run(opened.config, **opened.arguments)
     if done is not None:
-        terminal.log(started.total_time())
         put(f"held-out: perplexity {done.metrics['perplexity']:.3f}, accuracy {done.metrics['accuracy']:.4f}\n")
-        command = command_line("mixling", "train", "FILE", "--from", out, "-o", "DIR")
-        terminal.log(f"{out}: {done.parameters:,} parameters\nnext:  {command}")
+        rows = [("parameters", f"{done.parameters:,}"), ("time", started.elapsed())]
+        print_panel(terminal.console, str(out), [*rows, *command_rows([("train", "FILE", "--from", out, "-o", "DIR")])])
 
 
 def _check_text(config: PretrainConfig) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from mixling.cli.folders import check_run_folder, interruptible, refuse_beside_resume, refuse_old_run
 from mixling.cli.options import LabeledTraining, TrainerOptions
 from mixling.cli.output import Stopwatch, put, time_budget_line
-from mixling.errors import ConfigError, command_line
+from mixling.cli.panel import command_rows, print_panel
+from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.metrics.base import Metrics
@@ -134,29 +135,42 @@ def train_labels(
                     terminal.log(remark)
             run = fit(config, train, validation, **opened.arguments)
     if run is not None:
-        terminal.log(started.total_time())
-        _report_labels(run, config, terminal)
+        _report_labels(run, config, terminal, started)
 
 
-def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgress) -> None:
-    """Print the metrics to standard output, and the next commands to standard error."""
+def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgress, started: Stopwatch) -> None:
+    """Print the metrics to standard output, and the closing panel to standard error."""
     from mixling.tasks import task_type
 
-    task = task_type(config.task)
-    if line := task.comparison_line(run.metrics):
-        terminal.log(line)
-    size = (run.folder / "model.onnx").stat().st_size
-    example = task.sample_inputs(pairs=config.data.columns.text_pair is not None)
     put(f"validation: {run.metrics.summary()}\n")
     if "refit" in run.report:
         terminal.log("these are the metrics before the refit, which trained on the validation examples too")
-    terminal.log(
-        f"{run.folder}: model.onnx has {size / 1e6:.2f} MB ({run.report['precision']}), {run.parameters:,} parameters, "
-        f"best epoch {run.best['epoch']:g}\n"
-        f"next:  {command_line('mixling', 'predict', run.folder, *example)}\n"
-        f"       {command_line('mixling', 'evaluate', run.folder, 'TEST_FILE')}\n"
-        f"       {command_line('mixling', 'show', run.folder)}"
-    )
+    task, total = task_type(config.task), config.train.epochs
+    size = (run.folder / "model.onnx").stat().st_size
+    rows = [(task.headline.replace("_", " "), value)] if (value := _headline(run.metrics)) else []
+    rows += [("baseline", line)] if (line := task.comparison_line(run.metrics)) else []
+    rows += [
+        ("file", f"{run.folder / 'model.onnx'}, {size / 1e6:.2f} MB ({run.report['precision']})"),
+        ("parameters", f"{run.parameters:,}, best epoch {run.best['epoch']:g}" + (f" of {total}" if total else "")),
+        ("time", started.elapsed()),
+        *command_rows([
+            ("predict", run.folder, *task.sample_inputs(pairs=config.data.columns.text_pair is not None)),
+            ("evaluate", run.folder, "TEST_FILE"),
+            ("show", run.folder),
+        ]),
+    ]  # fmt: skip
+    print_panel(terminal.console, str(run.folder), rows)
+
+
+def _headline(metrics: Metrics) -> str:
+    """Return the accuracy of a classifier with its 95% interval; "" for other tasks, whose metrics are above."""
+    from mixling.metrics.base import ClassificationMetrics
+    from mixling.metrics.intervals import wilson
+
+    if not isinstance(metrics, ClassificationMetrics):
+        return ""
+    interval = wilson(metrics.accuracy, metrics.n)
+    return f"{metrics.accuracy:.4f} [{interval.low:.4f}, {interval.high:.4f}] on {metrics.n:,} validation examples"
 
 
 def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Stopwatch) -> None:
@@ -183,11 +197,10 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sto
             terminal.metric = "exact_match" if opened.config.tasks else "perplexity"
             run = fit_pairs(opened.config, command=started.command, **opened.arguments)
     if run is not None:
-        terminal.log(started.total_time())
-        _report_pairs(run, terminal)
+        _report_pairs(run, terminal, started)
 
 
-def _report_pairs(run: Run[dict[str, TextMetrics]], terminal: TrainingProgress) -> None:
+def _report_pairs(run: Run[dict[str, TextMetrics]], terminal: TrainingProgress, started: Stopwatch) -> None:
     for name, metrics in run.metrics.items():
         put(f"validation: {f'{name}: ' if len(run.metrics) > 1 else ''}{metrics.summary()}\n")
     following: list[tuple[str | Path, ...]] = [
@@ -197,5 +210,5 @@ def _report_pairs(run: Run[dict[str, TextMetrics]], terminal: TrainingProgress) 
         held_out = run.report["held_out"]
         put(f"held-out: perplexity {held_out['perplexity']:.3f}, accuracy {held_out['accuracy']:.4f}\n")
         following = [("train", "PAIRS", "--task", "text2text", "--from", run.folder, "-o", "DIR")]
-    commands = "\n       ".join(command_line("mixling", *words) for words in following)
-    terminal.log(f"{run.folder}: {run.parameters:,} parameters\nnext:  {commands}")
+    rows = [("parameters", f"{run.parameters:,}"), ("time", started.elapsed()), *command_rows(following)]
+    print_panel(terminal.console, str(run.folder), rows)

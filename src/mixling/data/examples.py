@@ -46,26 +46,26 @@ class Example:
 class ColumnsConfig(Config):
     """The names of the columns; None: there is no such column."""
 
-    text: str = "text"
-    text_pair: str | None = None
-    label: str = "label"
-    tokens: str = "tokens"
-    slots: str = "slots"
-    question: str = "question"
-    context: str = "context"
-    answers: str = "answers"
+    text: str = Field("text", description="the text")
+    text_pair: str | None = Field(None, description="a second text")
+    label: str = Field("label", description="the label, labels or number")
+    tokens: str = Field("tokens", description="tagging: the words")
+    slots: str = Field("slots", description="tagging: the IOB tags")
+    question: str = Field("question", description="the question")
+    context: str = Field("context", description="the text that has the answer")
+    answers: str = Field("answers", description="the answers and where they start")
     group: str | None = Field(None, description="rows of one group stay on one side of the validation split")
 
 
 class DataConfig(Config):
     """The files of examples and how they are read."""
 
-    train: tuple[str, ...] = ()
+    train: tuple[str, ...] = Field((), description="files of labeled examples")
     validation: tuple[str, ...] = Field((), description="empty: a fraction of the training rows is set aside")
-    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    validation_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of the training rows that is set aside")
     columns: ColumnsConfig = ColumnsConfig()
-    on_bad_row: Literal["error", "skip"] = "error"
-    file_format: str | None = None
+    on_bad_row: Literal["error", "skip"] = Field("error", description="stop at a malformed row, or skip and count it")
+    file_format: str | None = Field(None, description="format of the files; by default from their names")
 
     @model_validator(mode="after")
     def _groups_are_for_splits(self) -> DataConfig:

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mixling.errors import printable
+from mixling.export.card_data import HTTP, SHOWN_LABELS, code, data_section, label_table, pictures
 from mixling.tasks.base import Task
 from mixling.text.labels import LabelSet
-
-_SHOWN_LABELS = 50
 
 
 def model_card(
@@ -34,6 +32,9 @@ def model_card(
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
     quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
+    tables = (
+        label_table(validation, report.get("data")) + pictures(validation) + _calibration(report.get("calibration"))
+    )
     refit, ngrams = _refit(report.get("refit")), _ngrams(config, report.get("ngrams"))
     return f"""---
 {_front_matter(task, validation)}
@@ -60,10 +61,11 @@ prediction = predictor.predict({text})
 print({task.usage})
 ```
 
+{HTTP}
 ## {heading}
 
 {outputs}
-
+{data_section(config, report.get("data"))}
 ## Results
 
 Metrics of the exported {report["precision"]} model on the {validation["n"]:,} validation examples. These were also used
@@ -72,7 +74,7 @@ to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower valu
 | metric | value |
 |---|---|
 {_table(metrics, "{:.4f}")}
-{_calibration(report.get("calibration"))}{_abstention(report.get("abstention"))}{quantization}{ngrams}
+{tables}{_abstention(report.get("abstention"))}{quantization}{ngrams}
 ## Training
 
 The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
@@ -129,19 +131,9 @@ def _table(values: Mapping[str, Any], format_spec: str) -> str:
 
 
 def _labels(labels: LabelSet) -> str:
-    names = [_code(name) for name in labels.names[:_SHOWN_LABELS]]
+    names = [code(name) for name in labels.names[:SHOWN_LABELS]]
     left = len(labels) - len(names)
     return ", ".join(names) + (f" and {left} more (see `config.json`)" if left else "")
-
-
-def _code(name: str) -> str:
-    """Return a label as Markdown code on one line, fenced by more backticks than it contains."""
-    line = printable(name)
-    fence = "`"
-    while fence in line:
-        fence += "`"
-    pad = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{fence}{pad}{line}{pad}{fence}"
 
 
 def _refit(refit: Mapping[str, Any] | None) -> str:

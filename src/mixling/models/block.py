@@ -24,7 +24,7 @@ class FeedForwardConfig(Config):
     """The MLP over channels: W2 gelu(W1 x), or the gated one of T5.1.1, W2 (gelu(W1 x) * V x)."""
 
     type: Literal["mlp", "gated"] = "mlp"
-    ffn_dim: int = Field(256, ge=1)
+    ffn_dim: int = Field(256, ge=1, description="hidden width")
     bias: bool = Field(True, description="of its linear layers; T5 has none")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the hidden layer")
 
@@ -32,12 +32,14 @@ class FeedForwardConfig(Config):
 class BlockConfig(Config):
     """Mixers in order, optionally one that reads a context after or between them, and optionally a feed-forward."""
 
-    mixers: tuple[SerializeAsAny[MixerConfig], ...] = ()
+    mixers: tuple[SerializeAsAny[MixerConfig], ...] = Field((), description="the mixers, in order")
     cross: SerializeAsAny[MixerConfig] | None = Field(None, description="reads the source, in decoders")
     cross_after: int | None = Field(None, ge=0, description="how many of the mixers come before `cross`; default: all")
     feed_forward: FeedForwardConfig | None = None
-    norm: Literal["pre", "post"] = "pre"
-    norm_type: NormType = "layer"
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="norm before each sublayer, or after its residual connection"
+    )
+    norm_type: NormType = Field("layer", description="kind of norm")
     dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
     drop_path: float = Field(0.0, ge=0, lt=1, description="stochastic depth: probability that a text skips a sublayer")
 

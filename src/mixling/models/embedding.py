@@ -34,7 +34,7 @@ class EmbeddingConfig(Config):
     embeddings: str | None = Field(
         None, description="projection 'embedding': .npy or .safetensors file with the (subwords, width) matrix"
     )
-    bias: bool = True
+    bias: bool = Field(True, description="add a bias to the token vectors")
     positions: PositionKind = Field("none", description="vectors added to the tokens by position")
     norm: bool = Field(False, description="layer norm of the token vectors")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the token vectors")

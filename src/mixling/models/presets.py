@@ -44,12 +44,14 @@ class Preset:
         source: paper and section.
         vocabulary: rows of the embedding table in the paper's parameter counts; None: there is no table.
         defaults: values of a `RunConfig` that go with the model; empty for the papers' models.
+        use: when to use it, for `mixling models`; "" for the papers' models.
     """
 
     config: ModelConfig
     source: str
     vocabulary: int | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
+    use: str = ""
 
 
 def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> ModelConfig:
@@ -139,6 +141,7 @@ def hypermixer_family(
 
 
 _OWN = "ours"
+_TO_PRETRAIN = "pretraining in hours of two cores"
 _OWN_DEFAULTS = {"init": {"training_texts": True}, "ngrams": {"use": "auto"}}
 _TABLE_5 = "pNLP-Mixer, Table 5"
 _BASELINE = "pNLP-Mixer, section 4.3"
@@ -152,14 +155,27 @@ def _pnlp_baseline(layer: BlockConfig) -> ModelConfig:
 
 
 PRESETS: dict[str, Preset] = {
-    "mixling-tiny": Preset(own(num_features=2048, dim=32, ffn_dim=128), _OWN, defaults=_OWN_DEFAULTS),
-    "mixling-small": Preset(own(num_features=4096, dim=64, ffn_dim=256), _OWN, defaults=_OWN_DEFAULTS),
+    "mixling-tiny": Preset(
+        own(num_features=2048, dim=32, ffn_dim=128),
+        _OWN,
+        defaults=_OWN_DEFAULTS,
+        use="texts, where every kilobyte counts",
+    ),
+    "mixling-small": Preset(
+        own(num_features=4096, dim=64, ffn_dim=256), _OWN, defaults=_OWN_DEFAULTS, use="texts, the default"
+    ),
     "mixling-mixer": Preset(
         own(num_features=4096, dim=64, ffn_dim=256, mixer=TokenMLPConfig(hidden_dim=256), num_layers=2),
         _OWN,
         defaults=_OWN_DEFAULTS,
+        use="words to tag, many pairs of texts",
     ),
-    "mixling-base": Preset(own(num_features=5120, dim=128, ffn_dim=256), _OWN, defaults=_OWN_DEFAULTS),
+    "mixling-base": Preset(
+        own(num_features=5120, dim=128, ffn_dim=256),
+        _OWN,
+        defaults=_OWN_DEFAULTS,
+        use="texts, with many examples or labels",
+    ),
     "pnlp-mixer-x-large": Preset(pnlp_mixer(num_features=2048, window=1, dim=512, num_layers=4), _TABLE_5),
     "pnlp-mixer-large": Preset(pnlp_mixer(num_features=2048, window=1, dim=256, num_layers=4), _TABLE_5),
     "pnlp-mixer-base": Preset(pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=2), _TABLE_5),
@@ -209,10 +225,13 @@ PRESETS: dict[str, Preset] = {
         for layers in (6, 12, 24, 48)
     },
     # Trainable in hours on two cores; eight layers of gMLP, six of aMLP and six of BERT have equally many parameters.
-    "gmlp-tiny": Preset(gmlp(num_layers=8, dim=128, ffn_dim=768), _OWN, 8192),
-    "amlp-tiny": Preset(gmlp(num_layers=6, dim=128, ffn_dim=768, tiny_attention_dim=64), _OWN, 8192),
+    "gmlp-tiny": Preset(gmlp(num_layers=8, dim=128, ffn_dim=768), _OWN, 8192, use=_TO_PRETRAIN),
+    "amlp-tiny": Preset(gmlp(num_layers=6, dim=128, ffn_dim=768, tiny_attention_dim=64), _OWN, 8192, use=_TO_PRETRAIN),
     "bert-tiny": Preset(
-        bert(AttentionConfig(num_heads=4, positions=RelativePositions()), num_layers=6, dim=128), _OWN, 8192
+        bert(AttentionConfig(num_heads=4, positions=RelativePositions()), num_layers=6, dim=128),
+        _OWN,
+        8192,
+        use=_TO_PRETRAIN,
     ),
     "hypermixer": Preset(hypermixer_family(HyperMixingConfig(hidden_dim=768)), _HYPERMIXER, 30_522),
     "hypermixer-untied": Preset(hypermixer_family(HyperMixingConfig(hidden_dim=256, tied=False)), _HYPERMIXER, 30_522),

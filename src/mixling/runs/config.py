@@ -76,7 +76,9 @@ def _known_task(name: str) -> str:
 class RunConfig(Config):
     """The complete configuration of a run, recorded in its run.json."""
 
-    task: Annotated[str, AfterValidator(_known_task)] = DEFAULT_TASK
+    task: Annotated[str, AfterValidator(_known_task)] = Field(
+        DEFAULT_TASK, description="what is predicted; a name of `mixling.tasks`"
+    )
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
     init: InitConfig = InitConfig()

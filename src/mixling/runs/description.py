@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from mixling.runs.artifact import (
     NEXT,
     ONNX_FILE,
     PRETRAINING,
+    RUN_FILE,
     TEXT_TO_TEXT,
     kind_of_model,
     read_file,
@@ -66,7 +68,10 @@ def _describe(model: str) -> dict[str, Any]:
         metrics = _read(
             Path(model) / "metrics.json", lambda saved: (_validation(saved["validation"]), _best(saved["best"]))
         )
-        facts |= {key: value for key, value in metrics.items() if key in ("best", "validation")}
+        facts |= {key: value for key, value in metrics.items() if key in ("best", "validation", "data")}
+        run = _read(Path(model) / RUN_FILE, lambda saved: saved["config"])
+        facts["files"] = [Path(name).name for name in run.get("config", {}).get("data", {}).get("train", ())] or None
+        facts["written"] = datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")
     return {key: value for key, value in facts.items() if value is not None}
 
 
@@ -133,11 +138,21 @@ def summary(facts: dict[str, Any]) -> str:
     text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
     projection = ", ".join(f"{key} {value}" for key, value in text["projection"].items() if key != "type")
     lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB{by}"), ("task", facts["task"])]
+    data, counts = facts.get("data"), {}
+    if data is not None:
+        counts = data["labels"]
+        files = f" of {', '.join(facts['files'])}" if "files" in facts else ""
+        lines.append(
+            (
+                "trained",
+                f"{facts['written']}, {data['training']:,} examples{files}, {data['validation']:,} for validation",
+            )
+        )
     if "reading" in facts:
         lines.append(("answers", _reading(facts["reading"])))
     elif "labels" in facts:
         labels = facts["labels"]
-        names = ", ".join(labels[:_SHOWN_LABELS])
+        names = ", ".join(f"{name} ({counts[name]:,})" if name in counts else name for name in labels[:_SHOWN_LABELS])
         more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
         lines.append(("labels", f"{len(labels)}: {names}{more}"))
     subwords = f", {facts['vocabulary_size']:,} subwords" if "vocabulary_size" in facts else ""

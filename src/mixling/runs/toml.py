@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import json
 import textwrap
 import types
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -16,6 +18,40 @@ from mixling.config import Config
 from mixling.runs.spec import Spec, resolve
 
 _WIDTH = 100
+_KIND = "selects this kind of table"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a configuration.
+
+    Attributes:
+        type: its values, with their limits.
+        default: as TOML; None: there is none.
+        tables: the classes of its values, if they are tables.
+    """
+
+    name: str
+    type: str
+    default: str | None
+    description: str
+    tables: tuple[builtins.type[Config], ...]
+
+
+def describe_keys(kind: type[Config]) -> Iterator[Key]:
+    """Yield the keys of a class of configurations; those of tables have the first sentence of their class."""
+    for name, field in kind.model_fields.items():
+        tables = tuple(_configs(field.annotation))
+        default = None if tables else _default(field)
+        yield Key(
+            name=name,
+            type=("tables" if _several(field.annotation) else "table") if tables else _limited_type(field),
+            default=None if default is None or default is PydanticUndefined else _value(default),
+            description=field.description or (class_summary(tables[0]) if tables else _KIND if name == "type" else ""),
+            tables=tables,
+        )
+
+
 _NAMES = {bool: "true or false", int: "integer", float: "number", str: "text"}
 _LIMITS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
@@ -34,7 +70,7 @@ def default_toml(spec: Spec[Any], model: str | None = None) -> str:
 
 def as_toml(config: Config) -> str:
     """Return a configuration as TOML; keys without a value are comments."""
-    return "\n".join([*_comment(_summary(type(config))), *_table(type(config), config, ())]) + "\n"
+    return "\n".join([*_comment(class_summary(type(config))), *_table(type(config), config, ())]) + "\n"
 
 
 def _table(kind: type[Config], config: Config | None, path: tuple[str, ...]) -> Iterator[str]:
@@ -64,21 +100,25 @@ def _below(path: tuple[str, ...], field: FieldInfo, value: Any) -> Iterator[str]
         kind = _configs(field.annotation)[0] if item is None else type(item)
         lines = [head, *_table(kind, item, path)]
         yield ""
-        yield from _comment(". ".join(filter(None, (_summary(kind).rstrip("."), field.description))))
+        yield from _comment(". ".join(filter(None, (class_summary(kind).rstrip("."), field.description))))
         yield from lines if item is not None else ("# " + line if line else "#" for line in lines)
 
 
-def _explained(field: FieldInfo) -> str:
+def _limited_type(field: FieldInfo) -> str:
     limits = [f"{sign} {limit}" for item in field.metadata for name, sign in _LIMITS.items()
               if (limit := getattr(item, name, None)) is not None]  # fmt: skip
+    return " ".join(filter(None, (_type(field.annotation), " and ".join(limits))))
+
+
+def _explained(field: FieldInfo) -> str:
     default = _default(field)
-    facts = [" ".join(filter(None, (_type(field.annotation), " and ".join(limits))))]
+    facts = [_limited_type(field)]
     if default is not PydanticUndefined:
         facts.append("default " + ("none" if default is None else _value(default)))
     return f"{field.description or ''} ({', '.join(facts)})".strip()
 
 
-def _summary(kind: type[Config]) -> str:
+def class_summary(kind: type[Config]) -> str:
     """Return the first paragraph of a class's docstring, as one line."""
     return " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].split())
 

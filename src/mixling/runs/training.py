@@ -255,6 +255,7 @@ class _Labeled(Parts[Metrics]):
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
+            "data": self._data_report(),
             "epochs": self.training.epochs,
             "precision": precision,
             "quantization": None if quantization is None else asdict(quantization),
@@ -262,6 +263,13 @@ class _Labeled(Parts[Metrics]):
             "reading": None if self.validation.reading is None else self.validation.reading.to_dict(),
             "file_bytes": (folder / ONNX_FILE).stat().st_size,
         }
+
+    def _data_report(self) -> dict[str, Any]:
+        """Return the numbers of examples, and of training examples by label where each has one or several."""
+        train, task = self.examples.train, self.examples.task
+        counts = train.label_counts() if task.has_labels else {}
+        labels = {name: counts[name] for name in self.labels.names if name in counts}
+        return {"training": len(train), "validation": len(self.examples.validation), "labels": labels}
 
     def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Outputs:
         """Write model.onnx and return its outputs for the validation data."""

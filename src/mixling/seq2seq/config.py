@@ -38,14 +38,14 @@ class PairTaskConfig(Config):
     """A task: its data, and how rows become pairs of source and target."""
 
     name: str = Field("text", min_length=1, description="name of the task, also in metrics")
-    train: tuple[str, ...] = ()
+    train: tuple[str, ...] = Field((), description="files of pairs")
     validation: tuple[str, ...] = Field((), description="empty: a fraction of the training pairs is split off")
-    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    validation_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of the training rows that is set aside")
     template: str | None = Field(None, description="a task of GLUE or SuperGLUE; none: columns source and target")
     prefix: str = Field("", description="prepended to each source; templates have their own")
     columns: PairColumns = PairColumns()
-    on_bad_row: Literal["error", "skip"] = "error"
-    file_format: str | None = None
+    on_bad_row: Literal["error", "skip"] = Field("error", description="stop at a malformed row, or skip and count it")
+    file_format: str | None = Field(None, description="format of the files; by default from their names")
     recombination: float = Field(
         0.0,
         ge=0,
@@ -74,7 +74,7 @@ class TokenizerConfig(Config):
 class PairRunConfig(Config):
     """The complete configuration of a run, recorded in its run.json."""
 
-    task: Literal["text2text"] = "text2text"
+    task: Literal["text2text"] = Field("text2text", description="always text2text")
     tasks: tuple[PairTaskConfig, ...] = ()
     corpus: CorpusConfig | None = Field(None, description="unlabeled text, for span corruption")
     spans: SpanConfig = SpanConfig()

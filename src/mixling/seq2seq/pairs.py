@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from mixling.config import Config
 from mixling.data.readers import OnBadRow, Row, read_rows
@@ -22,9 +23,9 @@ _SKIP = "or pass --on-bad-row skip"
 class PairColumns(Config):
     """The names of the columns; None: there is no such column."""
 
-    source: str = "source"
-    target: str = "target"
-    group: str | None = None
+    source: str = Field("source", description="the input text")
+    target: str = Field("target", description="the output text")
+    group: str | None = Field(None, description="metrics are also reported per value of it")
 
 
 def read_pairs(

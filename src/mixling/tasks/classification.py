@@ -149,7 +149,7 @@ class Classification(Task):
         counts = [sum(row) for row in metrics.confusion]
         most = max(range(len(counts)), key=counts.__getitem__)
         accuracy = counts[most] / metrics.n
-        return f"for comparison: always {printable(metrics.per_class[most].label)!r} has accuracy {accuracy:.4f}"
+        return f"always {printable(metrics.per_class[most].label)!r} has accuracy {accuracy:.4f}"
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)

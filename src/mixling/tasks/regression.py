@@ -221,7 +221,7 @@ class Regression(Task):
         assert isinstance(metrics, RegressionMetrics)
         if metrics.r2 is None or metrics.r2 == 1:
             return ""
-        return f"for comparison: always the mean has mean squared error {metrics.mse / (1 - metrics.r2):.4g}"
+        return f"always the mean has mean squared error {metrics.mse / (1 - metrics.r2):.4g}"
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         truth, given = self.targets(targets), self.targets(answers)

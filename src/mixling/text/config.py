@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.text.fingerprint import HASH_VERSION, MinHash, Projection
+from mixling.text.fingerprint import MinHash, Projection
 from mixling.text.vocabulary import Vocabulary, VocabularyKind
 
 
@@ -27,7 +27,7 @@ class TextConfig(Config):
     )
     max_len: int = Field(64, ge=1, le=1_000_000, description="tokens per text (pairs: with the separator)")
     max_word_chars: int = Field(100, ge=1, le=1_000, description="characters per word that are read")
-    lowercase: bool = True
+    lowercase: bool = Field(True, description="read texts in lower case")
     contractions: bool = Field(False, description='English: "isn\'t" is two words, "is" and "n\'t"')
     vocabulary: str | None = Field(
         None,
@@ -37,7 +37,7 @@ class TextConfig(Config):
     vocabulary_size: int | None = Field(
         None, ge=100, le=1_000_000, description="number of subwords to train; None: from the data"
     )
-    hash_version: Literal[1] = HASH_VERSION  # type: ignore[assignment]
+    hash_version: Literal[1] = Field(1, description="version of the hash functions")
 
     @property
     def max_chars(self) -> int:

@@ -52,24 +52,24 @@ class MinHash(ProjectionConfig):
     num_features: int = Field(1024, ge=2, le=2**24, description="m, the number of features")
     num_hashes: int = Field(64, ge=1, le=4096, description="n")
     word_hashes: int = Field(0, ge=0, le=64, description="further indices, from hashes of the whole word")
-    seed: int = Field(0, ge=0, lt=2**32)
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
 class SimHash(ProjectionConfig):
     """Bit i is one if more of a word's trigrams have a one than a zero at bit i of their hash."""
 
     type: Literal["simhash"] = "simhash"
-    num_features: int = Field(1024, ge=2, le=2**16)
-    seed: int = Field(0, ge=0, lt=2**32)
+    num_features: int = Field(1024, ge=2, le=2**16, description="number of bits")
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
 class Binary(ProjectionConfig):
     """A Bloom filter: the union of the bits at the `num_hashes` hashes of each subword of a word."""
 
     type: Literal["binary"] = "binary"
-    num_features: int = Field(1024, ge=2, le=2**24)
-    num_hashes: int = Field(64, ge=1, le=4096)
-    seed: int = Field(0, ge=0, lt=2**32)
+    num_features: int = Field(1024, ge=2, le=2**24, description="size of the Bloom filter")
+    num_hashes: int = Field(64, ge=1, le=4096, description="hash functions per subword")
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
 class CharNgrams(ProjectionConfig):
@@ -82,11 +82,11 @@ class CharNgrams(ProjectionConfig):
     """
 
     type: Literal["char_ngrams"] = "char_ngrams"
-    num_features: int = Field(16384, ge=2, le=2**24)
+    num_features: int = Field(16384, ge=2, le=2**24, description="number of feature indices")
     min_n: int = Field(1, ge=1, le=8, description="characters of the shortest n-grams, marks included")
     max_n: int = Field(3, ge=1, le=8, description="characters of the longest n-grams, marks included")
     max_ngrams: int = Field(32, ge=1, le=1024, description="n-grams of a word, the word itself included")
-    seed: int = Field(0, ge=0, lt=2**32)
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
 
     @model_validator(mode="after")
     def _lengths_are_a_range(self) -> CharNgrams:
@@ -99,7 +99,7 @@ class Tsp(ProjectionConfig):
     """Ternary: two bits of the word's 128-bit hash make each feature 0, 1 or -1."""
 
     type: Literal["tsp"] = "tsp"
-    num_features: int = Field(1024, ge=2, le=2**16)
+    num_features: int = Field(1024, ge=2, le=2**16, description="number of ternary features")
 
 
 class Ternary(ProjectionConfig):
@@ -110,9 +110,9 @@ class Ternary(ProjectionConfig):
     """
 
     type: Literal["ternary"] = "ternary"
-    num_features: int = Field(1024, ge=2, le=2**23)
-    num_hashes: int = Field(64, ge=1, le=4096)
-    seed: int = Field(0, ge=0, lt=2**32)
+    num_features: int = Field(1024, ge=2, le=2**23, description="number of ternary features")
+    num_hashes: int = Field(64, ge=1, le=4096, description="hash functions per subword")
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
 class AveragedEmbedding(ProjectionConfig):

@@ -37,15 +37,15 @@ _MAX_DOCUMENT = 1 << 24  # characters
 class VectorConfig(Config):
     """How words are counted; the defaults match mixling's models. `lowercase` must match that of the model."""
 
-    dim: int = Field(128, ge=1, le=1024)
+    dim: int = Field(128, ge=1, le=1024, description="width of the vectors")
     window: int = Field(5, ge=1, le=100, description="words to each side")
     max_words: int = Field(30_000, ge=2, description="number of most frequent words that get vectors")
     max_contexts: int = Field(4_000, ge=2, description="number of most frequent words counted as contexts")
-    min_count: int = Field(2, ge=1)
+    min_count: int = Field(2, ge=1, description="rarer words get no vector")
     smoothing: float = Field(0.75, gt=0, le=1, description="exponent of the context counts")
     max_tokens: int = Field(100_000_000, ge=1, description="read no more tokens than this (4 bytes of memory each)")
-    lowercase: bool = True
-    contractions: bool = True
+    lowercase: bool = Field(True, description="read texts in lower case")
+    contractions: bool = Field(True, description='English: "isn\'t" is two words, "is" and "n\'t"')
 
     @model_validator(mode="after")
     def _enough_contexts(self) -> VectorConfig:

@@ -34,7 +34,7 @@ class TrainConfig(Config):
     time_budget: float | None = Field(None, gt=0, description="seconds for training; reduces the epochs if needed")
     patience: int | None = Field(None, ge=1, description="stop after this many evaluations without improvement")
     load_best_at_end: bool = Field(True, description="end with the weights of the best evaluation, not of the last")
-    seed: int = Field(0, ge=0, lt=2**32)
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of all randomness")
     token_dropout: float = Field(0.2, ge=0, lt=1, description="fraction of words that are replaced by zero vectors")
     augmentation: AugmentationConfig | None = Field(None, description="changes of training words; default: by the task")
     loss: LossConfig = LossConfig()
@@ -42,7 +42,7 @@ class TrainConfig(Config):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto: bfloat16 if the device supports it natively"
     )
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: a GPU if there is one")
     track: Literal["none", "tensorboard"] = Field("none", description="also write curves to DIR/tensorboard")
     checkpoint_seconds: float = Field(15.0, gt=0, description="minimum number of seconds between two checkpoints")
 

@@ -38,8 +38,8 @@ class OptimConfig(Config):
     takes about 8,000 steps to reach an RMS of 1. Prefer AdamW for short training of such models.
     """
 
-    name: Literal["adamw", "adafactor"] = "adamw"
-    lr: float = Field(2e-3, gt=0, le=1)
+    name: Literal["adamw", "adafactor"] = Field("adamw", description="the optimizer")
+    lr: float = Field(2e-3, gt=0, le=1, description="peak learning rate")
     embedding_lr: float | None = Field(
         None,
         ge=0,

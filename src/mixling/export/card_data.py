@@ -1,0 +1,81 @@
+"""The sections of a model card about the data, the metrics of each label, and the ways to run the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mixling.errors import printable
+
+SHOWN_LABELS = 50
+
+
+def code(name: str) -> str:
+    """Return a label as Markdown code on one line, fenced by more backticks than it contains."""
+    line = printable(name)
+    fence = "`"
+    while fence in line:
+        fence += "`"
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def data_section(config: Mapping[str, Any], data: Mapping[str, Any] | None) -> str:
+    """Return what the model was trained on, as far as the run knows.
+
+    Args:
+        data: the entry of metrics.json.
+    """
+    if data is None:
+        return ""
+    files = ", ".join(code(Path(name).name) for name in config["data"]["train"])
+    of = f" of {files}" if files else ""
+    held = "of the files named for validation" if config["data"]["validation"] else "that were set aside"
+    return f"""
+## Data
+
+Trained on {data["training"]:,} examples{of}; {data["validation"]:,} examples {held} were used for validation. Licence,
+languages and origin of the data are not known to the program: add them here before you publish the model.
+"""
+
+
+def label_table(validation: Mapping[str, Any], data: Mapping[str, Any] | None) -> str:
+    """Return the metrics of each label, the first 50 of them."""
+    rows: Sequence[Mapping[str, Any]] = validation.get("per_class") or ()
+    if not rows or not {"label", "precision", "recall", "f1", "support"} <= rows[0].keys():
+        return ""
+    counts = {} if data is None else data["labels"]
+    lines = []
+    for row in rows[:SHOWN_LABELS]:
+        numbers = f"{row['precision']:.3f} | {row['recall']:.3f} | {row['f1']:.3f} | {row['support']:,}"
+        lines.append(f"| {_cell(row['label'])} | {numbers} | {_count(counts, row['label'])} |")
+    left = f"\n\n{len(rows) - SHOWN_LABELS} more are in `metrics.json`." if len(rows) > SHOWN_LABELS else ""
+    return (
+        "\n| label | precision | recall | F1 | validation examples | training examples |\n|---|---|---|---|---|---|\n"
+        + "\n".join(lines)
+        + left
+        + "\n"
+    )
+
+
+def _cell(label: str) -> str:
+    return code(label).replace("|", "\\|")
+
+
+def _count(counts: Mapping[str, int], label: str) -> str:
+    return f"{counts[label]:,}" if label in counts else ""
+
+
+def pictures(validation: Mapping[str, Any]) -> str:
+    """Return the pictures that the run has drawn, where matplotlib is installed."""
+    confusion = "\n![Confusion matrix on validation](confusion.png)\n" if "confusion" in validation else ""
+    return f"{confusion}\n![Training curves](curves.png)\n"
+
+
+HTTP = """Over HTTP, with a page to try it (`pip install "mixling[serve]"`):
+
+```
+mixling serve .
+```
+"""

@@ -1,0 +1,210 @@
+"""README and the pages under docs/: their blocks run in order in a folder that has the files that they name.
+
+Blocks of `sh` are command lines; blocks of `console` have prompts and, below them, output, compared with numbers
+masked (a line "..." stands for lines that vary); blocks of `python` share the names of their page; blocks of `toml`
+that begin with "# NAME.toml" are files. Trainings take two steps. A block that is not run has its reason in a comment
+before it, `<!-- not run: REASON -->`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mixling.training.loop import Trainer
+from mixling.training.state import TrainingState
+
+from .conftest import Call
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RUN = ("sh", "console", "python")
+FENCE = re.compile(
+    r"^(?P<pad> *)(?:<!-- not run: (?P<reason>.+?) -->\n *)?```(?P<language>\w+)\n(?P<content>.*?)^(?P=pad)```",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+class Block(NamedTuple):
+    language: str
+    content: str
+    reason: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    found = FENCE.finditer(page.read_text("utf-8"))
+    return [Block(match["language"], re.sub(f"^{match['pad']}", "", match["content"], flags=re.M), match["reason"])
+            for match in found]  # fmt: skip
+
+
+def runs(page: Path) -> bool:
+    return any(block.language in RUN and block.reason is None for block in blocks(page))
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """The commands of a block, without comments."""
+    for line in re.sub(r"\\\n\s*", "", text).splitlines():
+        if line := re.sub(r"(^|\s+)#.*", "", line).strip():
+            yield line
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all the files that the pages read."""
+    folder = tmp_path_factory.mktemp("pages")
+    adjectives = {"good": ["great", "lovely", "fine", "superb"], "bad": ["awful", "boring", "poor", "dull"]}
+    nouns = ["film", "plot", "cast", "music", "story"]
+    texts = [
+        (f"what a {word} {noun}, number {i % 9}", label)
+        for i in range(3)
+        for label, words in adjectives.items()
+        for word in words
+        for noun in nouns
+    ]
+    rows = [
+        {
+            "review": text, "stars": label, "text": text, "label": label, "premise": text, "hypothesis": text[7:],
+            "relation": label, "topics": [label], "source": text, "target": label, "kind": label,
+        }
+        for text, label in texts
+    ]  # fmt: skip
+    flat = ["review", "stars", "text", "label", "premise", "hypothesis", "relation"]
+    table = "\n".join([",".join(flat), *(",".join(f'"{row[name]}"' for name in flat) for row in rows)]) + "\n"
+    for name in ("reviews.csv", "test.csv", "dev.csv", "rows.csv", "pairs.csv", "more.csv"):
+        (folder / name).write_text(table)
+    jsonl = "".join(json.dumps(row) + "\n" for row in rows)
+    for name in ("train.jsonl", "dev.jsonl", "test.jsonl", "new.jsonl", "topics.jsonl", "pairs.jsonl", "numbers.jsonl"):
+        (folder / name).write_text(jsonl)
+    tagged = [{"tokens": ["fly", f"number{i}", "to", "Oslo"], "slots": ["O", "O", "O", "B-city"]} for i in range(30)]
+    (folder / "slots.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tagged))
+    boolq = [{"question": f"is it {n}", "passage": f"it is {n} of {i}", "label": i % 2 == 0, "idx": i}
+             for i, n in enumerate(nouns * 8)]  # fmt: skip
+    (folder / "boolq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in boolq))
+    rte = [{"premise": t, "hypothesis": t[5:], "label": ["entailment", "not_entailment"][i % 2], "idx": i}
+           for i, (t, _) in enumerate(texts)]  # fmt: skip
+    (folder / "rte.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rte))
+    for name in ("train.json", "dev.json", "new.json"):
+        asked = [
+            {
+                "id": f"{name}{i}",
+                "question": f"Who has a {pet}, {i}?",
+                "answers": [{"text": who, "answer_start": start}],
+            }
+            for i in range(20)
+            for who, pet, start in [("Anna", "cat", 0), ("Bob", "dog", 16)][i % 2 : i % 2 + 1]
+        ]
+        paragraphs = [{"context": f"Anna has a cat, Bob a dog. {i}", "qas": [one]} for i, one in enumerate(asked)]
+        (folder / name).write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}))
+    (folder / "lines.txt").write_text("".join(f"{text}\n" for text, _ in texts[:10]))
+    # Enough different words for word vectors, and enough text for a held-out part.
+    words = [f"{word} {noun} word{i}" for i in range(300) for word in ("great", "dull") for noun in nouns[i % 5 :]]
+    long = "".join(" ".join(words[i::600]) + "\n" for i in range(600))
+    for name in ("more.txt.gz", "reviews.txt.gz", "other.txt.gz"):
+        (folder / name).write_bytes(gzip.compress(long.encode()))
+    pq.write_table(pa.table({"text": long.splitlines()}), folder / "more.parquet")
+    return folder
+
+
+@pytest.fixture
+def folder(files: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the files, with a trained model, as the current folder; trainings in it take two steps."""
+    out = tmp_path / "work"
+    shutil.copytree(files, out)
+    shutil.copytree(model, out / "model")
+    monkeypatch.chdir(out)
+    monkeypatch.setattr(Trainer, "_plan", lambda self: TrainingState(total_steps=2, eval_interval=2))
+    return out
+
+
+def masked(text: str) -> list[str]:
+    """The lines with numbers, durations and the most frequent label replaced, and spaces joined."""
+    for pattern, mask in ((r"\d+ [hm] \d+ [ms]\b", "# s"), (r"[+-]?\d[\d.,]*", "#"), (r"always '\w+'", "always")):
+        text = re.sub(pattern, mask, text)
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def run_line(line: str, call: Call) -> tuple[str, str]:
+    """Run a command line; return its output and errors."""
+    if line.startswith(("pip install", "import ")):
+        return "", ""
+    stdin = b""
+    if match := re.match(r"cat (\S+) \| (.*)", line):
+        stdin, line = Path(match[1]).read_bytes(), match[2]
+    name, *args = shlex.split(line)
+    assert name == "mixling", f"{line}: neither a command of mixling's nor marked with a reason"
+    if args[0] in ("train", "pretrain") and not {"--resume", "--overwrite"} & set(args):
+        shutil.rmtree(args[args.index("-o") + 1], ignore_errors=True)
+    done = call(*args, stdin=stdin)
+    assert done.code == 0, f"{line}\n{done.err}"
+    return done.out, done.err
+
+
+def run_console(content: str, call: Call) -> None:
+    """Run the lines with a prompt, and compare their output."""
+    for part in re.split(r"^\$ ", content, flags=re.MULTILINE)[1:]:
+        line, _, expected = part.partition("\n")
+        out, err = run_line(line, call)
+        wanted = masked(expected)
+        if "..." in wanted:
+            lines = iter(masked(err) + masked(out) if wanted[0] not in masked(out) else masked(out))
+            assert all(want in lines for want in wanted if want != "..."), f"{line}\n{err}\n{out}"
+        else:
+            assert masked(out) == wanted, f"{line}\n{out}"
+
+
+def run_python(content: str, names: dict[str, Any]) -> None:
+    """Run a block; the comment at the end of a line that prints is the output, with numbers masked."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(content, "block", "exec"), names)
+    wanted = re.findall(r"^print\(.*\)  # (.+)$", content, re.MULTILINE)
+    if wanted:
+        assert masked(printed.getvalue()) == [" ".join(masked(line)) for line in wanted]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if runs(page)], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
+def test_the_blocks_of_a_page_run(page: Path, folder: Path, call: Call) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    found = blocks(page)
+    for block in found:
+        if match := block.language == "toml" and re.match(r"# ([\w.]+\.toml)", block.content):
+            (folder / match[1]).write_text(block.content)
+    for block in found:
+        if block.reason is not None:
+            continue
+        if block.language == "sh":
+            for line in command_lines(block.content):
+                run_line(line, call)
+        elif block.language == "console":
+            run_console(block.content, call)
+        elif block.language == "python":
+            run_python(block.content, names)
+
+
+def test_most_blocks_run() -> None:
+    found = [block for page in PAGES for block in blocks(page) if block.language in RUN]
+    assert len(found) >= 50
+    assert sum(block.reason is not None for block in found) < len(found) / 3
+
+
+def test_what_differs_from_the_output_is_found(folder: Path, call: Call) -> None:
+    right = call("predict", "model/", "a fine film").out
+    run_console(f'$ mixling predict model/ "a fine film"\n{right}', call)
+    with pytest.raises(AssertionError):
+        run_console(f'$ mixling predict model/ "a fine film"\n{right.replace("label", "class")}', call)
+    with pytest.raises(AssertionError):
+        run_python("print(1 + 1)  # two", {})

@@ -1,0 +1,90 @@
+"""The README and the site: generated pages are those of the code, everything is linked, and nothing is too large."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def site(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("docs/site.py")
+
+
+@pytest.fixture(scope="module")
+def pages(site: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the copied pages."""
+    folder = tmp_path_factory.mktemp("site")
+    site.copy_pages(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["commands", "configuration"])
+def test_the_reference_is_that_of_the_code(load_script: Callable[[str], ModuleType], name: str) -> None:
+    made = getattr(load_script("docs/reference.py"), name)()
+    committed = (ROOT / "docs" / "reference" / f"{name}.md").read_text("utf-8")
+    assert committed == made, "run python docs/reference.py"
+
+
+def test_the_picture_is_that_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
+    for name, content in load_script("benchmarks/overview.py").pictures().items():
+        assert (ROOT / "docs" / "pictures" / name).read_text("utf-8") == content, "run python benchmarks/overview.py"
+
+
+def test_the_readme_is_short_and_begins_with_numbers_and_a_picture() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 130
+    first = "\n".join(lines[:25])
+    assert re.search(r"\d\.\d+ ms", first)
+    assert "<img " in first
+
+
+def test_the_claims_of_the_first_lines_are_those_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
+    import json
+
+    script = load_script("benchmarks/overview.py")
+    own = json.loads((ROOT / "experiments" / "results" / "own_models.json").read_text("utf-8"))
+    native = json.loads((ROOT / "benchmarks" / "results" / "native.json").read_text("utf-8"))
+    found, times = script.points(own), [systems["mixling"] for systems in script.times(native["results"]).values()]
+    sizes = [one.megabytes for one in found]
+    apart = max(abs(one.accuracy - one.other_accuracy) for one in found)
+    ratios = [one.other_megabytes / one.megabytes for one in found]
+    text = " ".join(README.split())
+    assert f"of {min(sizes):.1f} to {max(sizes):.1f} MB" in text
+    assert f"in {min(times):.2f} to {max(times):.1f} ms" in text
+    assert f"within {100 * apart:.1f} points" in text
+    assert len(found) == 7
+    assert f"{min(ratios):.1f} to {max(ratios):.0f} times smaller" in text
+
+
+def test_every_page_is_in_the_navigation(pages: Path) -> None:
+    listed = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(path.relative_to(pages).as_posix() for path in pages.rglob("*.md"))
+
+
+def test_links_of_the_site_lead_to_its_files(pages: Path, site: ModuleType) -> None:
+    links = 0
+    for page in pages.rglob("*.md"):
+        for match in site.LINK.finditer(page.read_text("utf-8")):
+            if not re.match(r"[a-z]+:", match[3]):
+                assert (page.parent / match[3]).resolve().exists(), f"{page}: {match[3]}"
+                links += 1
+    assert links > 100
+
+
+def test_a_link_to_a_source_file_becomes_text(site: ModuleType) -> None:
+    page = ROOT / "docs" / "tutorials" / "x.md"
+    given = "[a](../../src/mixling/config.py) [b](../../experiments/README.md#c) [d](../format.md) ![e](../e.png)"
+    assert site.with_links(given, page) == "a [b](../experiments.md#c) [d](../format.md) ![e](../e.png)"
+
+
+def test_no_page_is_over_300_kilobytes(pages: Path) -> None:
+    large = {path.name: path.stat().st_size for path in pages.rglob("*") if path.is_file()}
+    assert {name: size for name, size in large.items() if size > 300_000} == {}
