@@ -34,7 +34,7 @@ FLAGS = {
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
-        "--threshold", "--too-long",
+        "--threshold", "--too-long", "--engine", "--workers", "--address", "--resume",
     },
     "explain": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",

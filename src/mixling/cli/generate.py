@@ -178,7 +178,8 @@ def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Ca
     Raises:
         ConfigError: the format is unknown.
     """
-    from mixling.cli.predictions import FORMATS, csv_line
+    from mixling.cli.predictions import FORMATS
+    from mixling.data.csv_lines import csv_line
     from mixling.errors import near_miss, printable
 
     if name not in FORMATS:

@@ -58,6 +58,9 @@ EXTRAS = {
     "uvicorn": "serve",
     "httptools": "serve",
     "prometheus_client": "serve",
+    "filelock": "scale",
+    "fsspec": "scale",
+    "ray": "scale",
 }
 
 

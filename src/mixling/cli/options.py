@@ -263,7 +263,7 @@ class PredictionOptions:
         list[str] | None,
         typer.Argument(metavar="INPUT...", help="Texts; or files (.txt: one text per line); or - for standard input."),
     ] = None
-    out: Annotated[Path | None, Option("-o", "--out", metavar="FILE", help="Write to this file, once complete.")] = None
+    out: Annotated[str | None, Option("-o", "--out", metavar="FILE", help="Write to this file, once complete.")] = None
     output_format: Annotated[
         str | None,
         Option("--format", metavar="jsonl|csv|text", help="By default from FILE's name; text on a terminal."),
@@ -276,6 +276,11 @@ class PredictionOptions:
         bool, Option("--escape-formulas", help="CSV: put an apostrophe before cells that look like formulas.")
     ] = False
     batch_size: Annotated[int, Option("--batch-size", min=1, help="Texts in a batch.")] = 16
+
+    @property
+    def out_file(self) -> Path | None:
+        """The file to write to; None: standard output."""
+        return None if self.out is None else Path(self.out)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixling.cli.bulk import BulkOptions, is_bulk, predict_into_folder
 from mixling.cli.options import (
     InputColumns,
     ModelArgument,
@@ -45,9 +46,34 @@ class Question(InputColumns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(PredictionOptions, Question):
+class PredictOptions(BulkOptions, PredictionOptions, Question):
     """Options of `mixling predict`."""
 
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT...",
+            help="Texts; or files (.txt: one text per line); or - for standard input; with -o FOLDER/ also URLs, and "
+            "wildcards in quotes.",
+        ),
+    ] = None
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE|FOLDER/",
+            help="Write to this file, once complete, or FOLDER of bulk prediction.",
+        ),
+    ] = None
+    output_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="jsonl|csv|text|parquet",
+            help="By default from FILE's name, or as the files of INPUT; text on a terminal.",
+        ),
+    ] = None
     threshold: ThresholdOption = None
     too_long: TooLongOption = "windows"
     threads: ThreadsOption = 1
@@ -67,7 +93,15 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     are read to the end, in windows; with --too-long error they are bad rows.
     Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
     With --url, a server predicts; the API key, if it wants one, is in the variable MIXLING_API_KEY.
+
+    Bulk prediction: with a folder (-o FOLDER/, also a URL such as s3://bucket/folder/), Parquet, JSONL and CSV files of
+    any size are predicted in parts by several processes. Outputs have all columns of the input; the folder can be
+    resumed after whatever has happened, and ends with a manifest.
     """
+    if is_bulk(options):
+        _check_model(model)
+        predict_into_folder(model, options)
+        return
     with no_collections():
         from mixling.cli.inputs import finish_plain, read_request, write_predictions
         from mixling.cli.predictions import writer_for
@@ -147,10 +181,24 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
         if options.too_long != "windows":
             raise ConfigError("--too-long: a server reads long texts as it was started to: `mixling serve --too-long`")
         return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=threshold)
+    _check_model(model)
+    with no_collections():
+        from mixling.runtime.predictor import Predictor
+
+    # What is not read completely is an error of its row: see `predict_items`.
+    too_long = "truncate" if options.too_long == "error" else options.too_long
+    return Predictor(model, num_threads=options.threads, threshold=threshold, too_long=too_long)
+
+
+def _check_model(model: str) -> None:
+    """Refuse what has no predictions of texts.
+
+    Raises:
+        UserError: the model is for something else, or unfinished.
+    """
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
         from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
-        from mixling.runtime.predictor import Predictor
 
     if (kind := kind_of_model(model)) == PRETRAINING:
         command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
@@ -158,9 +206,6 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     if kind == TEXT_TO_TEXT:
         raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
     refuse_unfinished(model)
-    # What is not read completely is an error of its row: see `predict_items`.
-    too_long = "truncate" if options.too_long == "error" else options.too_long
-    return Predictor(model, num_threads=options.threads, threshold=threshold, too_long=too_long)
 
 
 def _question(options: PredictOptions) -> list[Item]:

@@ -135,6 +135,13 @@ class Prediction(_Later):
         out["truncated"] = self.truncated
         return out | {"empty": True} if self.empty else out
 
+    def to_json(self) -> dict[str, Any]:
+        """Return `to_dict()` with probabilities rounded, as files have it."""
+        out = self.to_dict()
+        if self.probabilities is not None:
+            out["probabilities"] = {name: round(value, JSON_DIGITS) for name, value in self.probabilities.items()}
+        return out
+
 
 _NONE = frozenset(field.name for field in fields(Prediction) if field.default is None)
 _set_make, _set_row, _set_label, _set_abstained, _set_label_set, _set_truncated, _set_empty = (
