@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mixling.cli.main import COMMANDS, EXTRAS
+from mixling.errors import command_line
 
 from .conftest import Call
 
@@ -54,6 +55,15 @@ def test_a_model_is_evaluated_shown_and_exported(call: Call, folder: Path, tmp_p
         assert json.loads(call("show", model, "--json").out)["labels"] == ["bad", "good", "über"]
         assert call("export", model, "-o", tmp_path / "copy.onnx").code == 0
         assert (tmp_path / "copy.onnx").read_bytes() == GOLDEN.read_bytes()
+
+
+def test_a_page_is_exported(call: Call, tmp_path: Path) -> None:
+    done = call("export", GOLDEN.with_name("plan-v1.onnx"), "--browser", tmp_path / "site")
+    assert done.code == 0, done.err
+    assert done.err.endswith(command_line("python", "-m", "http.server", "--directory", tmp_path / "site") + "\n")
+    assert (tmp_path / "site" / "models" / "plan-v1.onnx").exists()
+    assert call("export", GOLDEN).code == 2
+    assert call("export", GOLDEN, "-o", tmp_path / "a.onnx", "--browser", tmp_path / "site").code == 2
 
 
 def test_answers_are_explained_and_texts_to_label_suggested(call: Call, folder: Path, tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ FLAGS = {
         "files", "--out", "-o", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label",
         "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--source", "--target",
+        "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--replay", "--source", "--target",
         "--group-by", "--template",
-        "--prefix", "--group", "--refit", "--abstain-at", "--recipe",
+        "--prefix", "--group", "--refit", "--abstain-at", "--label-thresholds", "--recipe",
+        "--out-of-scope", "--conformal",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
@@ -33,7 +34,7 @@ FLAGS = {
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
-        "--threshold",
+        "--threshold", "--too-long", "--engine", "--workers", "--address", "--resume",
     },
     "explain": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--target", "--word",
@@ -46,16 +47,19 @@ FLAGS = {
     },
     "serve": {
         "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
-        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose",
+        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
-        "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source", "--target", "--group-by",
-        "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
+        "--too-long", "--out-of-scope", "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source",
+        "--target", "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
     "export": {"model", "--out", "-o", "--precision", "--browser"},
+    "push": {
+        "model", "name", "--private", "--revision", "--message", "--license", "--language", "--dataset", "--example",
+    },
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
     "models": {"--json", "--paper"},
     "config": {"name"},
@@ -70,6 +74,12 @@ FLAGS = {
         "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group",
+    },
+    "tune": {
+        "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",
+        "--slots", "--group", "--task", "--on-bad-row", "--model", "--init-embeddings", "--unlabeled", "--trials",
+        "--time-budget", "--space", "--sampler", "--hyperband", "--jobs", "--seed", "--config", "--set", "--out", "-o",
+        "--resume",
     },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",

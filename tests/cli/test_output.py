@@ -14,8 +14,9 @@ import pytest
 
 from mixling import ConfigError, Prediction
 from mixling.cli.inputs import input_kind
-from mixling.cli.predictions import csv_line, writer_for
+from mixling.cli.predictions import writer_for
 from mixling.config import Config, parse
+from mixling.data.csv_lines import csv_line
 from mixling.data.inputs import stream_items
 from mixling.errors import printable, shown
 from mixling.tasks.classification import Classification

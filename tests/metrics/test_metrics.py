@@ -136,7 +136,7 @@ def test_the_callers_probabilities_stay_as_they_are() -> None:
 def test_multilabel_by_loops() -> None:
     rng = np.random.default_rng(0)
     targets, probabilities = rng.integers(0, 2, (50, 3)), rng.random((50, 3))
-    metrics = multilabel_report(TOPICS, targets, probabilities, threshold=0.4)
+    metrics = multilabel_report(TOPICS, targets, probabilities, thresholds=0.4)
     got = [[int(p >= 0.4) for p in row] for row in probabilities]
     assert metrics.subset_accuracy == sum(row == true for row, true in zip(got, targets.tolist(), strict=True)) / 50
     totals = np.zeros(3)

@@ -13,7 +13,9 @@ from mixling import PRESETS, ModelConfig, Vocabulary, build_model
 from mixling.config import merge, parse
 from mixling.export.onnx import export_onnx
 from mixling.models.model import Model
+from mixling.tasks import task_type
 from mixling.text.labels import LabelSet
+from mixling.text.windows import ReadingConfig
 
 WORDS = (
     "what a film un be lievable ça alors the quick brown fox jumps over lazy dogs play song is not ça été 你 好 οδος"
@@ -22,6 +24,8 @@ LABELS = {
     "classification": LabelSet(("bad", "good", "über"), "single"),
     "multi_label": LabelSet(("a", "b", "c", "d"), "multi"),
     "regression": LabelSet(("value",), "number", {"mean": 2.0, "deviation": 1.5}),
+    "tagging": LabelSet(("O", "B-a", "B-über", "I-a", "I-über", "I-of no begin"), "iob"),
+    "question_answering": LabelSet(("start", "end"), "span"),
 }
 _LETTERS = [*"abnNtT'’sSdmlvreLVE ,.!-_\n\t\x00\ufeff", *"éΣσİ\u0301\u0323你🫨\ud83d\u00ad각각\u0344\u0958"]
 
@@ -46,11 +50,16 @@ def _trained_looking(model: Model, seed: int) -> Model:
 @functools.cache
 def _export(preset: str, task: str, precision: str, pairs: bool, classes: int | None, changes: str) -> bytes:
     values: dict[str, Any] = {"text": {"segments": pairs, "overlap": pairs}}
-    config = parse(ModelConfig, merge(merge(PRESETS[preset].config.to_dict(), values), eval(changes)), where=preset)
+    changed = eval(changes)
+    reading = ReadingConfig(**changed.pop("reading", {})) if task == "question_answering" else None
+    config = parse(ModelConfig, merge(merge(PRESETS[preset].config.to_dict(), values), changed), where=preset)
+    if config.text.projection.num_features is None:
+        config = config.model_copy(update={"text": config.text.for_vocabulary(_vocabulary())})
     labels = LABELS[task] if classes is None else LabelSet(tuple(f"label {i}" for i in range(classes)), "single")
-    model = _trained_looking(build_model(config, num_outputs=len(labels), output="text", seed=3), 5)
+    model = _trained_looking(build_model(config, num_outputs=len(labels), output=task_type(task).output, seed=3), 5)
     return export_onnx(
-        model, text=config.text, task=task, labels=labels, vocabulary=_vocabulary(), precision=precision, pairs=pairs
+        model, text=config.text, task=task, labels=labels, vocabulary=_vocabulary(), precision=precision,
+        pairs=None if reading else pairs, reading=reading,
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ SEAL_LENGTH = 84
 def test_what_it_cannot_run_is_left_to_onnx_runtime(
     export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = export("mixling-tiny", layers=[{"mixers": [{"type": "pooling"}]}])
+    content = export("mixling-tiny", layers=[{"feed_forward": {"type": "gated"}}])
     predictor = Predictor(content)
     assert predictor.engine.startswith("onnx (was exported without")
     assert predictor.predict("what a film").label  # type: ignore[union-attr]

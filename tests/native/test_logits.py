@@ -32,7 +32,7 @@ def both(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch) -> tuple[
     return got, expected, predictor
 
 
-def check(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch) -> None:
+def check(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch, atol: float = 1e-5) -> None:
     got, expected, predictor = both(content, texts, monkeypatch)
     assert np.ptp(expected, axis=0).max() > 0.05, "all texts have the same answer: nothing is compared"
     alone = np.concatenate([predictor._native.logits([text])[0] for text in texts])  # type: ignore[union-attr]
@@ -42,7 +42,7 @@ def check(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch) -> None:
         return
     # float32 of other orders: 1e-5 of short texts, 1e-4 of long ones.
     long = np.array([len(str(text)) > 300 for text in texts])
-    np.testing.assert_allclose(got[~long], expected[~long], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(got[~long], expected[~long], rtol=0, atol=atol)
     np.testing.assert_allclose(got[long], expected[long], rtol=0, atol=1e-4)
 
 

@@ -174,7 +174,7 @@ FIT = "do not fit its terms"
         ],
         ("or a value is not allowed", False, metadata([])),
         ("or a value is not allowed", False, metadata({"min_n": 2, "max_n": 3})),
-        ("for a task that is not built here", False, metadata(VALID, task="tagging")),
+        ("its labels are no IOB tags", False, metadata(VALID, task="tagging")),
         ("JSON", False, metadata(VALID | {"network": float("nan")})),
         (SHAPE, False, lambda model: model.graph.initializer.remove(array_of(model, "bias"))),
         (SHAPE, True, lambda model: model.graph.initializer.remove(array_of(model, "counts"))),

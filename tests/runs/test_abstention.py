@@ -12,9 +12,11 @@ import pytest
 
 from mixling import ConfigError, Dataset, Example, Predictor, fit
 from mixling.config import parse
+from mixling.data.examples import ColumnsConfig
 from mixling.models.presets import model_config
 from mixling.runs.config import RunConfig
 from mixling.runs.description import describe, summary
+from mixling.runs.evaluation import evaluate, evaluate_out_of_scope
 
 
 def examples(number: int, seed: int, wrong: float) -> Dataset:
@@ -56,6 +58,38 @@ def test_a_model_abstains_where_it_does_not_know(tmp_path: Path) -> None:
     for wrong in (-0.1, 1.5, float("nan")):
         with pytest.raises(ConfigError, match=r"threshold: got .*; allowed: a probability, from 0 to 1"):
             Predictor(tmp_path / "m", threshold=wrong)
+
+
+def test_out_of_scope_texts_choose_and_conformal_sets_are_fitted_apart(tmp_path: Path) -> None:
+    train, validation, test = examples(300, 0, 0.2), examples(200, 1, 0.2), examples(300, 2, 0.2)
+    outside = tmp_path / "outside.txt"
+    outside.write_text("nothing one\nnothing two\nnothing three\n")
+    run = fit(
+        config(out_of_scope=(str(outside),), conformal=0.9, conformal_method="lac"),
+        train, validation, folder=tmp_path / "m",
+    )  # fmt: skip
+    assert run is not None
+    assert run.report["out_of_scope"]["false_accept_rate"] == 0
+    assert run.metrics.to_dict()["n"] == 100  # the others are kept apart
+    predictor = Predictor(tmp_path / "m")
+    predictions = predictor.predict(list(test.texts))
+    assert isinstance(predictions, list)
+    for prediction, text in zip(predictions, test.texts, strict=True):
+        assert prediction.abstained == str(text).startswith("nothing"), text
+        sets = predictor.metadata.conformal
+        assert sets is not None
+        expected = [name for name, p in (prediction.probabilities or {}).items() if 1 - p <= sets.quantile]
+        assert set(prediction.label_set or ()) == set(expected)
+    evaluation = evaluate(predictor, test)
+    found = evaluate_out_of_scope(predictor, [str(outside)], evaluation.confidence, columns=ColumnsConfig())
+    assert (found.texts, found.false_accept_rate) == (3, 0)
+    assert found.auroc > 0.8
+    covered = [target in (item.label_set or ()) for item, target in zip(predictions, test.targets, strict=True)]
+    assert evaluation.metrics.numbers()["set_coverage"] == pytest.approx(np.mean(covered))
+    with pytest.raises(ConfigError, match=r"half of the 30 .*15 are too few .* which needs 19; .* at most 0.937"):
+        fit(config(conformal=0.95), train, validation[:30], folder=tmp_path / "n")
+    with pytest.raises(ConfigError, match="conformal: multi_label has no single answer"):
+        config("multi_label", conformal=0.9)
 
 
 def test_an_accuracy_that_cannot_be_had_is_an_error_with_what_can(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -13,7 +13,15 @@ import typer
 from mixling.cli.command import OUTPUT
 from mixling.cli.mistakes import MistakeOptions, report_mistakes
 from mixling.cli.noise import NoiseOptions
-from mixling.cli.options import LabeledColumns, ModelArgument, PairColumnOptions, ThreadsOption, ThresholdOption
+from mixling.cli.options import (
+    LabeledColumns,
+    ModelArgument,
+    PairColumnOptions,
+    ThreadsOption,
+    ThresholdOption,
+    TooLongOption,
+    read_threshold,
+)
 from mixling.cli.output import put
 from mixling.errors import ConfigError
 
@@ -53,7 +61,16 @@ class ReportOptions(MistakeOptions):
         bool, typer.Option("--reliability", help="Draw the reliability diagram: probabilities against accuracy.")
     ] = False
     bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
+    out_of_scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out-of-scope",
+            metavar="FILE",
+            help="Also report AUROC and false-accept rate on texts that no label fits.",
+        ),
+    ] = None
     threshold: ThresholdOption = None
+    too_long: TooLongOption = "windows"
     threads: ThreadsOption = 1
 
 
@@ -73,7 +90,12 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
     kind = kind_of_model(model)
     report.check()
-    for option, given in (("--noise", options.noise), ("--errors", report.errors), ("--slices", report.slices)):
+    for option, given in (
+        ("--out-of-scope", report.out_of_scope),
+        ("--noise", options.noise),
+        ("--errors", report.errors),
+        ("--slices", report.slices),
+    ):
         if given and kind in (PRETRAINING, TEXT_TO_TEXT):
             raise ConfigError(f"{option}: applies to models for labeled data only")
     if kind == PRETRAINING or (kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")):
@@ -116,12 +138,14 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
     from mixling.metrics.base import ClassificationMetrics, ProbabilityMetrics, format_table
     from mixling.metrics.reliability import format_reliability
     from mixling.metrics.robustness import format_columns, noise_cells, noise_values
-    from mixling.runs.evaluation import columns_of, evaluate
+    from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
     from mixling.runtime.predictor import Predictor
 
     refuse_unfinished(model)
     noise = options.levels()
-    predictor = Predictor(model, num_threads=report.threads, threshold=report.threshold)
+    predictor = Predictor(
+        model, num_threads=report.threads, threshold=read_threshold(report.threshold), too_long=report.too_long
+    )
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())
@@ -141,6 +165,9 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
         clean = {name: metrics.numbers()[predictor.task.headline]}
         text += "\n\n" + format_columns(noise_cells(clean, {name: evaluation.robustness}))
         values["noise"] = noise_values(evaluation.robustness)
+    if report.out_of_scope:
+        outside = evaluate_out_of_scope(predictor, report.out_of_scope, evaluation.confidence, columns=columns)
+        text, values["out_of_scope"] = f"{text}\n\n{outside.summary()}", asdict(outside)
     if kept is not None:
         table, found = report_mistakes(predictor, kept, report)
         text, values = f"{text}\n\n{table}".rstrip(), values | found

@@ -104,4 +104,4 @@ def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
     branch = None
     if opened.branch is not None and metadata.ngrams is not None:
         branch = opened.branch, metadata.ngrams
-    return amend(content, branch=branch, threshold=metadata.threshold)
+    return amend(content, branch=branch, threshold=metadata.threshold, label_thresholds=metadata.label_thresholds)

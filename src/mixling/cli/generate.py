@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from mixling.cli.options import PredictionOptions, SourceColumn
+from mixling.cli.options import PredictionOptions, SourceColumn, local_model
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ class GenerateOptions(PredictionOptions, SourceColumn):
 
 
 def generate_command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Run folder of a model that generates text.")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="Run folder of a model that generates text.", callback=local_model),
+    ],
     options: GenerateOptions,
 ) -> None:
     """Generate text with a saved model.
@@ -175,7 +178,8 @@ def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Ca
     Raises:
         ConfigError: the format is unknown.
     """
-    from mixling.cli.predictions import FORMATS, csv_line
+    from mixling.cli.predictions import FORMATS
+    from mixling.data.csv_lines import csv_line
     from mixling.errors import near_miss, printable
 
     if name not in FORMATS:

@@ -50,10 +50,10 @@ def read_request(options: PredictionOptions, *, kind: str | None = None) -> Requ
     skip = OnBadRow(options.on_bad_row).mode == "skip"  # type: ignore[arg-type]
     inputs = options.inputs or []
     kind = kind or input_kind(inputs)
-    if options.out is not None and kind == "files":
-        keep_inputs(inputs, options.out)
+    if options.out_file is not None and kind == "files":
+        keep_inputs(inputs, options.out_file)
     typed = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
-    name = options.output_format or format_of(options.out, readable=typed and sys.stdout.isatty())
+    name = options.output_format or format_of(options.out_file, readable=typed and sys.stdout.isatty())
     return Request(kind=kind, output_format=name, echo=options.echo or (name == "text" and len(inputs) > 1), skip=skip)
 
 
@@ -80,7 +80,7 @@ def write_predictions(
         DataError: the error that `predict` returned, after the predictions before it are written.
     """
     done = failed = 0
-    with open_output(options.out) as write, _bar(shown=bar) as progress:
+    with open_output(options.out_file) as write, _bar(shown=bar) as progress:
         write(header)
         for items in windows:
             if isinstance(items, Finished):

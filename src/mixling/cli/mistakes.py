@@ -80,7 +80,7 @@ def _cells(parts: Sequence[Slice], metric: str) -> list[list[str]]:
 
 
 def _csv(mistakes: Sequence[Mistake]) -> str:
-    from mixling.cli.predictions import csv_line
+    from mixling.data.csv_lines import csv_line
 
     lines = [csv_line(list(_COLUMNS))]
     for mistake in mistakes:

@@ -16,14 +16,42 @@ from mixling.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a model.onnx.")]
+
+def local_model(model: str) -> str:
+    """Return the path of a saved model, downloaded if it is `hf:NAME[@REVISION]`.
+
+    Raises:
+        UserError: see `mixling.runs.artifact.fetch_run`.
+    """
+    if not model.startswith("hf:"):
+        return model
+    from mixling.runs.artifact import fetch_run
+
+    return str(fetch_run(model))
+
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A run folder, a model.onnx, or hf:NAME[@REVISION] on the hub.", callback=local_model
+    ),
+]
 ThreadsOption = Annotated[int, Option("--threads", min=1, help="Number of CPU threads.")]
 ThresholdOption = Annotated[
-    float | None,
+    list[str] | None,
     Option(
         "--threshold",
-        metavar="P",
-        help="One label per text: abstain below this probability. Several: predict labels from it on (0.5).",
+        metavar="P|LABEL=P",
+        help="One label per text: abstain below this probability. Several: predict labels from it on (0.5), or one of "
+        "them with LABEL=P; repeatable.",
+    ),
+]
+TooLongOption = Annotated[
+    str,
+    Option(
+        "--too-long",
+        metavar="windows|truncate|error",
+        help="Texts above the model's maximum: read all in windows, read the beginning, or refuse.",
     ),
 ]
 
@@ -235,7 +263,7 @@ class PredictionOptions:
         list[str] | None,
         typer.Argument(metavar="INPUT...", help="Texts; or files (.txt: one text per line); or - for standard input."),
     ] = None
-    out: Annotated[Path | None, Option("-o", "--out", metavar="FILE", help="Write to this file, once complete.")] = None
+    out: Annotated[str | None, Option("-o", "--out", metavar="FILE", help="Write to this file, once complete.")] = None
     output_format: Annotated[
         str | None,
         Option("--format", metavar="jsonl|csv|text", help="By default from FILE's name; text on a terminal."),
@@ -248,6 +276,11 @@ class PredictionOptions:
         bool, Option("--escape-formulas", help="CSV: put an apostrophe before cells that look like formulas.")
     ] = False
     batch_size: Annotated[int, Option("--batch-size", min=1, help="Texts in a batch.")] = 16
+
+    @property
+    def out_file(self) -> Path | None:
+        """The file to write to; None: standard output."""
+        return None if self.out is None else Path(self.out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +301,31 @@ class LabeledTraining(LabeledDataOptions, VectorOptions, TrainerOptions):
             "vocabulary": self.vocabulary,
             "train": self.training_values(),
         }
+
+
+def read_threshold(given: list[str] | None) -> float | dict[str, float] | None:
+    """Return what `Predictor` takes for the values of --threshold.
+
+    Raises:
+        ConfigError: one is not a number, or there are several that have no label.
+    """
+    if not given:
+        return None
+    found: dict[str, float] = {}
+    for text in given:
+        label, sep, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            raise ConfigError(f"--threshold: got {text!r}; give a probability such as 0.8, or LABEL=0.8") from None
+        if not sep and len(given) == 1:
+            return value
+        if not sep:
+            raise ConfigError(
+                f"--threshold: got {text!r} beside others; give one for all labels, or each as LABEL={text}"
+            )
+        found[label] = value
+    return found
 
 
 def read_seconds(text: str) -> float:

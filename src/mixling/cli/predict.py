@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixling.cli.options import InputColumns, ModelArgument, PredictionOptions, ThreadsOption, ThresholdOption
+from mixling.cli.bulk import BulkOptions, is_bulk, predict_into_folder
+from mixling.cli.options import (
+    InputColumns,
+    ModelArgument,
+    PredictionOptions,
+    ThreadsOption,
+    ThresholdOption,
+    TooLongOption,
+    read_threshold,
+)
 from mixling.cli.output import no_collections
-from mixling.errors import ConfigError, command_line
+from mixling.errors import ConfigError, DataError, command_line
 
 if TYPE_CHECKING:
     from mixling.cli.inputs import Finished
@@ -37,10 +46,36 @@ class Question(InputColumns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(PredictionOptions, Question):
+class PredictOptions(BulkOptions, PredictionOptions, Question):
     """Options of `mixling predict`."""
 
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT...",
+            help="Texts; or files (.txt: one text per line); or - for standard input; with -o FOLDER/ also URLs, and "
+            "wildcards in quotes.",
+        ),
+    ] = None
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE|FOLDER/",
+            help="Write to this file, once complete, or FOLDER of bulk prediction.",
+        ),
+    ] = None
+    output_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="jsonl|csv|text|parquet",
+            help="By default from FILE's name, or as the files of INPUT; text on a terminal.",
+        ),
+    ] = None
     threshold: ThresholdOption = None
+    too_long: TooLongOption = "windows"
     threads: ThreadsOption = 1
     url: Annotated[
         str | None,
@@ -54,14 +89,24 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     Each row of input gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
     tags and spans; or answer, start, end, score and no_answer); CSV has label and probability, or the fields of an
     answer. Where a model abstains, "abstained" is true, and in CSV the label is empty. Texts without words have
-    "empty": true. Lines of standard input are processed as they arrive.
+    "empty": true. Lines of standard input are processed as they arrive. Texts that are longer than the model's maximum
+    are read to the end, in windows; with --too-long error they are bad rows.
     Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
     With --url, a server predicts; the API key, if it wants one, is in the variable MIXLING_API_KEY.
+
+    Bulk prediction: with a folder (-o FOLDER/, also a URL such as s3://bucket/folder/), Parquet, JSONL and CSV files of
+    any size are predicted in parts by several processes. Outputs have all columns of the input; the folder can be
+    resumed after whatever has happened, and ends with a manifest.
     """
+    if is_bulk(options):
+        _check_model(model)
+        predict_into_folder(model, options)
+        return
     with no_collections():
         from mixling.cli.inputs import finish_plain, read_request, write_predictions
         from mixling.cli.predictions import writer_for
         from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
+        from mixling.runtime.windows import too_long_for
 
     question = _question(options)
     request = read_request(options, kind="text" if question else None)
@@ -83,7 +128,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
         reader, columns = predictor.task.reader, columns_of(model, given)
         rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
-        if options.url is not None or not rows_alone or not predictor.task.json_of_texts:
+        rows_alone = rows_alone and options.url is None and options.too_long != "error"
+        if not rows_alone or not predictor.task.json_of_texts:
             windows = file_items(inputs, reader=reader, columns=columns, skip=request.skip)
         else:
             parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in inputs)
@@ -94,11 +140,24 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     else:
         windows = iter([question or [Item(text) for text in inputs]])
 
-    def predict_items(items: Sequence[Item]) -> tuple[list[Any], None]:
+    done = 0
+
+    def predict_items(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
+        nonlocal done
         texts = [item.text for item in items if item.text is not None]
         predictions = predictor.predict_stream(texts, batch_size=options.batch_size)
         # An item has a text or an error; `predictions` has one item for each text.
-        return [next(predictions) if item.text is not None else item.error or "" for item in items], None
+        results: list[Any] = []
+        for number, item in enumerate(items, done + 1):
+            result = next(predictions) if item.text is not None else item.error or ""
+            if options.too_long == "error" and not isinstance(result, str) and result.truncated:
+                problem = f"text {number} {too_long_for(predictor.text_config.max_len)}"  # type: ignore[union-attr]
+                if not request.skip:
+                    return results, DataError(f"{problem}; use --too-long windows, or --on-bad-row skip")
+                result = problem
+            results.append(result)
+        done += len(items)
+        return results, None
 
     shown = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
     write_predictions(options, windows, header=header, row=row, predict=predict_items, bar=shown)
@@ -110,14 +169,36 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     Raises:
         UserError: it cannot.
     """
+    from mixling.runtime.windows import check_too_long
+
+    check_too_long(options.too_long)
+    threshold = read_threshold(options.threshold)
     if options.url is not None:
         from mixling.serving.client import RemotePredictor
 
-        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=options.threshold)
+        if isinstance(threshold, dict):
+            raise ConfigError("--threshold LABEL=P: a server has one threshold for all labels; give a number")
+        if options.too_long != "windows":
+            raise ConfigError("--too-long: a server reads long texts as it was started to: `mixling serve --too-long`")
+        return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=threshold)
+    _check_model(model)
+    with no_collections():
+        from mixling.runtime.predictor import Predictor
+
+    # What is not read completely is an error of its row: see `predict_items`.
+    too_long = "truncate" if options.too_long == "error" else options.too_long
+    return Predictor(model, num_threads=options.threads, threshold=threshold, too_long=too_long)
+
+
+def _check_model(model: str) -> None:
+    """Refuse what has no predictions of texts.
+
+    Raises:
+        UserError: the model is for something else, or unfinished.
+    """
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
         from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
-        from mixling.runtime.predictor import Predictor
 
     if (kind := kind_of_model(model)) == PRETRAINING:
         command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
@@ -125,7 +206,6 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     if kind == TEXT_TO_TEXT:
         raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
     refuse_unfinished(model)
-    return Predictor(model, num_threads=options.threads, threshold=options.threshold)
 
 
 def _question(options: PredictOptions) -> list[Item]:

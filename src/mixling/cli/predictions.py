@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mixling.cli.output import put
+from mixling.data.csv_lines import csv_line
 from mixling.errors import ConfigError, near_miss, printable
 from mixling.storage import atomic_file
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.predictions import JSON_DIGITS, Prediction
+from mixling.text.predictions import Prediction
 
 FORMATS = ("jsonl", "csv", "text")
-_FORMULA = re.compile(r"(?!-?\d+(\.\d+)?\Z)[=+\-@\t\r]")
 
 Formatter = Callable[[Text | None, Prediction | str, str | None], str]
 """A function from text, prediction (or error message) and id to one row of output with its line end."""
@@ -62,23 +59,8 @@ def writer_for(
 def _json_line(text: Text | None, result: Prediction | str, name: str | None) -> str:
     row: dict[str, Any] = {} if name is None else {"id": name}
     row |= {} if text is None else {"text": text}
-    row |= {"error": result} if isinstance(result, str) else result.to_dict()
-    if (probabilities := row.get("probabilities")) is not None:
-        row["probabilities"] = {name: round(value, JSON_DIGITS) for name, value in probabilities.items()}
+    row |= {"error": result} if isinstance(result, str) else result.to_json()
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def csv_line(fields: list[Any], *, escape: bool = False) -> str:
-    """Return a CSV row with its line end.
-
-    Args:
-        escape: put an apostrophe before values that a spreadsheet would read as a formula; numbers are unchanged.
-    """
-    line = io.StringIO()
-    if escape:
-        fields = [f"'{field}" if _FORMULA.match(str(field)) else field for field in fields]
-    csv.writer(line).writerow(fields)  # with the default line end, so that both of its characters are quoted in fields
-    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _readable(text: Text | None, result: Prediction | str, task: Task | type[Task]) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from mixling.cli.options import TooLongOption
 from mixling.cli.output import no_collections
 
 KEYS_VARIABLE = "MIXLING_API_KEYS"
@@ -20,7 +21,9 @@ class ServeOptions:
 
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL...", help="Folders of saved models, or their model.onnx; or NAME=MODEL."),
+        typer.Argument(
+            metavar="MODEL...", help="Folders of saved models, their model.onnx, or hf:NAME; or NAME=MODEL."
+        ),
     ]
     host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is reachable by others.")] = (
         "127.0.0.1"
@@ -50,6 +53,7 @@ class ServeOptions:
         float,
         typer.Option("--drain-wait", min=0, help="Seconds after SIGTERM in which new requests are still answered."),
     ] = 0.5
+    too_long: TooLongOption = "windows"
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each request.")] = False
 
 
@@ -75,5 +79,6 @@ def serve_command(options: ServeOptions) -> None:
         client_timeout=options.client_timeout,
         reload_interval=options.reload_interval,
         drain_wait=options.drain_wait,
+        too_long=options.too_long,
     )
     serve(settings, Address(host=options.host, port=options.port), workers=options.workers, verbose=options.verbose)

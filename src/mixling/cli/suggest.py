@@ -56,7 +56,8 @@ def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> 
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
         from mixling.cli.inputs import format_of, keep_inputs
-        from mixling.cli.predictions import csv_line, open_output
+        from mixling.cli.predictions import open_output
+        from mixling.data.csv_lines import csv_line
         from mixling.data.inputs import file_items
         from mixling.runs.evaluation import columns_of
         from mixling.runs.suggestions import suggest

@@ -45,7 +45,19 @@ class InitOptions:
     ] = None
     pretrained: Annotated[
         str | None,
-        typer.Option("--from", metavar="DIR", help="Fine-tune the model of a run, such as of `mixling pretrain`."),
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Fine-tune the model of `mixling pretrain`, or of `mixling train`, whose labels stay.",
+        ),
+    ] = None
+    replay: Annotated[
+        int | None,
+        typer.Option(
+            "--replay",
+            metavar="N",
+            help="With --from: train again on N examples of each of its labels [50 or more]; 0: forget its labels.",
+        ),
     ] = None
 
 
@@ -72,10 +84,51 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
         ),
     ] = None
 
+    out_of_scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out-of-scope",
+            metavar="FILE",
+            help="Texts that no label fits, to choose the threshold of abstaining by; repeatable.",
+        ),
+    ] = None
+
+    conformal: Annotated[
+        float | None,
+        typer.Option(
+            "--conformal",
+            metavar="COVERAGE",
+            help="Predict sets of labels that have the right one this often, such as 0.95; half of the validation data "
+            "is kept apart for them.",
+        ),
+    ] = None
+
+    label_thresholds: Annotated[
+        str | None,
+        typer.Option(
+            "--label-thresholds",
+            metavar="f1|PRECISION",
+            help="Several labels a text: choose the threshold of each on validation, by F1 or for a precision.",
+        ),
+    ] = None
+
     def values(self) -> dict[str, Any]:
-        init = {"vectors": self.init_embeddings, "texts": self.unlabeled, "pretrained": self.pretrained}
-        more = {"init": init, "refit": self.refit or None, "abstain_at": self.abstain_at, "recipe": self.recipe}
-        return {**super().values(), **more}
+        init = {
+            "vectors": self.init_embeddings,
+            "texts": self.unlabeled,
+            "pretrained": self.pretrained,
+            "replay": self.replay,
+        }
+        return {**super().values(), "init": init, "refit": self.refit or None, "recipe": self.recipe, **self._choices()}
+
+    def _choices(self) -> dict[str, Any]:
+        """Return what is chosen on validation after the training."""
+        return {
+            "abstain_at": self.abstain_at,
+            "out_of_scope": self.out_of_scope,
+            "conformal": self.conformal,
+            "label_thresholds": _number_or_name(self.label_thresholds),
+        }
 
     def pair_values(self) -> dict[str, Any]:
         """Return the options in the layout of `PairRunConfig`.
@@ -88,8 +141,9 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
             "group": self.group,
             "init_embeddings": self.init_embeddings,
             "unlabeled": self.unlabeled,
+            "replay": self.replay,
             "refit": self.refit,
-            "abstain_at": self.abstain_at,
+            **self._choices(),
         }
         if also := [name for name, value in label_options.items() if value]:
             name = also[0].replace("_", "-")
@@ -112,6 +166,13 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
             "recipe": self.recipe,
             "tasks": [task],
         }
+
+
+def _number_or_name(value: str | None) -> float | str | None:
+    try:
+        return value if value is None else float(value)
+    except ValueError:
+        return value
 
 
 def train_command(options: TrainOptions) -> None:

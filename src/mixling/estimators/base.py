@@ -15,10 +15,12 @@ from mixling.data.dataset import Dataset
 from mixling.data.in_memory import LabeledTexts, checked_weights, label_name, store_rows, unlabeled_texts
 from mixling.data.splits import check_labels, split_validation
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
+from mixling.hub import on_hub
 from mixling.runs.artifact import run_files
 from mixling.runs.config import RunConfig
 from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
+from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
@@ -157,14 +159,14 @@ class Estimator(BaseEstimator, ABC):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Load a run folder or a `model.onnx`; labels become strings.
+        """Load a run folder, a `model.onnx` or `hf:NAME[@REVISION]`; labels become strings.
 
         Only files that a run writes are read, and no links, so that pickles and `save` contain nothing else.
 
         Raises:
             ModelFileError: there is no model for this estimator, or a file is too large.
         """
-        out, folder = cls(), Path(folder)
+        out, folder = cls(), fetch_model(str(folder)) if on_hub(folder) else Path(folder)
         out._predictor_ = Predictor(folder)
         try:
             out.files_ = run_files(folder) if folder.is_dir() else {ONNX_FILE: folder.read_bytes()}

@@ -159,10 +159,12 @@ data with other proportions of labels they have to be calibrated again.
 def _abstention(abstention: Mapping[str, Any] | None) -> str:
     if abstention is None or abstention["threshold"] is None:
         return ""
+    wanted = abstention["wanted"]
+    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of what is answered"
     return f"""
 It abstains (`prediction.abstained`) where the top probability is below {abstention["threshold"]:.4f}. This threshold
-was chosen for an accuracy of {abstention["wanted"]:g} on the validation examples: {abstention["coverage"]:.1%} of them
-are answered, with an accuracy of {abstention["accuracy"]:.4f}.
+was chosen {why} on the validation examples: {abstention["coverage"]:.1%} of them are answered, with an accuracy of
+{abstention["accuracy"]:.4f}.
 """
 
 

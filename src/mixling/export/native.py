@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from mixling.mixers.token_mlp import TokenMLP
-from mixling.models.block import Block, FeedForward
-from mixling.models.heads import PoolingHead
+from mixling.export.native_mixers import layer_plan, positions_plan
+from mixling.models.block import Block
+from mixling.models.heads import PoolingHead, TokenHead
 from mixling.models.model import Model
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2  # 1 without vectors of positions and a norm of the tokens
 _EPSILON = 1e-5  # of the layer norms
 
 
@@ -53,22 +53,24 @@ class _Plan:
 
     def of(self, model: Model, table: Tensor, scale: Tensor | None) -> dict[str, Any]:
         embedding, head, encoder = model.embedding, model.head, model.encoder
-        if embedding.positions is not None or embedding.norm is not None or not isinstance(head, PoolingHead):
+        if not isinstance(head, PoolingHead | TokenHead):
             raise _Unsupported
         blocks = [block for block in encoder.layers if isinstance(block, Block)]
         return {
-            "version": PLAN_VERSION,
+            "version": 1 if embedding.positions is None and embedding.norm is None else PLAN_VERSION,
             "dim": embedding.dim,
             "window": embedding.window,
-            "table": self._find(table)[0],
-            "scale": None if scale is None else self._find(scale),
-            "spread": None if embedding.spread is None else self._find(embedding.spread),
-            "bias": None if embedding.bias is None else self._find(embedding.bias),
+            "table": self.tensor(table)[0],
+            "scale": None if scale is None else self.tensor(scale),
+            "spread": None if embedding.spread is None else self.tensor(embedding.spread),
+            "bias": None if embedding.bias is None else self.tensor(embedding.bias),
+            "positions": positions_plan(self, embedding.positions),
+            "token_norm": None if embedding.norm is None else self.norm(embedding.norm),
             "sublayers": [layer for block in blocks for layer in self._sublayers(block)],
-            "final_norm": None if encoder.norm is None else self._norm(encoder.norm),
-            "pooling": head.pooling,
-            "score": None if head.score is None else self._linear(head.score),
-            "output": self._linear(head.output),
+            "final_norm": None if encoder.norm is None else self.norm(encoder.norm),
+            "pooling": head.pooling if isinstance(head, PoolingHead) else "tokens",
+            "score": None if isinstance(head, TokenHead) or head.score is None else self.linear(head.score),
+            "output": self.linear(head.output),
         }
 
     def _sublayers(self, block: Block) -> Iterable[dict[str, Any]]:
@@ -78,36 +80,27 @@ class _Plan:
         if block.feed_forward is not None and block.feed_forward_norm is not None:
             parts.append((block.feed_forward, block.feed_forward_norm))
         for layer, norm in parts:
-            by_tokens = type(layer) is TokenMLP and not layer.causal
-            by_channels = type(layer) is FeedForward and layer.value is None
-            if not by_tokens and not by_channels:
+            described = layer_plan(self, layer)
+            if described is None:
                 raise _Unsupported
-            assert isinstance(layer, TokenMLP | FeedForward)
-            hidden = layer.expand.out_features
-            yield {
-                "mixes": "tokens" if by_tokens else "channels",
-                "hidden": hidden,
-                "pre_norm": block.pre,
-                "norm": self._norm(norm),
-                # Over tokens X stands to the right of the weights, over channels to the left.
-                "expand": self._linear(layer.expand, as_stored=by_tokens),
-                "contract": self._linear(layer.contract, as_stored=by_tokens),
-            }
+            yield {"pre_norm": block.pre, "norm": self.norm(norm), **described}
 
-    def _norm(self, norm: nn.Module) -> list[Any]:
+    def norm(self, norm: nn.Module) -> list[Any]:
         if not isinstance(norm, nn.LayerNorm) or abs(norm.eps - _EPSILON) > 1e-12:
             raise _Unsupported
-        return [self._find(norm.weight), self._find(norm.bias)]
+        return [self.tensor(norm.weight), self.tensor(norm.bias)]
 
-    def _linear(self, linear: nn.Linear, *, as_stored: bool = False) -> list[Any]:
+    def linear(self, linear: nn.Linear, *, as_stored: bool = False) -> list[Any]:
         weight = linear.weight if as_stored else linear.weight.T
-        return [self._find(weight), None if linear.bias is None else self._find(linear.bias)]
+        return [self.tensor(weight), None if linear.bias is None else self.tensor(linear.bias)]
 
-    def _find(self, wanted: Tensor) -> list[Any]:
+    def tensor(self, wanted: Tensor) -> list[Any]:
         """Return the name of the tensor with these values, and whether it is transposed."""
         values = wanted.detach().numpy()
         templates = [values] if values.ndim < 2 else [values, values.T]
         for (name, array), (number, template) in itertools.product(self.tensors, enumerate(templates)):
-            if array.shape == template.shape and array.dtype == template.dtype and np.array_equal(array, template):
+            if array.shape != template.shape or array.dtype != template.dtype:
+                continue
+            if array.flat[0] == template.flat[0] and np.array_equal(array, template):
                 return [name, bool(number)]
         raise _Unsupported

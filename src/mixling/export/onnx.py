@@ -151,14 +151,14 @@ def amend(
     content: bytes,
     *,
     branch: tuple[NgramBranch, NgramMetadata] | None = None,
-    threshold: float | None = None,
+    **values: Any,
 ) -> bytes:
     """Return a model file, the bytes of `model.onnx`, with something added that was fitted after the export.
 
     Args:
         content: a file without what is added.
         branch: a linear n-gram branch.
-        threshold: top probability below which predictions abstain.
+        values: entries of `Metadata`, such as `threshold`.
     """
     from onnx import ModelProto, numpy_helper
 
@@ -171,8 +171,7 @@ def amend(
         metadata["ngrams"] = branch[1].to_dict()
         for name, array in branch[0].to_arrays().items():
             proto.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), f"{BRANCH}{name}"))
-    if threshold is not None:
-        metadata["threshold"] = threshold
+    metadata |= values
     entries["mixling"].value = _json(metadata)
     return seal(proto.SerializeToString(deterministic=True))
 

@@ -19,13 +19,13 @@ class Abstention:
     """A threshold and its effect on the examples that it was chosen on.
 
     Attributes:
-        wanted: the accuracy that was asked for.
+        wanted: the accuracy that was asked for; None: chosen by out-of-scope texts, which are not in the other values.
         threshold: top probability below which a model abstains; None: no threshold has this accuracy.
         coverage: the fraction of examples that are answered.
         accuracy: the fraction of right answers among them. Without a threshold, the largest that can be had.
     """
 
-    wanted: float
+    wanted: float | None
     threshold: float | None
     coverage: float
     accuracy: float

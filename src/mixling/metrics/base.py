@@ -81,6 +81,8 @@ class ClassificationMetrics(ProbabilityMetrics):
         log_loss: in nats, over the texts whose label the model has.
         coverage: the fraction of texts that are answered, of a model that abstains; else None.
         accuracy_of_answered: the accuracy on these texts; None if there is none.
+        set_coverage: the fraction of texts whose conformal set has their label, of a model with such sets; else None.
+        set_size: the mean number of labels in a set.
         roc_auc: with two classes, that of class 1; with more, the mean one-vs-rest area over the classes that some but
             not all texts have; None without such a class.
         confusion: (C, C) counts; rows are true classes, columns predicted ones.
@@ -91,6 +93,8 @@ class ClassificationMetrics(ProbabilityMetrics):
     log_loss: float
     coverage: float | None
     accuracy_of_answered: float | None
+    set_coverage: float | None
+    set_size: float | None
     roc_auc: float | None
     confusion: tuple[tuple[int, ...], ...]
 
@@ -102,7 +106,11 @@ class ClassificationMetrics(ProbabilityMetrics):
             f"accuracy {self.accuracy:.4f}, macro F1 {self.macro_f1:.4f}, log-loss {self.log_loss:.4f}, "
             f"ROC-AUC {_or_dash(self.roc_auc)}, calibration error {_or_dash(self.calibration_error)}, {self.n} texts"
             + ("" if self.coverage is None else self._answered())
+            + ("" if self.set_coverage is None else self._covered())
         )
+
+    def _covered(self) -> str:
+        return f"; conformal sets of {self.set_size:.2f} labels cover {self.set_coverage or 0:.1%}"
 
     def _answered(self) -> str:
         assert self.coverage is not None

@@ -14,6 +14,7 @@ import numpy as np
 from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
 from mixling.metrics.reliability import calibration_error, reliability
+from mixling.text.conformal import ConformalSets
 from mixling.text.labels import LabelSet, iob_spans
 
 
@@ -24,6 +25,7 @@ def classification_report(
     *,
     unseen: int = 0,
     threshold: float | None = None,
+    conformal: ConformalSets | None = None,
     tables: bool = True,
 ) -> ClassificationMetrics:
     """Score probabilities (B, C) against target ids (B,).
@@ -31,6 +33,7 @@ def classification_report(
     Args:
         unseen: number of labels at the end that the model does not have; the log-loss leaves out texts with them.
         threshold: top probability below which texts are not answered; None: all are.
+        conformal: makes sets of labels; None: there are none.
         tables: compute the scores of each class and the (C, C) confusion matrix.
 
     Raises:
@@ -52,6 +55,7 @@ def classification_report(
     is_class = targets[:, None] == classes
     bins = reliability(right, probabilities.max(1))
     answered = probabilities.max(1) >= (threshold or 0)
+    sets = None if conformal is None else conformal.members(probabilities)
     given = probabilities[np.arange(len(targets)), targets]
     if unseen and (seen := targets < len(labels) - unseen).any():
         given = given[seen]
@@ -61,6 +65,8 @@ def classification_report(
         accuracy=float(right.mean()),
         coverage=None if threshold is None else float(answered.mean()),
         accuracy_of_answered=float(right[answered].mean()) if threshold is not None and answered.any() else None,
+        set_coverage=None if sets is None else float(sets[np.arange(len(targets)), targets].mean()),
+        set_size=None if sets is None else float(sets.sum(1).mean()),
         macro_f1=float(scores[met, 2].mean()),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
         roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])
@@ -78,10 +84,10 @@ def multilabel_report(
     targets: np.ndarray,
     probabilities: np.ndarray,
     *,
-    threshold: float = 0.5,
+    thresholds: np.ndarray | float = 0.5,
     tables: bool = True,
 ) -> MultiLabelMetrics:
-    """Score probabilities (B, C) against targets (B, C) of 0 and 1; a label is predicted from `threshold` on.
+    """Score probabilities (B, C) against targets (B, C) of 0 and 1; labels are predicted from `thresholds` (C,) on.
 
     Args:
         tables: compute the scores of each class.
@@ -91,7 +97,7 @@ def multilabel_report(
     """
     _require(len(targets))
     assert probabilities.shape == targets.shape == (len(targets), len(labels)), targets.shape
-    truth, predictions = targets.astype(bool), probabilities >= threshold
+    truth, predictions = targets.astype(bool), probabilities >= thresholds
     hits, predicted, true = (truth & predictions).sum(0), predictions.sum(0), truth.sum(0)
     scores = _scores(hits, predicted, true)
     met = predicted + true > 0

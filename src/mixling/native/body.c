@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
+#include "mixers.h"
 
 /* Memory for texts of `n` tokens; 0, or -1 without it. */
 static int reserve(mixling_worker *worker, size_t n) {
@@ -17,15 +17,23 @@ static int reserve(mixling_worker *worker, size_t n) {
     free(worker->normed);
     free(worker->inner);
     free(worker->scores);
+    free(worker->mixing);
     free(worker->parts);
     free(worker->folded);
+    size_t mixing = 1;
+    for (size_t i = 0; i < model->num_sublayers && model->mixes; i++) {
+        const struct mixer *mixer = model->sublayers[i].mixer;
+        size_t floats = mixer ? (size_t)mixer_floats(model, mixer, size) : 0;
+        if (floats > mixing) mixing = floats;
+    }
+    worker->mixing = malloc(mixing * sizeof(float));
     worker->parts = malloc(2 * size * sizeof *worker->parts);
     worker->folded = malloc((size * model->parts * model->folded.stride + 1) * sizeof(float));
     worker->tokens = malloc(size * model->width * sizeof(float));
     worker->normed = malloc(size * model->width * sizeof(float));
     worker->inner = malloc((inner ? inner : 1) * sizeof(float));
     worker->scores = malloc(size * sizeof(float));
-    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores && worker->parts &&
+    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores && worker->parts && worker->mixing &&
                                 worker->folded
                             ? size
                             : 0;
@@ -127,6 +135,10 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     const matrix *expand = &layer->expand, *second = &layer->contract;
     size_t width = model->width;
     float *inner = worker->inner;
+    if (layer->mixer) {
+        mixer_apply(model, layer->mixer, n, x, y, worker->mixing);
+        return;
+    }
     if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
         size_t hidden = expand->rows;
         set_columns(inner, hidden, width, layer->expand_bias);
@@ -165,6 +177,17 @@ static void pool(mixling_worker *worker, size_t n) {
         model->maximum ? highest : unread);
 }
 
+/* The logits of each token. */
+static void label_tokens(mixling_worker *worker, size_t n, float *logits) {
+    const mixling_model *model = worker->model;
+    const matrix *output = &model->output;
+    size_t stride = output->stride, labels = model->num_labels;
+    set_rows(worker->inner, n, stride, model->output_bias);
+    model->kernels->multiply(
+        n, stride, model->dim, worker->tokens, model->width, output->values, stride, worker->inner, stride);
+    for (size_t i = 0; i < n; i++) memcpy(logits + i * labels, worker->inner + i * stride, labels * sizeof *logits);
+}
+
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
@@ -174,6 +197,9 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
         embed_folded(worker, rows, n);
     else
         embed(worker, rows, n);
+    if (model->positions) kernels->add(n * width, 1.0f, model->positions, worker->tokens);
+    if (model->token_weight)
+        kernels->norm(n, model->dim, width, worker->tokens, model->token_weight, model->token_bias, worker->tokens);
     for (size_t i = 0; i < model->num_sublayers; i++) {
         const sublayer *layer = model->sublayers + i;
         if (i == 0 && model->folded.values) {
@@ -191,6 +217,10 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     }
     if (model->final_weight)
         kernels->norm(n, model->dim, width, worker->tokens, model->final_weight, model->final_bias, worker->tokens);
+    if (model->per_token) {
+        label_tokens(worker, n, logits);
+        return MIXLING_OK;
+    }
     pool(worker, n);
     const matrix *output = &model->output;
     memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);

@@ -9,15 +9,15 @@ enum { MAX_PROBES = 1000, MAX_SPELLED = 1000, NGRAM = 3 };
 
 static uint32_t slot_of(const vocabulary *from, uint32_t hash) { return hash_mix(hash) & from->mask; }
 
-int vocabulary_has(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash) {
+uint32_t vocabulary_find(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash) {
     size_t before = continues ? 2 : 0;
     for (uint32_t at = slot_of(from, hash); from->slots[at]; at = (at + 1) & from->mask) {
         uint32_t number = from->slots[at] - 1, start = from->starts[number];
         if (from->starts[number + 1] - start != size + before) continue;
         const uint8_t *unit = from->text + start;
-        if ((!continues || (unit[0] == '#' && unit[1] == '#')) && !memcmp(unit + before, text, size)) return 1;
+        if ((!continues || (unit[0] == '#' && unit[1] == '#')) && !memcmp(unit + before, text, size)) return number;
     }
-    return 0;
+    return NO_UNIT;
 }
 
 int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
@@ -44,7 +44,7 @@ int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
         uint32_t start = out->starts[out->number], size = at - start;
         uint32_t hash = fnv(FNV_START, out->text + start, size);
         *reason = "its vocabulary has a unit twice, or units of one hash";
-        if (vocabulary_has(out, 0, out->text + start, size, hash)) return MIXLING_DAMAGED;
+        if (vocabulary_find(out, 0, out->text + start, size, hash) != NO_UNIT) return MIXLING_DAMAGED;
         uint32_t slot = slot_of(out, hash);
         for (int probes = 0; out->slots[slot]; probes++) {
             if (probes == MAX_PROBES) return MIXLING_UNSUPPORTED;
@@ -56,7 +56,8 @@ int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
     }
     *reason = "the unit [UNK] is missing in its vocabulary";
     const uint8_t *unknown = (const uint8_t *)"[UNK]";
-    return vocabulary_has(out, 0, unknown, 5, fnv(FNV_START, unknown, 5)) ? MIXLING_OK : MIXLING_DAMAGED;
+    out->unknown = vocabulary_find(out, 0, unknown, 5, fnv(FNV_START, unknown, 5));
+    return out->unknown != NO_UNIT ? MIXLING_OK : MIXLING_DAMAGED;
 }
 
 /* Put the word by its key into scratch->text in its normal form, with the end of each character; their number. */
@@ -89,8 +90,9 @@ static size_t normalize(const mixling_model *model, word_scratch *scratch, const
     return n;
 }
 
-/* The end, in characters, of the longest unit that the word goes on with from the character `first`; 0: there is none. */
-static size_t longest_unit(const mixling_model *model, word_scratch *scratch, size_t first, size_t n) {
+/* The end, in characters, of the longest unit that the word goes on with from the character `first`, and its number; 0:
+   there is none. */
+static size_t longest_unit(const mixling_model *model, word_scratch *scratch, size_t first, size_t n, uint32_t *unit) {
     const vocabulary *from = &model->vocabulary;
     uint32_t start = first ? scratch->ends[first - 1] : 0, at = start;
     uint32_t hash = first ? fnv(FNV_START, (const uint8_t *)"##", 2) : FNV_START;
@@ -103,7 +105,8 @@ static size_t longest_unit(const mixling_model *model, word_scratch *scratch, si
     }
     for (; end > first; end--) {
         uint32_t size = scratch->ends[end - 1] - start;
-        if (vocabulary_has(from, first > 0, scratch->text + start, size, scratch->hashes[end - 1])) return end;
+        *unit = vocabulary_find(from, first > 0, scratch->text + start, size, scratch->hashes[end - 1]);
+        if (*unit != NO_UNIT) return end;
     }
     return 0;
 }
@@ -129,12 +132,13 @@ static void add_unit(const mixling_model *model, word_scratch *scratch, size_t f
 static size_t hash_word(const mixling_model *model, word_scratch *scratch, size_t n, int spelled, uint32_t *out) {
     memset(scratch->lowest, 0xFF, model->num_hashes * sizeof *scratch->lowest);
     size_t first = 0, end;
+    uint32_t unit;
     if (spelled && n <= MAX_SPELLED) {
-        while (first < n && (end = longest_unit(model, scratch, first, n))) first = end;
+        while (first < n && (end = longest_unit(model, scratch, first, n, &unit))) first = end;
     }
     if (first && first == n) {
         for (first = 0; first < n; first = end) {
-            end = longest_unit(model, scratch, first, n);
+            end = longest_unit(model, scratch, first, n, &unit);
             add_unit(model, scratch, first, end);
         }
     } else {
@@ -150,19 +154,55 @@ static size_t hash_word(const mixling_model *model, word_scratch *scratch, size_
     return size;
 }
 
+/* The number of a unit that is a text as a whole, or that of [UNK]. */
+static uint32_t whole_unit(const vocabulary *from, const uint8_t *text, size_t size) {
+    uint32_t unit = vocabulary_find(from, 0, text, size, fnv(FNV_START, text, size));
+    return unit == NO_UNIT ? from->unknown : unit;
+}
+
+size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *units,
+             size_t capacity) {
+    size_t n = normalize(model, scratch, key, size), first = 0, end, number = 0;
+    uint32_t unit;
+    while (n <= MAX_SPELLED && first < n && (end = longest_unit(model, scratch, first, n, &unit))) {
+        if (number < capacity) units[number] = unit;
+        number++;
+        first = end;
+    }
+    if (!first || first < n) {
+        if (capacity) units[0] = whole_unit(&model->vocabulary, scratch->text, n ? scratch->ends[n - 1] : 0);
+        number = 1;
+    }
+    return number < capacity ? number : capacity;
+}
+
+/* The row of a subword by its key, or of [SEP] or [EMPTY]. */
+static uint32_t unit_of(const mixling_model *model, const uint8_t *key, size_t size) {
+    uint32_t unit;
+    if (size == UNIT_KEY && key[1] == 0) {
+        memcpy(&unit, key + 2, sizeof unit);
+        return unit;
+    }
+    return whole_unit(&model->vocabulary, key + 1, size - 1);
+}
+
 size_t features_of(
     const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks, uint32_t *out) {
-    size_t n;
+    size_t n = 0, number = 0;
     int special = is_special(key, size);
-    if (special) {
+    if (model->subwords) {
+        out[number++] = unit_of(model, key, size);
+    } else if (special) {
         n = size - 1;
         memcpy(scratch->text, key + 1, n);
         for (size_t i = 0; i < n; i++) scratch->ends[i] = (uint32_t)i + 1;
     } else {
         n = normalize(model, scratch, key, size);
     }
-    scratch->length = n;
-    size_t number = hash_word(model, scratch, n, !special, out);
+    if (!model->subwords) {
+        scratch->length = n;
+        number = hash_word(model, scratch, n, !special, out);
+    }
     uint32_t row = model->num_rows - 2 * (uint32_t)(model->segments + model->overlap);
     if (model->segments) {
         out[number++] = row + (marks & MARK_SECOND ? 1 : 0);

@@ -25,7 +25,7 @@ enum {
     MIXLING_DAMAGED = 1,     /* the file is none of a mixling model, or was changed */
     MIXLING_UNSUPPORTED = 2, /* a sound model perhaps, but with parts that are not built here */
     MIXLING_MEMORY = 3,      /* out of memory; the worker can be used on */
-    MIXLING_ARGUMENT = 4     /* a pair for a model of single texts, or the other way round */
+    MIXLING_ARGUMENT = 4     /* a pair for a model of single texts, or the other way round; a function of another task */
 };
 
 /* A text, or the two of a pair; `second` is NULL where there is no second text. */
@@ -62,11 +62,14 @@ size_t mixling_num_labels(const mixling_model *model);
 const char *mixling_label(const mixling_model *model, size_t index);
 /* 1 for a model of pairs of texts, 0 for one of single texts, -1 where the file does not state it. */
 int mixling_pairs(const mixling_model *model);
-/* 1 for a model that abstains from an answer whose probability is below the `threshold` of its metadata, which is not
+/* 1 for a model whose metadata have a `threshold` below which it abstains, or `conformal` sets of labels, which are not
    applied here; else 0. */
 int mixling_abstains(const mixling_model *model);
-/* "classification", "multi_label", "regression". */
+/* "classification", "multi_label", "regression"; "tagging", see `mixling_tag`; "question_answering", see
+   `mixling_answer`. */
 const char *mixling_task(const mixling_model *model);
+/* 1 for "tagging" and "question_answering", whose logits are of words; else 0. */
+int mixling_per_token(const mixling_model *model);
 /* The instructions that it computes with: "avx512", "avx2" or "plain". */
 const char *mixling_instructions(const mixling_model *model);
 /* Words that are read of a text. */
@@ -79,13 +82,38 @@ size_t mixling_max_len(const mixling_model *model);
 int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed, mixling_worker **worker);
 void mixling_stop(mixling_worker *worker);
 
-/* Compute the logits (n, number of labels) and the flags (n) of texts. No answer depends on the other texts. */
+/* Compute the logits (n, number of labels) and the flags (n) of texts. No answer depends on the other texts.
+
+   Tags and answers have functions of their own, below. */
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
 
 /* Split a single text into the words that `mixling_predict` reads.
 
    words: room for `mixling_max_len` of them, of which the first `*n` are filled. */
 int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word *words, size_t *n, uint8_t *flags);
+
+/* Tag the words of a single text.
+
+   words: room for `mixling_max_len` of them, of which the first `*n` are filled; logits: (`mixling_max_len`, number of
+   labels), of which the first `*n` rows are; tags: room for `mixling_max_len`, or NULL: the IOB2 sequence of labels with
+   the greatest sum of logits, in which I-x follows B-x or I-x. */
+int mixling_tag(
+    mixling_worker *worker, const mixling_text *text, mixling_word *words, float *logits, uint32_t *tags, size_t *n,
+    uint8_t *flags);
+
+/* An answer: characters from `start` up to `end` of the context. */
+typedef struct {
+    uint32_t start, end;
+    int found;          /* 0: the context has no words */
+    double margin;      /* score of "no answer" minus that of the span; a model with a threshold answers up to it */
+    double probability; /* of the span, among all spans and "no answer"; not a number where a logit is none */
+    double no_answer;   /* the probability of "no answer" */
+} mixling_span;
+
+/* Find the answer to a question, the first text of a pair, in its context, the second one, of up to 1,048,576 characters.
+
+   The context is read in windows that overlap. MIXLING_TRUNCATED: words of the question were left out. */
+int mixling_answer(mixling_worker *worker, const mixling_text *text, mixling_span *answer, uint8_t *flags);
 
 /* The features of one word, as rows of the model's table; `*n` is how many, at most `capacity`. */
 int mixling_features(

@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { MAX_LEN = 65536, MAX_WORD_CHARS = 1000, MAX_FEATURES = 1 << 24, MAX_HASHES = 4096, MAX_WORD_HASHES = 64 };
+enum { MIN_WINDOW = 8, MAX_ANSWER = 1000, MAX_SPANS = 1 << 24 }; /* of a window */
 
 /* Every part that is taken has this size before it, so that a model is closed by closing its chain. */
 typedef struct part {
@@ -54,23 +55,52 @@ static int read_labels(mixling_model *model, const json *metadata, const char **
         *reason = "its labels are no strings";
         if (metadata->values[item].kind != '"') return MIXLING_DAMAGED;
         model->labels[i] = at;
-        at += json_string(metadata, item, at) + 1; /* memory is zero */
+        size_t length = json_string(metadata, item, at);
+        *reason = "the name of a label has the character NUL";
+        if (strlen(at) != length) return MIXLING_UNSUPPORTED;
+        at += length + 1; /* memory is zero */
     }
+    return MIXLING_OK;
+}
+
+/* What is done with the words of a text, by the task. */
+static int read_task(mixling_model *model, const json *metadata, const char **reason) {
+    uint32_t reading = json_get(metadata, 0, "reading");
+    int answers = reading != JSON_NONE && !json_null(metadata, reading);
+    *reason = "its metadata has a reading configuration but no questions to answer, or vice versa";
+    if (answers != !strcmp(model->task, "question_answering")) return MIXLING_DAMAGED;
+    model->per_token = answers || !strcmp(model->task, "tagging");
+    *reason = "it answers questions, and its tokens are subwords";
+    if (answers && model->subwords) return MIXLING_UNSUPPORTED;
+    if (!answers) return model->per_token ? model_read_tags(model, reason) : MIXLING_OK;
+    uint32_t stride = json_get(metadata, reading, "stride");
+    int64_t question = json_integer(metadata, json_get(metadata, reading, "max_question"), INT32_MAX);
+    int64_t answer = json_integer(metadata, json_get(metadata, reading, "max_answer"), MAX_ANSWER);
+    int64_t step = stride == JSON_NONE || json_null(metadata, stride) ? 0 : json_integer(metadata, stride, INT32_MAX);
+    *reason = "its metadata says not, or wrongly, how questions are answered";
+    if (model->num_labels != 2 || model->max_len < MIN_WINDOW || question < 1 || answer < 1 || step < 0)
+        return MIXLING_DAMAGED;
+    *reason = "the spans of its windows take more than 128 MiB";
+    if (answer > MAX_SPANS / (int64_t)model->max_len) return MIXLING_UNSUPPORTED;
+    model->max_question = (size_t)question;
+    model->max_answer = (size_t)answer;
+    model->stride = step ? (size_t)step : model->max_len / 4 < 128 ? model->max_len / 4 : 128;
     return MIXLING_OK;
 }
 
 int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason) {
     uint32_t text = json_get(metadata, 0, "text"), projection = json_get(metadata, text, "projection");
-    uint32_t reading = json_get(metadata, 0, "reading"), pairs = json_get(metadata, 0, "pairs");
+    uint32_t pairs = json_get(metadata, 0, "pairs");
     *reason = "its metadata is not that of format version 1";
     if (json_integer(metadata, json_get(metadata, 0, "format_version"), 1) != 1) return MIXLING_DAMAGED;
     if (text == JSON_NONE || projection == JSON_NONE) return MIXLING_DAMAGED;
-    *reason = "it answers questions, whose windows are not built here";
-    if (reading != JSON_NONE && !json_null(metadata, reading)) return MIXLING_UNSUPPORTED;
-    *reason = "its tokens are subwords";
-    if (!json_is(metadata, json_get(metadata, text, "tokens"), "words")) return MIXLING_UNSUPPORTED;
-    *reason = "its projection is not MinHash";
-    if (!json_is(metadata, json_get(metadata, projection, "type"), "minhash")) return MIXLING_UNSUPPORTED;
+    uint32_t tokens = json_get(metadata, text, "tokens"), type = json_get(metadata, projection, "type");
+    model->subwords = json_is(metadata, tokens, "subwords") && json_is(metadata, type, "subwords");
+    *reason = "its tokens are subwords with hashed features, or words with those of subwords";
+    if (!model->subwords && json_is(metadata, tokens, "subwords") | json_is(metadata, type, "subwords"))
+        return MIXLING_UNSUPPORTED;
+    *reason = "its projection is neither MinHash nor a row for each subword";
+    if (!model->subwords && !json_is(metadata, type, "minhash")) return MIXLING_UNSUPPORTED;
     *reason = "its vocabulary is not WordPiece of the usual kind";
     if (!bytes_equal(file->vocabulary_name, "vocab.txt", 9)) return MIXLING_UNSUPPORTED;
     *reason = "it reads texts of more than 65,536 words, or words of more than 1,000 characters";
@@ -78,9 +108,12 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     int64_t max_word_chars = json_integer(metadata, json_get(metadata, text, "max_word_chars"), MAX_WORD_CHARS);
     if (max_len < 1 || max_word_chars < 1) return MIXLING_UNSUPPORTED;
     int64_t features = json_integer(metadata, json_get(metadata, projection, "num_features"), MAX_FEATURES);
-    int64_t hashes = json_integer(metadata, json_get(metadata, projection, "num_hashes"), MAX_HASHES);
-    int64_t word_hashes = json_integer(metadata, json_get(metadata, projection, "word_hashes"), MAX_WORD_HASHES);
-    int64_t seed = json_integer(metadata, json_get(metadata, projection, "seed"), UINT32_MAX);
+    int64_t hashes = 1, word_hashes = 0, seed = 0;
+    if (!model->subwords) {
+        hashes = json_integer(metadata, json_get(metadata, projection, "num_hashes"), MAX_HASHES);
+        word_hashes = json_integer(metadata, json_get(metadata, projection, "word_hashes"), MAX_WORD_HASHES);
+        seed = json_integer(metadata, json_get(metadata, projection, "seed"), UINT32_MAX);
+    }
     model->lowercase = json_boolean(metadata, json_get(metadata, text, "lowercase"));
     model->contractions = json_boolean(metadata, json_get(metadata, text, "contractions"));
     model->segments = json_boolean(metadata, json_get(metadata, text, "segments"));
@@ -90,8 +123,9 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
         model->segments < 0 || model->overlap < 0)
         return MIXLING_DAMAGED;
     model->pairs = pairs == JSON_NONE ? -1 : json_boolean(metadata, pairs);
-    uint32_t threshold = json_get(metadata, 0, "threshold");
-    model->abstains = threshold != JSON_NONE && !json_null(metadata, threshold);
+    uint32_t threshold = json_get(metadata, 0, "threshold"), conformal = json_get(metadata, 0, "conformal");
+    model->abstains = (threshold != JSON_NONE && !json_null(metadata, threshold)) ||
+                      (conformal != JSON_NONE && !json_null(metadata, conformal));
     model->max_len = (size_t)max_len;
     model->max_word_chars = (size_t)max_word_chars;
     model->num_features = (uint32_t)features;
@@ -105,7 +139,10 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
         model->keys[i] = hash_mix((uint32_t)seed + (i + 1) * 0x9E3779B9u);
     for (uint32_t code = 0; code < 128; code++)
         model->ascii[code] = (uint8_t)(code ? unicode_class(&model->unicode, code) : CLASS_SPACE);
-    return vocabulary_open(model, file->vocabulary, reason);
+    int status = vocabulary_open(model, file->vocabulary, reason);
+    if (status != MIXLING_OK || !model->subwords || model->vocabulary.number <= model->num_features) return status;
+    *reason = "its vocabulary has more subwords than its table has rows";
+    return MIXLING_DAMAGED;
 }
 
 static int open_parts(mixling_model *model, const onnx_file *file, const char **reason) {
@@ -119,8 +156,13 @@ static int open_parts(mixling_model *model, const onnx_file *file, const char **
     if (!(parsed = json_open(file->metadata, &metadata)) && !(parsed = json_open(file->plan, &plan))) {
         status = read_labels(model, &metadata, reason);
         if (status == MIXLING_OK) status = model_read_text(model, &metadata, file, reason);
+        if (status == MIXLING_OK) status = read_task(model, &metadata, reason);
         if (status == MIXLING_OK) status = model_read_body(model, &plan, file, reason);
         if (status == MIXLING_OK) status = model_read_ngrams(model, &metadata, file, reason);
+        if (status == MIXLING_OK && model->subwords && model->branch.outputs) {
+            status = MIXLING_UNSUPPORTED;
+            *reason = "it has an n-gram branch, and its tokens are subwords";
+        }
     } else if (parsed == -2) {
         status = MIXLING_MEMORY;
         *reason = "out of memory";
@@ -179,6 +221,8 @@ const char *mixling_label(const mixling_model *model, size_t index) {
 }
 
 const char *mixling_task(const mixling_model *model) { return model->task; }
+
+int mixling_per_token(const mixling_model *model) { return model->per_token; }
 
 int mixling_pairs(const mixling_model *model) { return model->pairs; }
 

@@ -17,7 +17,10 @@ typedef struct {
     float *values;
 } matrix;
 
+struct mixer; /* mixers.h */
+
 typedef struct {
+    const struct mixer *mixer; /* NULL: an MLP */
     int mixes_tokens; /* a token-mixing MLP, else one over the channels */
     int before;       /* the norm is before it, else after the sum */
     float *norm_weight, *norm_bias;
@@ -31,7 +34,7 @@ typedef struct {
     uint8_t *text;
     uint32_t *starts; /* of each unit, and the end of the last */
     uint32_t *slots;  /* 1 + the number of a unit; 0 where there is none */
-    uint32_t mask, number, longest; /* longest: in bytes */
+    uint32_t mask, number, longest, unknown; /* longest: in bytes; unknown: the number of [UNK] */
 } vocabulary;
 
 /* A linear model of a text's words, pairs of words and character n-grams, whose logits are added to the network's (see
@@ -52,6 +55,7 @@ struct mixling_model {
     /* text */
     size_t max_len, max_word_chars;
     int lowercase, contractions, segments, overlap, pairs, abstains;
+    int subwords; /* tokens are subwords, each with a row of its own in the table; else words, with hashed features */
     uint32_t num_features, num_hashes, word_hashes, num_rows;
     uint32_t *keys; /* of the hash family */
     unicode_tables unicode;
@@ -69,6 +73,8 @@ struct mixling_model {
     size_t dim, width, window, parts; /* D, D padded, w, 2w + 1 */
     matrix spread;                    /* (S, parts * width); no values where a row is that wide itself */
     float *bias;
+    float *positions;                /* (max_len, width), added to the tokens; NULL: none */
+    float *token_weight, *token_bias; /* of a norm of the tokens; NULL: none */
     sublayer *sublayers;
     size_t num_sublayers;
     /* Where the first sublayer is over channels, with its norm before it, its first product is made once a word:
@@ -82,8 +88,13 @@ struct mixling_model {
     float score_bias;
     matrix output; /* (pools * width, C padded) */
     float *output_bias;
+    int per_token;   /* logits of each token, without a pool */
+    int32_t *begins; /* of a tagger: for each tag I-x that has one, its tag B-x; else -1 */
+    /* How questions are answered, where max_answer is not 0; in tokens */
+    size_t stride, max_question, max_answer;
     size_t widest; /* floats of a token in the hidden layer of a sublayer over channels */
     size_t hidden; /* rows of the hidden layer of one over tokens */
+    int mixes;     /* there is a mixer that is no MLP */
     ngram_branch branch;
     const kernels *kernels;
     const int8_kernels *int8_kernels; /* NULL: none */
@@ -96,9 +107,11 @@ void *model_take(mixling_model *model, size_t number, size_t size);
 int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
 int model_read_body(mixling_model *model, const json *plan, const onnx_file *file, const char **reason);
 int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
+int model_read_tags(mixling_model *model, const char **reason);
 int vocabulary_open(mixling_model *model, bytes content, const char **reason);
-/* Whether there is a unit: of `prefix` ("" or "##") and text, whose FNV-1a hash is given. */
-int vocabulary_has(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash);
+enum { NO_UNIT = 0xFFFFFFFF };
+/* The number of the unit of `prefix` ("" or "##") and text, whose FNV-1a hash is given; NO_UNIT: there is none. */
+uint32_t vocabulary_find(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash);
 
 #define FNV_START 2166136261u
 #define FNV_PRIME 16777619u
@@ -118,6 +131,16 @@ typedef struct {
 /* Split a text into at most max_len words; `flags` gets MIXLING_TRUNCATED. Returns their number. */
 size_t words_split(const mixling_model *model, const uint8_t *text, size_t size, found_word *out, uint8_t *flags);
 
+/* Words of a text of any length. */
+typedef struct {
+    found_word *words;
+    size_t number, size;
+} word_list;
+
+/* Split a text of up to `max_chars` characters into all its words, the longer ones into pieces; 0, or -1 without memory. */
+int words_split_all(
+    const mixling_model *model, const uint8_t *text, size_t size, size_t max_chars, word_list *out, uint8_t *flags);
+
 typedef struct {
     uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
     uint8_t *text;          /* the normalized word */
@@ -129,12 +152,17 @@ typedef struct {
     float *row;
 } word_scratch;
 
-/* Whether a key is that of [SEP] or [EMPTY], which are hashed whole: no word has a NUL. */
+/* Whether a key is that of [SEP] or [EMPTY], which are hashed whole, or that of a subword: no word has a NUL. */
+enum { UNIT_KEY = 6 }; /* of a subword: two NULs and its number */
 static inline int is_special(const uint8_t *key, size_t size) { return size && key[0] == 0; }
 
 /* The features of a word by its key, whose normal form is left in `scratch`; returns how many, all below num_rows. */
 size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
                    uint32_t *out);
+
+/* Spell a word as the numbers of its units; returns how many, at most `capacity`. */
+size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *units,
+             size_t capacity);
 
 /* A word for the linear model. */
 typedef struct {
@@ -186,13 +214,18 @@ struct mixling_worker {
     word_scratch scratch;
     found_word *words; /* of both texts of a pair, and a separator */
     uint32_t *rows;    /* of the table, one a token */
+    uint32_t *starts;  /* the first token of each word, where tokens are subwords */
+    uint32_t *units[2]; /* those of both texts, and the marks of each; where tokens are subwords */
+    uint8_t *unit_marks[2];
     uint32_t *features;
     uint32_t *shared[2]; /* code points of a word in full; grown as needed */
     size_t shared_size;
-    uint64_t *shared_hashes;
+    uint64_t *shared_hashes; /* of the words of one text */
+    size_t num_shared_hashes;
     const float **parts;            /* of each token, its row or product; grown with the next */
     float *folded;                  /* products of words that the table does not keep */
     float *tokens, *normed, *inner; /* (N, width) twice, and the hidden layer; grown as needed */
+    float *mixing;                  /* for mixers */
     uint8_t *integers;              /* for products with integers */
     size_t body_size;               /* tokens that they are for */
     float *pools, *scores, *logits;
@@ -200,7 +233,23 @@ struct mixling_worker {
     uint32_t round;
     uint64_t multiplier; /* of a number, for the upper bits that are its slot */
     uint32_t *branch_sums; /* (K) */
+    uint32_t *sources;     /* (N, C) of the best sequence of tags; grown as needed */
+    size_t num_sources;
+    double *best;     /* 2 (C) */
+    word_list both[2]; /* of a question and its context */
+    float *window;    /* (max_len, 2) logits */
+    double *open;     /* (tokens of a window, max_answer) scores of spans */
 };
+
+/* The keys of words that no text has. */
+extern const found_word SEPARATOR_WORD, EMPTY_WORD;
+
+/* Mark the words of the second text, and those that both have; 0, or -1 without memory. */
+int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b);
+/* The rows of the tokens that are read of a text, or of both of a pair, at most max_len (at least one); a status.
+
+   Of a single text, `*words` of worker->words are read. */
+int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *words, uint8_t *flags);
 
 /* Empty a table that may not have room for the words of one more text. */
 void table_prepare(mixling_worker *worker);
@@ -215,7 +264,7 @@ static inline const branch_word *table_branch(const mixling_worker *worker, uint
 /* The product of a row's parts with model->folded. */
 void table_fold(const mixling_worker *worker, const float *row, float *out);
 
-/* The logits (C) of `n` tokens with rows of the table; a status. */
+/* The logits (C) of `n` tokens with rows of the table, or (n, C) where each token has its own; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
 /* Weight the logits of `n` tokens, and add those of the linear model. */
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);

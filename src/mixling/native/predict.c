@@ -5,7 +5,8 @@
 
 #include "model.h"
 
-static const uint8_t SEPARATOR[] = "\0[SEP]", EMPTY[] = "\0[EMPTY]"; /* the keys of words that no text has */
+#define SPECIAL_WORD(name) {(const uint8_t *)"\0" name, NULL, sizeof name, 0, 0, 0, 0}
+const found_word SEPARATOR_WORD = SPECIAL_WORD("[SEP]"), EMPTY_WORD = SPECIAL_WORD("[EMPTY]");
 
 const char *mixling_version(void) { return "0.1.0"; }
 
@@ -34,13 +35,21 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     scratch->row = take(model->row_size, sizeof *scratch->row);
     worker->words = take(words, sizeof *worker->words);
     worker->rows = take(words, sizeof *worker->rows);
+    if (model->subwords)
+        for (int i = 0; i < 2; i++) {
+            worker->units[i] = take(model->max_len + 1, sizeof *worker->units[i]);
+            worker->unit_marks[i] = take(model->max_len + 1, 1);
+        }
+    worker->starts = take(model->max_len, sizeof *worker->starts);
     worker->features = take(features, sizeof *worker->features);
-    worker->shared_hashes = take(words, 2 * sizeof *worker->shared_hashes);
     worker->pools = take(model->output.rows + model->width, sizeof *worker->pools);
     worker->logits = take(model->output.stride, sizeof *worker->logits);
     worker->integers = take(model->widest + 1, INT8_ROWS);
     worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
     worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
+    worker->best = take(model->num_labels, 2 * sizeof *worker->best);
+    worker->window = take(model->max_answer ? model->max_len : 1, 2 * sizeof *worker->window);
+    worker->open = take(model->max_len, (model->max_answer ? model->max_answer : 1) * sizeof *worker->open);
     table->mask = 1023;
     table->slots = take(table->mask + 1, sizeof *table->slots);
     table->capacity = cache_bytes / (model->folded.values ? 2 : 1) / (floats * sizeof(float) + branch_word_size(&model->branch));
@@ -50,8 +59,9 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
     if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
         !scratch->lowest || !scratch->sums || !scratch->row || !worker->words || !worker->rows || !worker->features ||
-        !worker->shared_hashes || !worker->pools || !worker->logits || !worker->integers ||
-        !worker->seen || !worker->branch_sums || !table->slots) {
+        (model->subwords && (!worker->units[0] || !worker->units[1] || !worker->unit_marks[0] || !worker->unit_marks[1])) ||
+        !worker->starts || !worker->pools || !worker->logits || !worker->integers ||
+        !worker->seen || !worker->branch_sums || !worker->best || !worker->window || !worker->open || !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
     }
@@ -69,7 +79,10 @@ void mixling_stop(mixling_worker *worker) {
                      worker->table.rows, worker->table.folded, worker->shared[0],    worker->shared[1],  worker->tokens,
                      worker->normed,    worker->inner,         worker->scores,     (void *)worker->parts,
                      worker->folded,    worker->integers,      worker->seen,       worker->branch_sums,
-                     worker->table.branch};
+                     worker->table.branch, worker->sources,        worker->best,       worker->both[0].words,
+                     worker->both[1].words, worker->window,        worker->open,
+                     worker->mixing,        worker->starts,       worker->units[0],   worker->units[1],
+                     worker->unit_marks[0], worker->unit_marks[1]};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     free(worker);
 }
@@ -105,12 +118,19 @@ static int by_hash(const void *a, const void *b) {
     return memcmp(a, b, 2 * sizeof(uint64_t)); /* any order does */
 }
 
-/* Mark the words of the second text, and those that both have. */
-static int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b) {
+int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b) {
     const mixling_model *model = worker->model;
-    uint64_t *hashes = worker->shared_hashes, wanted[2];
+    uint64_t wanted[2];
     for (size_t i = 0; i < b; i++) second[i].marks = model->segments ? MARK_SECOND : 0;
     if (!model->overlap) return 0;
+    if (a + b + 1 > worker->num_shared_hashes) {
+        size_t size = 2 * (a + b + 1);
+        free(worker->shared_hashes);
+        worker->shared_hashes = take(size, 2 * sizeof *worker->shared_hashes);
+        worker->num_shared_hashes = worker->shared_hashes ? size : 0;
+        if (!worker->shared_hashes) return -1;
+    }
+    uint64_t *hashes = worker->shared_hashes;
     for (int side = 0; side < 2; side++) {
         found_word *known = side ? second : first, *asked = side ? first : second;
         size_t n = side ? b : a, m = side ? a : b;
@@ -125,8 +145,64 @@ static int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_
     return 0;
 }
 
-/* The rows of the words that are read of a text, or of both of a pair, at most max_len (at least one). */
-static int encode(mixling_worker *worker, const mixling_text *text, size_t *n, uint8_t *flags) {
+/* How much of both texts of a pair is read: what is too long loses tokens at the end of the longer text. */
+static void fit_pair(size_t max_len, size_t *a, size_t *b, uint8_t *flags) {
+    size_t space = max_len - 1, rest = space > *a ? space - *a : 0, half = space / 2;
+    size_t keep_b = rest > half ? rest : half, keep_a;
+    if (keep_b > *b) keep_b = *b;
+    keep_a = *a < space - keep_b ? *a : space - keep_b;
+    if (keep_a < *a || keep_b < *b) *flags |= MIXLING_TRUNCATED;
+    *a = keep_a;
+    *b = keep_b;
+}
+
+/* Spell words as subwords, up to one more than are read; returns their number. */
+static size_t spell_words(mixling_worker *worker, const found_word *words, size_t number, int side, uint32_t *starts) {
+    const mixling_model *model = worker->model;
+    size_t out = 0, room = model->max_len + 1;
+    for (size_t i = 0; i < number; i++) {
+        uint32_t *units = worker->units[side] + out;
+        if (starts) starts[i] = (uint32_t)out;
+        size_t size = spell(model, &worker->scratch, words[i].key, words[i].key_size, units, room - out);
+        memset(worker->unit_marks[side] + out, (int)words[i].marks, size);
+        out += size;
+    }
+    return out;
+}
+
+static int unit_rows(mixling_worker *worker, int side, size_t number, size_t *out) {
+    int status = MIXLING_OK;
+    for (size_t i = 0; i < number && status == MIXLING_OK; i++) {
+        uint8_t key[UNIT_KEY] = {0};
+        memcpy(key + 2, worker->units[side] + i, sizeof(uint32_t));
+        status = table_row(worker, key, UNIT_KEY, worker->unit_marks[side][i], worker->rows + (*out)++);
+    }
+    return status;
+}
+
+/* `encode` where tokens are subwords, of `a` and `b` words. */
+static int encode_subwords(mixling_worker *worker, int pair, size_t a, size_t b, size_t *n, size_t *words, uint8_t *flags) {
+    size_t max_len = worker->model->max_len, first, second = 0, out = 0;
+    first = spell_words(worker, worker->words, a, 0, worker->starts);
+    if (pair) {
+        second = spell_words(worker, worker->words + max_len, b, 1, NULL);
+        fit_pair(max_len, &first, &second, flags);
+    } else if (first > max_len) {
+        first = max_len;
+        *flags |= MIXLING_TRUNCATED;
+    }
+    if (!first && !second) *flags |= MIXLING_EMPTY;
+    for (*words = a; *words && worker->starts[*words - 1] >= max_len;) --*words;
+    int status = unit_rows(worker, 0, first, &out);
+    if (pair && status == MIXLING_OK)
+        status = table_row(worker, SEPARATOR_WORD.key, SEPARATOR_WORD.key_size, 0, worker->rows + out++);
+    if (status == MIXLING_OK) status = unit_rows(worker, 1, second, &out);
+    if (!out) status = table_row(worker, EMPTY_WORD.key, EMPTY_WORD.key_size, 0, worker->rows + out++);
+    *n = out;
+    return status;
+}
+
+int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *words, uint8_t *flags) {
     const mixling_model *model = worker->model;
     found_word *first = worker->words, *second = first + model->max_len;
     size_t a, b = 0, out = 0;
@@ -138,34 +214,30 @@ static int encode(mixling_worker *worker, const mixling_text *text, size_t *n, u
     if (text->second) {
         b = words_split(model, (const uint8_t *)text->second, text->second_size, second, flags);
         if ((model->segments || model->overlap) && mark_pair(worker, first, a, second, b)) return MIXLING_MEMORY;
-        /* What is too long loses words at the end of the longer text. */
-        size_t space = model->max_len - 1, rest = space > a ? space - a : 0, half = space / 2;
-        size_t keep_b = rest > half ? rest : half, keep_a;
-        if (keep_b > b) keep_b = b;
-        keep_a = a < space - keep_b ? a : space - keep_b;
-        if (keep_a < a || keep_b < b) *flags |= MIXLING_TRUNCATED;
-        a = keep_a;
-        b = keep_b;
+        if (!model->subwords) fit_pair(model->max_len, &a, &b, flags);
     }
+    if (model->subwords) return encode_subwords(worker, text->second != NULL, a, b, n, words, flags);
     if (!a && !b) *flags |= MIXLING_EMPTY;
+    *words = a;
     for (size_t i = 0; i < a && status == MIXLING_OK; i++)
         status = table_row(worker, first[i].key, first[i].key_size, first[i].marks, worker->rows + out++);
     if (text->second && status == MIXLING_OK)
-        status = table_row(worker, SEPARATOR, sizeof SEPARATOR - 1, 0, worker->rows + out++);
+        status = table_row(worker, SEPARATOR_WORD.key, SEPARATOR_WORD.key_size, 0, worker->rows + out++);
     for (size_t i = 0; i < b && status == MIXLING_OK; i++)
         status = table_row(worker, second[i].key, second[i].key_size, second[i].marks, worker->rows + out++);
-    if (!out) status = table_row(worker, EMPTY, sizeof EMPTY - 1, 0, worker->rows + out++);
+    if (!out) status = table_row(worker, EMPTY_WORD.key, EMPTY_WORD.key_size, 0, worker->rows + out++);
     *n = out;
     return status;
 }
 
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
     const ngram_branch *branch = &worker->model->branch;
-    size_t labels = worker->model->num_labels, tokens;
+    size_t labels = worker->model->num_labels, tokens, words;
+    if (worker->model->per_token) return MIXLING_ARGUMENT;
     int counts = !branch->outputs || branch->network > 0; /* training may give the network the factor 0 */
     for (size_t i = 0; i < n; i++) {
         float *out = logits + i * labels;
-        int status = encode(worker, texts + i, &tokens, flags + i);
+        int status = encode(worker, texts + i, &tokens, &words, flags + i);
         if (status == MIXLING_OK && counts) status = body_run(worker, worker->rows, tokens, out);
         if (status != MIXLING_OK) return status;
         if (!counts) memset(out, 0, labels * sizeof *out);
@@ -193,6 +265,10 @@ int mixling_features(
     uint32_t code;
     for (size_t i = 0; i < worker->model->max_word_chars && used < size; i++)
         used += utf8_read(key + used, size - used, &code);
+    if (worker->model->subwords) {
+        *n = spell(worker->model, &worker->scratch, key, used, features, capacity);
+        return MIXLING_OK;
+    }
     *n = features_of(worker->model, &worker->scratch, key, used, 0, worker->features);
     for (size_t i = 0; i < *n && i < capacity; i++) features[i] = worker->features[i];
     return *n <= capacity ? MIXLING_OK : MIXLING_ARGUMENT;

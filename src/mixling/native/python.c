@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "mixling.h"
@@ -76,6 +77,18 @@ static int read_text(PyObject *item, PyObject *kept, mixling_text *out) {
            read_string(PyTuple_GetItem(item, 1), kept, &out->second, &out->second_size);
 }
 
+static mixling_text *read_texts(PyObject *texts, PyObject *kept) {
+    Py_ssize_t n = PyTuple_Size(texts);
+    mixling_text *items = PyMem_Malloc(((size_t)n + 1) * sizeof *items);
+    if (!items) return (mixling_text *)(void *)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!read_text(PyTuple_GetItem(texts, i), kept, items + i)) continue;
+        PyMem_Free(items);
+        return NULL;
+    }
+    return items;
+}
+
 /* predict(texts) -> (logits as bytes of float32, flags as bytes) */
 static PyObject *predict(Model *self, PyObject *given) {
     PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0), *out = NULL;
@@ -89,15 +102,10 @@ static PyObject *predict(Model *self, PyObject *given) {
         PyErr_NoMemory();
         goto done;
     }
-    items = PyMem_Malloc(((size_t)n + 1) * sizeof *items);
+    if (!(items = read_texts(texts, kept))) goto done;
     logits = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)(labels * sizeof(float)));
     flags = PyBytes_FromStringAndSize(NULL, n);
-    if (!items || !logits || !flags) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (read_text(PyTuple_GetItem(texts, i), kept, items + i)) goto done;
+    if (!logits || !flags) goto done;
     if (!(worker = borrow(self))) goto done;
     int status;
     float *values = (float *)(void *)PyBytes_AsString(logits);
@@ -116,6 +124,114 @@ done:
     Py_XDECREF(flags);
     Py_XDECREF(kept);
     Py_XDECREF(texts);
+    return out;
+}
+
+/* Bytes that grow without the interpreter. */
+typedef struct {
+    char *data;
+    size_t size, room;
+} buffer;
+
+static int append(buffer *to, const void *data, size_t size) {
+    if (to->size + size > to->room) {
+        size_t room = 2 * to->room + size + 4096;
+        char *grown = realloc(to->data, room);
+        if (!grown) return -1;
+        to->data = grown;
+        to->room = room;
+    }
+    if (size) memcpy(to->data + to->size, data, size);
+    to->size += size;
+    return 0;
+}
+
+/* What `tag` returns, but for the flags: numbers of words, their places, logits and tags, of all texts. */
+typedef struct {
+    buffer counts, places, logits, tags;
+} tagged;
+
+static int tag_all(
+    mixling_worker *worker, const mixling_model *model, const mixling_text *items, size_t n, tagged *out, uint8_t *bits) {
+    size_t room = mixling_max_len(model), labels = mixling_num_labels(model), found;
+    mixling_word *words = calloc(room, sizeof *words);
+    float *logits = calloc(room, labels * sizeof *logits);
+    uint32_t *tags = calloc(room, sizeof *tags);
+    int status = words && logits && tags ? MIXLING_OK : MIXLING_MEMORY;
+    for (size_t i = 0; i < n && status == MIXLING_OK; i++) {
+        status = mixling_tag(worker, items + i, words, logits, tags, &found, bits + i);
+        if (status != MIXLING_OK) break;
+        uint32_t count = (uint32_t)found;
+        int failed = append(&out->counts, &count, sizeof count) | append(&out->logits, logits, found * labels * sizeof *logits) |
+                     append(&out->tags, tags, found * sizeof *tags);
+        for (size_t j = 0; j < found; j++) {
+            uint32_t place[2] = {words[j].start, words[j].end};
+            failed |= append(&out->places, place, sizeof place);
+        }
+        if (failed) status = MIXLING_MEMORY;
+    }
+    free(words);
+    free(logits);
+    free(tags);
+    return status;
+}
+
+/* tag(texts) -> (flags, numbers of words, places, logits, tags), all as bytes: uint8, uint32, uint32 (words, 2),
+   float32 (words, labels), uint32 (words) */
+static PyObject *tag(Model *self, PyObject *given) {
+    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0), *flags = NULL, *out = NULL;
+    mixling_text *items = texts && kept ? read_texts(texts, kept) : NULL;
+    mixling_worker *worker = NULL;
+    tagged found = {0};
+    if (!items || !(flags = PyBytes_FromStringAndSize(NULL, PyTuple_Size(texts))) || !(worker = borrow(self))) goto done;
+    int status;
+    size_t n = (size_t)PyTuple_Size(texts);
+    uint8_t *bits = (uint8_t *)PyBytes_AsString(flags);
+    Py_BEGIN_ALLOW_THREADS;
+    status = tag_all(worker, self->model, items, n, &found, bits);
+    Py_END_ALLOW_THREADS;
+    give_back(self, worker);
+    if (status == MIXLING_OK)
+        out = Py_BuildValue(
+            "(Oy#y#y#y#)", flags, found.counts.data ? found.counts.data : "", (Py_ssize_t)found.counts.size,
+            found.places.data ? found.places.data : "", (Py_ssize_t)found.places.size,
+            found.logits.data ? found.logits.data : "", (Py_ssize_t)found.logits.size,
+            found.tags.data ? found.tags.data : "", (Py_ssize_t)found.tags.size);
+    else
+        raise_status(status, "a pair of texts, or a model that does not tag words");
+done:
+    free(found.counts.data);
+    free(found.places.data);
+    free(found.logits.data);
+    free(found.tags.data);
+    PyMem_Free(items);
+    Py_XDECREF(flags);
+    Py_XDECREF(kept);
+    Py_XDECREF(texts);
+    return out;
+}
+
+/* answer(pair) -> (flags, start, end or -1, margin, probability, probability of none) */
+static PyObject *answer(Model *self, PyObject *pair) {
+    PyObject *kept = PyList_New(0), *out = NULL;
+    mixling_text item;
+    mixling_span span;
+    uint8_t flags;
+    mixling_worker *worker = kept && !read_text(pair, kept, &item) ? borrow(self) : NULL;
+    if (worker) {
+        int status;
+        Py_BEGIN_ALLOW_THREADS;
+        status = mixling_answer(worker, &item, &span, &flags);
+        Py_END_ALLOW_THREADS;
+        give_back(self, worker);
+        if (status == MIXLING_OK)
+            out = Py_BuildValue(
+                "(ILLddd)", (unsigned)flags, span.found ? (long long)span.start : -1, span.found ? (long long)span.end : -1,
+                span.margin, span.probability, span.no_answer);
+        else
+            raise_status(status, "a single text, or a model that does not answer questions");
+    }
+    Py_XDECREF(kept);
     return out;
 }
 
@@ -243,6 +359,8 @@ static void free_model(Model *self) {
 
 static PyMethodDef METHODS[] = {
     {"predict", (PyCFunction)predict, METH_O, "Return the logits and the flags of texts."},
+    {"tag", (PyCFunction)tag, METH_O, "Return the flags, words, logits and tags of texts."},
+    {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},
     {"features", (PyCFunction)features, METH_O, "Return the features of a word."},
     {"normalize", (PyCFunction)normalize, METH_VARARGS, "Return the properties and normal form of a code point."},

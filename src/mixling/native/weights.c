@@ -2,125 +2,22 @@
 
 #include <string.h>
 
-#include "model.h"
+#include "mixers.h"
 
-enum { MAX_DIM = 65536, MAX_SUBLAYERS = 1000, MAX_WINDOW = 8, MAX_FLOATS = 1 << 26 };
+enum { MAX_VERSION = 2, MAX_SUBLAYERS = 1000, MAX_WINDOW = 8 };
 
-typedef struct {
-    mixling_model *model;
-    const json *plan;
-    const onnx_file *file;
-    int status;
-    const char *reason;
-} loader;
-
-static void *fail(loader *from, int status, const char *reason) {
-    if (from->status == MIXLING_OK) {
-        from->status = status;
-        from->reason = reason;
-    }
-    return NULL;
-}
-
-static const tensor *find(const loader *from, bytes name, const char *ending) {
-    size_t more = strlen(ending);
-    for (size_t i = 0; i < from->file->num_tensors; i++) {
-        const tensor *item = from->file->tensors + i;
-        if (item->type && item->name.size == name.size + more && !memcmp(item->name.data, name.data, name.size) &&
-            !memcmp(item->name.data + name.size, ending, more))
-            return item;
-    }
-    return NULL;
-}
-
-static float float_at(const tensor *item, uint64_t index) {
-    float out;
-    memcpy(&out, item->data.data + 4 * index, sizeof out);
-    return out;
-}
-
-/* Read the `rows` x `columns` values of a tensor `[name, transposed]`, whatever its precision, into padded rows. */
-static float *read_values(loader *from, uint32_t at, size_t rows, size_t columns, size_t stride) {
-    if (from->status != MIXLING_OK) return NULL;
-    bytes name = json_plain(from->plan, json_count(from->plan, at) == 2 ? at + 1 : 0);
-    int transposed = name.data ? json_boolean(from->plan, json_item(from->plan, at, 1)) : -1;
-    if (transposed < 0) return fail(from, MIXLING_DAMAGED, "its plan names no tensor where one is needed");
-    const tensor *floats = find(from, name, ""), *scale = NULL, *item = floats;
-    if (!floats) {
-        item = find(from, name, ".int8");
-        scale = find(from, name, ".scale");
-        if (!item || !scale || item->type != TENSOR_INT8 || scale->type != TENSOR_FLOAT)
-            return fail(from, MIXLING_DAMAGED, "its plan names a tensor that is missing");
-    } else if (floats->type != TENSOR_FLOAT) {
-        return fail(from, MIXLING_DAMAGED, "its plan names a tensor of another type");
-    }
-    size_t first = transposed ? columns : rows, second = transposed ? rows : columns; /* as it is stored */
-    uint64_t values = item->data.size / (item->type == TENSOR_FLOAT ? 4 : 1);
-    int is_matrix = item->rank == 2 && item->dims[0] == first && item->dims[1] == second;
-    int is_vector = (rows == 1 || columns == 1) && values == (uint64_t)rows * columns && item->rank <= 2;
-    if (!is_matrix && !(is_vector && !scale)) return fail(from, MIXLING_DAMAGED, "a tensor has another shape");
-    int by_row = 0;
-    if (scale) {
-        by_row = scale->rank == 2 && scale->dims[0] == first && scale->dims[1] == 1;
-        if (!by_row && !(scale->rank == 2 && scale->dims[0] == 1 && scale->dims[1] == second))
-            return fail(from, MIXLING_DAMAGED, "a tensor of 8 bits has scales of another shape");
-    }
-    float *out = model_take(from->model, rows, stride * sizeof *out);
-    if (!out) return fail(from, MIXLING_MEMORY, "it takes more memory than a model of its size may");
-    for (size_t i = 0; i < first; i++) {
-        for (size_t j = 0; j < second; j++) {
-            uint64_t index = (uint64_t)i * second + j;
-            float value = scale ? (float)(int8_t)item->data.data[index] * float_at(scale, by_row ? i : j)
-                                : float_at(item, index);
-            out[transposed ? j * stride + i : i * stride + j] = value;
-        }
-    }
-    return out;
-}
-
-static float *read_vector(loader *from, uint32_t at, size_t size) {
-    return read_values(from, at, 1, size, padded(size));
-}
-
-/* As `read_vector`, with zeros where the plan has null. */
-static float *read_optional(loader *from, uint32_t at, size_t size) {
-    if (at == JSON_NONE || !json_null(from->plan, at)) return read_vector(from, at, size);
-    if (from->status != MIXLING_OK) return NULL;
-    float *out = model_take(from->model, padded(size), sizeof *out);
-    return out ? out : fail(from, MIXLING_MEMORY, "out of memory");
-}
-
-static matrix read_matrix(loader *from, uint32_t at, size_t rows, size_t columns, size_t stride) {
-    matrix out = {rows, columns, stride, read_values(from, at, rows, columns, stride)};
-    return out;
-}
-
-static size_t read_size(loader *from, const char *key, uint32_t object, int64_t least, int64_t most) {
-    int64_t out = json_integer(from->plan, json_get(from->plan, object, key), most);
-    if (out < least) {
-        fail(from, MIXLING_UNSUPPORTED, "a size in its plan is beyond what is built here");
-        return (size_t)least;
-    }
-    return (size_t)out;
-}
-
-static uint32_t item_of(loader *from, uint32_t object, const char *key, uint32_t index) {
-    uint32_t array = json_get(from->plan, object, key);
-    return json_count(from->plan, array) == 2 ? json_item(from->plan, array, index) : JSON_NONE;
-}
-
-static void read_table(loader *from) {
+static void read_table(plan_reader *from) {
     mixling_model *model = from->model;
     uint32_t table = json_get(from->plan, 0, "table"), scale = json_get(from->plan, 0, "scale");
     bytes name = json_plain(from->plan, table);
-    const tensor *item = name.data ? find(from, name, "") : NULL;
+    const tensor *item = name.data ? plan_find(from, name, "") : NULL;
     if (!item || item->type == TENSOR_UINT8 || item->rank != 2 || item->dims[0] != model->num_rows || item->dims[1] != model->row_size) {
-        fail(from, MIXLING_DAMAGED, "the table of features is missing, or of another shape");
+        plan_fail(from, MIXLING_DAMAGED, "the table of features is missing, or of another shape");
         return;
     }
     void *copy = model_take(model, item->data.size, 1);
     if (!copy) {
-        fail(from, MIXLING_MEMORY, "out of memory");
+        plan_fail(from, MIXLING_MEMORY, "out of memory");
         return;
     }
     memcpy(copy, item->data.data, item->data.size);
@@ -129,28 +26,28 @@ static void read_table(loader *from) {
         return;
     }
     model->integers = copy;
-    model->scale = read_vector(from, scale, model->row_size);
+    model->scale = plan_vector(from, scale, model->row_size);
 }
 
 /* Have the second matrix of an MLP over channels as the integers that it is stored as, with a scale for each row. */
-static void read_integers(loader *from, uint32_t at, sublayer *layer) {
+static void read_integers(plan_reader *from, uint32_t at, sublayer *layer) {
     mixling_model *model = from->model;
     size_t rows = layer->contract.rows, columns = layer->contract.columns, width = model->width;
     size_t padded_rows = padded(rows);
     if (from->status != MIXLING_OK || !model->int8_kernels) return;
-    bytes name = json_plain(from->plan, at + 1); /* `read_values` has checked what is there */
-    const tensor *item = find(from, name, ".int8"), *scale = find(from, name, ".scale");
-    if (find(from, name, "") || json_boolean(from->plan, json_item(from->plan, at, 1))) return;
+    bytes name = json_plain(from->plan, at + 1); /* `plan_values` has checked what is there */
+    const tensor *item = plan_find(from, name, ".int8"), *scale = plan_find(from, name, ".scale");
+    if (plan_find(from, name, "") || json_boolean(from->plan, json_item(from->plan, at, 1))) return;
     if (scale->dims[0] != rows || scale->dims[1] != 1) return;
     int8_matrix out = {NULL, model_take(model, padded_rows, sizeof(float)), model_take(model, width, sizeof(float)), 0};
     int8_t *values = model_take(model, padded_rows, width);
     void *packed = model_take(model, padded_rows, width * model->int8_kernels->value_size);
     if (!out.scale || !out.base || !values || !packed) {
-        fail(from, MIXLING_MEMORY, "out of memory");
+        plan_fail(from, MIXLING_MEMORY, "out of memory");
         return;
     }
     for (size_t i = 0; i < rows; i++) {
-        float value = out.scale[i] = float_at(scale, i);
+        float value = out.scale[i] = tensor_float(scale, i);
         if (!(value > 1e-20f && value < 1e20f)) return; /* of no model that was trained */
         if (value > out.largest) out.largest = value;
         memcpy(values + i * width, item->data.data + i * columns, columns);
@@ -165,48 +62,55 @@ static void read_integers(loader *from, uint32_t at, sublayer *layer) {
     layer->integers = out;
 }
 
-static void read_sublayer(loader *from, uint32_t at, sublayer *out) {
+static void read_sublayer(plan_reader *from, uint32_t at, sublayer *out) {
     mixling_model *model = from->model;
     const json *plan = from->plan;
     size_t width = model->width, dim = model->dim;
     uint32_t mixes = json_get(plan, at, "mixes");
     int before = json_boolean(plan, json_get(plan, at, "pre_norm"));
     out->mixes_tokens = json_is(plan, mixes, "tokens");
-    if (before < 0 || (!out->mixes_tokens && !json_is(plan, mixes, "channels"))) {
-        fail(from, MIXLING_UNSUPPORTED, "it has a layer of a kind that is not built here");
+    out->mixer = mixer_read(from, at);
+    if (before < 0 || (!out->mixer && !out->mixes_tokens && !json_is(plan, mixes, "channels"))) {
+        plan_fail(from, MIXLING_UNSUPPORTED, "it has a layer of a kind that is not built here");
         return;
     }
     out->before = before;
-    size_t hidden = read_size(from, "hidden", at, 1, MAX_DIM);
-    out->norm_weight = read_vector(from, item_of(from, at, "norm", 0), dim);
-    out->norm_bias = read_vector(from, item_of(from, at, "norm", 1), dim);
-    uint32_t expand = item_of(from, at, "expand", 0), contract = item_of(from, at, "contract", 0);
-    out->expand_bias = read_optional(from, item_of(from, at, "expand", 1), hidden);
+    out->norm_weight = plan_vector(from, plan_item(from, at, "norm", 0), dim);
+    out->norm_bias = plan_vector(from, plan_item(from, at, "norm", 1), dim);
+    if (out->mixer) {
+        model->mixes = 1;
+        return;
+    }
+    size_t hidden = plan_size(from, "hidden", at, 1, MAX_DIM);
+    uint32_t expand = plan_item(from, at, "expand", 0), contract = plan_item(from, at, "contract", 0);
+    out->expand_bias = plan_optional(from, plan_item(from, at, "expand", 1), hidden);
     if (out->mixes_tokens) {
-        out->expand = read_matrix(from, expand, hidden, model->max_len, model->max_len);
-        out->contract = read_matrix(from, contract, model->max_len, hidden, hidden);
-        out->contract_bias = read_optional(from, item_of(from, at, "contract", 1), model->max_len);
+        out->expand = plan_matrix(from, expand, hidden, model->max_len, model->max_len);
+        out->contract = plan_matrix(from, contract, model->max_len, hidden, hidden);
+        out->contract_bias = plan_optional(from, plan_item(from, at, "contract", 1), model->max_len);
         if (hidden > model->hidden) model->hidden = hidden;
         return;
     }
-    out->expand = read_matrix(from, expand, dim, hidden, padded(hidden));
-    out->contract = read_matrix(from, contract, hidden, dim, width);
-    out->contract_bias = read_optional(from, item_of(from, at, "contract", 1), dim);
+    out->expand = plan_matrix(from, expand, dim, hidden, padded(hidden));
+    out->contract = plan_matrix(from, contract, hidden, dim, width);
+    out->contract_bias = plan_optional(from, plan_item(from, at, "contract", 1), dim);
     read_integers(from, contract, out);
     if (out->expand.stride > model->widest) model->widest = out->expand.stride;
 }
 
 /* Make the product that is done once a word (see model.h). */
-static void fold(loader *from) {
+static void fold(plan_reader *from) {
     mixling_model *model = from->model;
     const sublayer *layer = model->sublayers;
-    if (from->status != MIXLING_OK || !model->num_sublayers || layer->mixes_tokens || !layer->before) return;
+    if (from->status != MIXLING_OK || !model->num_sublayers || layer->mixer || layer->mixes_tokens || !layer->before)
+        return;
+    if (model->positions || model->token_weight) return;
     size_t dim = model->dim, hidden = layer->expand.columns, stride = layer->expand.stride;
     matrix out = {dim, hidden, stride, model_take(model, dim, stride * sizeof(float))};
     model->folded_bias = model_take(model, stride, sizeof(float));
     model->folded_shift = model_take(model, stride, sizeof(float));
     if (!out.values || !model->folded_bias || !model->folded_shift) {
-        fail(from, MIXLING_MEMORY, "out of memory");
+        plan_fail(from, MIXLING_MEMORY, "out of memory");
         return;
     }
     for (size_t f = 0; f < hidden; f++) {
@@ -228,13 +132,13 @@ static void fold(loader *from) {
 }
 
 /* A matrix whose rows (or columns) are parts of D values: each is padded on its own. */
-static matrix spread_parts(loader *from, const float *values, size_t rows, size_t parts) {
+static matrix spread_parts(plan_reader *from, const float *values, size_t rows, size_t parts) {
     size_t dim = from->model->dim, width = from->model->width, columns = parts * dim;
     matrix out = {rows, columns, parts * width, NULL};
     if (from->status != MIXLING_OK) return out;
     out.values = model_take(from->model, rows, out.stride * sizeof *out.values);
     if (!out.values) {
-        fail(from, MIXLING_MEMORY, "out of memory");
+        plan_fail(from, MIXLING_MEMORY, "out of memory");
         return out;
     }
     for (size_t i = 0; i < rows; i++)
@@ -243,7 +147,7 @@ static matrix spread_parts(loader *from, const float *values, size_t rows, size_
     return out;
 }
 
-static void read_head(loader *from) {
+static void read_head(plan_reader *from) {
     mixling_model *model = from->model;
     const json *plan = from->plan;
     uint32_t pooling = json_get(plan, 0, "pooling");
@@ -251,26 +155,32 @@ static void read_head(loader *from) {
     model->attention = all || json_is(plan, pooling, "attention");
     model->mean = all || json_is(plan, pooling, "mean");
     model->maximum = all || json_is(plan, pooling, "max");
-    size_t pools = (size_t)(model->attention + model->mean + model->maximum);
+    int per_token = json_is(plan, pooling, "tokens");
+    size_t pools = (size_t)(model->attention + model->mean + model->maximum + per_token);
     size_t dim = model->dim, width = model->width, labels = model->num_labels;
     if (!pools) {
-        fail(from, MIXLING_UNSUPPORTED, "its pooling is not built here");
+        plan_fail(from, MIXLING_UNSUPPORTED, "its pooling is not built here");
         return;
     }
+    if (per_token != model->per_token) {
+        plan_fail(from, MIXLING_DAMAGED, "its head is that of another task");
+        return;
+    }
+    if (per_token && padded(labels) > model->widest) model->widest = padded(labels);
     if (model->attention) {
         float *bias;
-        model->score = read_vector(from, item_of(from, 0, "score", 0), dim);
-        bias = read_vector(from, item_of(from, 0, "score", 1), 1);
+        model->score = plan_vector(from, plan_item(from, 0, "score", 0), dim);
+        bias = plan_vector(from, plan_item(from, 0, "score", 1), 1);
         model->score_bias = bias ? *bias : 0;
     }
-    model->output_bias = read_vector(from, item_of(from, 0, "output", 1), labels);
+    model->output_bias = plan_vector(from, plan_item(from, 0, "output", 1), labels);
     /* Its rows are of the pools, each of D values: padded like these. */
-    float *values = read_values(from, item_of(from, 0, "output", 0), pools * dim, labels, padded(labels));
+    float *values = plan_values(from, plan_item(from, 0, "output", 0), pools * dim, labels, padded(labels));
     model->output = (matrix){pools * width, labels, padded(labels), NULL};
     if (!values) return;
     model->output.values = model_take(model, pools * width, padded(labels) * sizeof *values);
     if (!model->output.values) {
-        fail(from, MIXLING_MEMORY, "out of memory");
+        plan_fail(from, MIXLING_MEMORY, "out of memory");
         return;
     }
     for (size_t pool = 0; pool < pools; pool++)
@@ -279,11 +189,11 @@ static void read_head(loader *from) {
 }
 
 int model_read_body(mixling_model *model, const json *plan, const onnx_file *file, const char **reason) {
-    loader from = {model, plan, file, MIXLING_OK, ""};
-    if (json_integer(plan, json_get(plan, 0, "version"), 1) != 1)
-        fail(&from, MIXLING_UNSUPPORTED, "its plan is of a newer version");
-    model->dim = read_size(&from, "dim", 0, 1, MAX_DIM);
-    model->window = read_size(&from, "window", 0, 0, MAX_WINDOW);
+    plan_reader from = {model, plan, file, MIXLING_OK, ""};
+    if (json_integer(plan, json_get(plan, 0, "version"), MAX_VERSION) < 1)
+        plan_fail(&from, MIXLING_UNSUPPORTED, "its plan is of a newer version");
+    model->dim = plan_size(&from, "dim", 0, 1, MAX_DIM);
+    model->window = plan_size(&from, "window", 0, 0, MAX_WINDOW);
     model->width = padded(model->dim);
     model->parts = 2 * model->window + 1;
     uint32_t spread = json_get(plan, 0, "spread"), final_norm = json_get(plan, 0, "final_norm");
@@ -292,29 +202,40 @@ int model_read_body(mixling_model *model, const json *plan, const onnx_file *fil
     model->row_size = factorised ? model->dim : model->parts * model->dim;
     if (from.status == MIXLING_OK) read_table(&from);
     if (factorised) {
-        float *values = read_values(&from, spread, model->dim, model->parts * model->dim, model->parts * model->dim);
+        float *values = plan_values(&from, spread, model->dim, model->parts * model->dim, model->parts * model->dim);
         model->spread = spread_parts(&from, values, model->dim, model->parts);
     }
-    model->bias = read_optional(&from, json_get(plan, 0, "bias"), model->dim);
+    model->bias = plan_optional(&from, json_get(plan, 0, "bias"), model->dim);
+    model->positions = positions_read(&from, json_get(plan, 0, "positions"));
+    uint32_t token_norm = json_get(plan, 0, "token_norm");
+    if (from.status == MIXLING_OK && token_norm != JSON_NONE && !json_null(plan, token_norm)) {
+        model->token_weight = plan_vector(&from, plan_item(&from, 0, "token_norm", 0), model->dim);
+        model->token_bias = plan_vector(&from, plan_item(&from, 0, "token_norm", 1), model->dim);
+    }
     model->num_sublayers = json_count(plan, layers);
-    if (model->num_sublayers > MAX_SUBLAYERS) fail(&from, MIXLING_UNSUPPORTED, "it has more than 1,000 layers");
+    if (model->num_sublayers > MAX_SUBLAYERS) plan_fail(&from, MIXLING_UNSUPPORTED, "it has more than 1,000 layers");
     if (from.status == MIXLING_OK && model->num_sublayers) {
         model->sublayers = model_take(model, model->num_sublayers, sizeof *model->sublayers);
-        if (!model->sublayers) fail(&from, MIXLING_MEMORY, "out of memory");
+        if (!model->sublayers) plan_fail(&from, MIXLING_MEMORY, "out of memory");
     }
     uint32_t at = layers + 1;
     for (size_t i = 0; i < model->num_sublayers && from.status == MIXLING_OK; i++, at = plan->values[at].next)
         read_sublayer(&from, at, model->sublayers + i);
     fold(&from);
     if (from.status == MIXLING_OK && !json_null(plan, final_norm)) {
-        model->final_weight = read_vector(&from, item_of(&from, 0, "final_norm", 0), model->dim);
-        model->final_bias = read_vector(&from, item_of(&from, 0, "final_norm", 1), model->dim);
+        model->final_weight = plan_vector(&from, plan_item(&from, 0, "final_norm", 0), model->dim);
+        model->final_bias = plan_vector(&from, plan_item(&from, 0, "final_norm", 1), model->dim);
     }
     if (from.status == MIXLING_OK) read_head(&from);
     uint64_t tokens = model->max_len + 16, token = 2 * model->width + model->widest;
-    uint64_t words = tokens * 2 * model->parts * (model->width + model->folded.stride), inner = (uint64_t)model->hidden * model->width;
-    if (tokens * token + inner > MAX_FLOATS || words > MAX_FLOATS)
-        fail(&from, MIXLING_UNSUPPORTED, "a text of full length takes more than 256 MiB");
+    uint64_t words = tokens * 2 * model->parts * (model->width + model->folded.stride), inner = (uint64_t)model->hidden * model->width, mixing = 0;
+    for (size_t i = 0; i < model->num_sublayers && from.status == MIXLING_OK; i++) {
+        const struct mixer *mixer = model->sublayers[i].mixer;
+        uint64_t floats = mixer ? mixer_floats(model, mixer, tokens) : 0;
+        if (floats > mixing) mixing = floats;
+    }
+    if (mixing > MAX_FLOATS || tokens * token + inner + mixing > MAX_FLOATS || words > MAX_FLOATS)
+        plan_fail(&from, MIXLING_UNSUPPORTED, "a text of full length takes more than 256 MiB");
     *reason = from.reason;
     return from.status;
 }

@@ -1,5 +1,7 @@
 /* Text -> words, as mixling/text/words.py and clean.py. */
 
+#include <stdlib.h>
+
 #include "model.h"
 
 enum { END = -1 };
@@ -89,35 +91,72 @@ static void describe(const reader *from, place start, place end, found_word *out
     out->key_size = (uint32_t)size;
 }
 
+/* Find the next word from `at` on, which becomes its beginning; 0 where there is none. */
+static int next_word(const reader *from, place *at, place *end) {
+    place last, after;
+    uint32_t code = 0, before;
+    int kind, contractions = from->model->contractions;
+    while ((kind = look(from, *at, &code, end)) == CLASS_SPACE) *at = *end;
+    if (kind == END) return 0;
+    if (kind == CLASS_WORD) {
+        last = *at;
+        before = code;
+        for (place next = *end; look(from, next, &code, &next) == CLASS_WORD;) {
+            last = *end;
+            before = code;
+            *end = next;
+        }
+        if (contractions && (before | 32) == 'n' && negation(from, *end, &after))
+            *end = last.byte > at->byte ? last : after;
+    } else if (contractions && is_apostrophe(code) && ending(from, *end, &after)) {
+        *end = after;
+    }
+    return 1;
+}
+
 size_t words_split(const mixling_model *model, const uint8_t *text, size_t size, found_word *out, uint8_t *flags) {
     reader from = {model, text, size, model->max_len * (model->max_word_chars + 1)};
-    place at = {0, 0}, end, last, after;
-    uint32_t code = 0, before;
+    place at = {0, 0}, end;
     size_t number = 0;
     if (is_longer(text, size, from.max_chars)) *flags |= MIXLING_TRUNCATED;
-    for (;;) {
-        int kind;
-        while ((kind = look(&from, at, &code, &end)) == CLASS_SPACE) at = end;
-        if (kind == END) return number;
+    for (; next_word(&from, &at, &end); at = end) {
         if (number == model->max_len) {
             *flags |= MIXLING_TRUNCATED;
             return number;
         }
-        if (kind == CLASS_WORD) {
-            last = at;
-            before = code;
-            for (place next = end; look(&from, next, &code, &next) == CLASS_WORD;) {
-                last = end;
-                before = code;
-                end = next;
-            }
-            if (model->contractions && (before | 32) == 'n' && negation(&from, end, &after))
-                end = last.byte > at.byte ? last : after;
-        } else if (model->contractions && is_apostrophe(code) && ending(&from, end, &after)) {
-            end = after;
-        }
         if (end.chars - at.chars > model->max_word_chars) *flags |= MIXLING_TRUNCATED;
         describe(&from, at, end, out + number++);
-        at = end;
     }
+    return number;
+}
+
+/* The place `chars` characters after another one. */
+static place advance(const reader *from, place at, size_t chars) {
+    uint32_t code;
+    for (; chars; chars--, at.chars++) at.byte += utf8_read(from->text + at.byte, from->size - at.byte, &code);
+    return at;
+}
+
+int words_split_all(
+    const mixling_model *model, const uint8_t *text, size_t size, size_t max_chars, word_list *out, uint8_t *flags) {
+    reader from = {model, text, size, max_chars};
+    place at = {0, 0}, end;
+    out->number = 0;
+    if (is_longer(text, size, max_chars)) *flags |= MIXLING_TRUNCATED;
+    for (; next_word(&from, &at, &end); at = end) {
+        while (at.byte < end.byte) {
+            size_t left = end.chars - at.chars;
+            place stop = left > model->max_word_chars ? advance(&from, at, model->max_word_chars) : end;
+            if (out->number == out->size) {
+                size_t room = out->size ? 2 * out->size : 256;
+                found_word *words = realloc(out->words, room * sizeof *words);
+                if (!words) return -1;
+                out->words = words;
+                out->size = room;
+            }
+            describe(&from, at, stop, out->words + out->number++);
+            at = stop;
+        }
+    }
+    return 0;
 }

@@ -12,15 +12,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from mixling.data.dataset import Dataset
+from mixling.data.unlabeled import read_unlabeled
+from mixling.errors import DataError
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import Abstention, choose_abstention
+from mixling.metrics.label_thresholds import MIN_EXAMPLES, LabelThreshold, choose_label_threshold
+from mixling.metrics.out_of_scope import OutOfScope, choose_rejection, out_of_scope_report
 from mixling.models.model import Model
+from mixling.runs.config import RunConfig
 from mixling.runs.ngrams import Fitted, LinearData, budget, fit_ngrams
 from mixling.runs.validation import Outputs, Validation
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
+from mixling.tasks import task_type
 from mixling.tasks.base import Task
+from mixling.text.conformal import ConformalSets, fit_conformal
 from mixling.training.calibration import Calibration, CalibrationReport, fit_calibration, report_calibration
 from mixling.training.callbacks import Log
 from mixling.training.config import NgramConfig
@@ -36,6 +45,9 @@ class Adjustments:
         self._calibration_report: CalibrationReport | None = None
         self._branch: Fitted | None = None
         self._abstention: Abstention | None = None
+        self._outside: OutOfScope | None = None
+        self._sets: ConformalSets | None = None
+        self._thresholds: dict[str, LabelThreshold] | None = None
 
     def calibrate(self, model: Model) -> None:
         """Fold the calibration into the last layer of a trained model."""
@@ -80,34 +92,115 @@ class Adjustments:
         Predictor(path)  # opens what was written, as a user will
         return self._branch.combine(outputs)
 
-    def choose_threshold(self, path: Path, outputs: Outputs, wanted: float | None) -> None:
+    def choose_threshold(self, path: Path, outputs: Outputs, config: RunConfig) -> None:
         """Add the threshold to abstain to a model file; nothing if no threshold has the wanted accuracy.
+
+        It is chosen for the accuracy of what is answered, where answers to out-of-scope texts are wrong; without a
+        wanted accuracy, by the rates of right answers and of rejected out-of-scope texts.
 
         Args:
             path: the file, otherwise complete.
             outputs: the logits for the validation examples of a model that was not fitted on them.
-            wanted: accuracy of what is answered; None: the model does not abstain.
+            config: with neither a wanted accuracy nor out-of-scope texts, the model does not abstain.
         """
-        if wanted is None:
+        if config.abstain_at is None and not config.out_of_scope:
             return
         if self._abstention is None:
             task = self._validation.task
             probabilities = task.probabilities(np.stack(outputs))
-            right = probabilities.argmax(1) == np.asarray(self._validation.targets)
-            found = self._abstention = choose_abstention(right, probabilities.max(1), wanted=wanted)
-            task.threshold = found.threshold
+            right, inside = probabilities.argmax(1) == np.asarray(self._validation.targets), probabilities.max(1)
+            outside = np.zeros(0)
+            if config.out_of_scope:
+                outside = _top_probabilities(path, config)
+            if config.abstain_at is None:
+                lowest = choose_rejection(right, inside, outside)
+                answered = inside >= lowest
+                found = Abstention(None, lowest, float(answered.mean()), float(right[answered].mean()))
+            else:
+                joined = np.concatenate([right, np.zeros(len(outside), bool)])
+                found = choose_abstention(joined, np.concatenate([inside, outside]), wanted=config.abstain_at)
+            self._abstention, task.threshold = found, found.threshold
             if found.threshold is not None:
                 self._log(
                     f"abstains below a probability of {found.threshold:.4f}: on validation it answers "
                     f"{found.coverage:.1%}, of these {found.accuracy:.2%} right"
                 )
+            if len(outside):
+                self._outside = out_of_scope_report(inside, outside, threshold=found.threshold)
+                self._log(self._outside.summary())
         if (threshold := self._abstention.threshold) is not None:
             write_atomic(path, amend(path.read_bytes(), threshold=threshold))
+
+    def fit_sets(self, path: Path, held_out: Dataset, config: RunConfig) -> None:
+        """Add conformal sets to a model file, fitted on examples that neither trained nor chose anything."""
+        assert config.conformal is not None
+        task, predictor = self._task, Predictor(path)
+        ids = {name: index for index, name in enumerate(task.labels.names)}
+        targets = np.array([ids.get(str(target), len(ids)) for target in held_out.targets])
+        self._sets = fit_conformal(
+            predictor.predict_proba(held_out.texts), targets, method=config.conformal_method, coverage=config.conformal
+        )
+        self._validation.task.conformal = self._sets
+        self._log(f"conformal sets are fitted on {len(held_out):,} validation examples that chose nothing")
+        write_atomic(path, amend(path.read_bytes(), conformal=self._sets.to_dict()))
+
+    def choose_label_thresholds(self, path: Path, outputs: Outputs, by: float | str | None) -> None:
+        """Add the thresholds of labels to a model file.
+
+        Args:
+            path, outputs: as of `choose_threshold`.
+            by: "f1", or the wanted precision; None: all are 0.5.
+        """
+        if by is None:
+            return
+        task = self._validation.task
+        names = task.labels.names[: len(task.labels) - task.unseen]
+        if self._thresholds is None:
+            precision = None if isinstance(by, str) else by
+            columns = zip(
+                names, task.probabilities(np.stack(outputs)).T, np.asarray(self._validation.targets).T, strict=False
+            )
+            found = {
+                name: choose_label_threshold(truth > 0, values, precision=precision) for name, values, truth in columns
+            }
+            self._thresholds = found
+            if rare := [name for name, item in found.items() if item.threshold is None]:
+                self._log(
+                    f"{len(rare)} labels have fewer than {MIN_EXAMPLES} validation examples and keep the "
+                    f"threshold 0.5, such as {rare[0]!r}"
+                )
+            if short := [name for name, item in found.items() if item.threshold is not None and not item.reached]:
+                best = found[short[0]]
+                self._log(
+                    f"{len(short)} labels do not reach the precision {by:g} on validation, such as {short[0]!r}: "
+                    f"the most that can be had is {best.precision:.4f}, at a recall of {best.recall:.4f}"
+                )
+        chosen = {name: item.threshold for name, item in self._thresholds.items() if item.threshold is not None}
+        task.label_thresholds = chosen
+        write_atomic(path, amend(path.read_bytes(), label_thresholds=chosen))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entries of metrics.json."""
         return {
             "calibration": None if self._calibration_report is None else asdict(self._calibration_report),
             "abstention": None if self._abstention is None else asdict(self._abstention),
+            "label_thresholds": None
+            if self._thresholds is None
+            else {name: asdict(item) for name, item in self._thresholds.items()},
+            "out_of_scope": None if self._outside is None else asdict(self._outside),
+            "conformal": None if self._sets is None else self._sets.to_dict(),
             "ngrams": None if self._branch is None else self._branch.report,
         }
+
+
+def _top_probabilities(path: Path, config: RunConfig) -> npt.NDArray[np.float64]:
+    """Return the top probability (R,) of each out-of-scope text that the configuration names.
+
+    Raises:
+        DataError: a file cannot be used, or has no text.
+    """
+    reader, data = task_type(config.task).reader, config.data
+    texts = list(read_unlabeled(config.out_of_scope, reader=reader, columns=data.columns, on_bad_row=data.on_bad_row))
+    if not texts:
+        raise DataError("has no texts; out-of-scope texts are needed", path=config.out_of_scope[0])
+    return Predictor(path).predict_proba(texts).max(1)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from safetensors import SafetensorError, safe_open
 
 from mixling.errors import ConfigError, ModelFileError, command_line
+from mixling.hub import fetch_folder, on_hub
+from mixling.runtime.hub_model import check_copy
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import MAX_JSON, check_sha256, read_json
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
@@ -134,13 +136,13 @@ def read_folder(path: str | Path, read: Callable[[Path], _T]) -> _T:
     """Read a saved model consistently, even while another run is replacing it.
 
     Args:
-        path: the folder of a run, or a file, which is passed on unchanged.
+        path: the folder of a run, also one on the hub (`hf:NAME[@REVISION]`); or a file, which is passed on unchanged.
         read: receives the folder that holds the files; called again if they were replaced meanwhile.
 
     Returns:
         The result of `read`, with all files from one run.
     """
-    folder = Path(path)
+    folder = fetch_run(str(path)) if on_hub(path) else Path(path)
 
     def state() -> tuple[Any, ...]:
         return is_complete(folder), *(_identity(folder / name) for name in (RUN_FILE, CONFIG_FILE, ONNX_FILE))
@@ -155,6 +157,21 @@ def read_folder(path: str | Path, read: Callable[[Path], _T]) -> _T:
         else:
             if state() == before:
                 return result
+
+
+def fetch_run(name: str) -> Path:
+    """Return a folder with local copies of the files of a run on the hub.
+
+    Raises:
+        UserError: see `mixling.hub.fetch_folder`.
+        ModelFileError: it holds no model, or its model.onnx is damaged.
+    """
+    folder = fetch_folder(name, [RUN_FILE, *(file for file in WRITTEN if file != CHECKPOINT)])
+    if (folder / ONNX_FILE).exists():
+        check_copy(folder / ONNX_FILE, name)
+    elif not (folder / CONFIG_FILE).exists():
+        raise ModelFileError(f"{name}: holds no model of mixling: neither {ONNX_FILE} nor {CONFIG_FILE}")
+    return folder
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -31,6 +31,12 @@ class InitConfig(Config):
     texts: tuple[str, ...] = Field((), description="files of unlabeled text to count word vectors in")
     training_texts: bool = Field(False, description="also count word vectors in the training texts")
     pretrained: str | None = Field(None, description="run folder with the pretrained embedding layer and encoder")
+    replay: int | None = Field(
+        None,
+        ge=0,
+        description="examples of each label of a trained model of the same task, to train on again, so that its labels "
+        "stay; 0: they are forgotten; None: half as many as the new ones have on average, at least 50",
+    )
     resize: bool = Field(False, description="allow texts longer than the pretrained model's maximum")
 
     @property
@@ -53,6 +59,8 @@ class InitConfig(Config):
             raise ValueError("vectors cannot be combined with texts to count vectors in: leave one out")
         if self.pretrained is not None and (self.vectors is not None or self.texts or self.training_texts):
             raise ValueError("a pretrained model has its own embeddings: leave out vectors, and texts to count them in")
+        if self.replay is not None and self.pretrained is None:
+            raise ValueError("replay requires a pretrained model; name one, or leave replay out")
         if self.resize and self.pretrained is None:
             raise ValueError("resize requires a pretrained model; name one, or leave resize out")
         return self
@@ -87,6 +95,23 @@ class RunConfig(Config):
         lt=1,
         description="accuracy of what is answered: less certain predictions abstain (one label a text)",
     )
+    out_of_scope: tuple[str, ...] = Field(
+        (), description="files of texts that no label fits, to choose the threshold of abstaining (one label a text)"
+    )
+    conformal: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="coverage of sets of labels, for which half of the validation examples are kept apart",
+    )
+    conformal_method: Literal["lac", "aps"] = Field(
+        "aps", description="lac: the smallest sets, may be empty; aps: always with the most probable label"
+    )
+    label_thresholds: Literal["f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None,
+        description='probability from which each label is predicted, chosen on validation: by "f1", or for a precision '
+        "(several labels a text); None: 0.5",
+    )
     precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
 
     @property
@@ -108,8 +133,15 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _abstention_has_one_label(self) -> RunConfig:
-        if self.abstain_at is not None and not task_type(self.task).abstains:
-            raise ValueError(f"abstain_at: {self.task} has no single answer for a text to abstain from; leave it out")
+        for name in ("abstain_at", "out_of_scope", "conformal"):
+            if getattr(self, name) and not task_type(self.task).abstains:
+                raise ValueError(f"{name}: {self.task} has no single answer for a text to abstain from; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _thresholds_have_labels(self) -> RunConfig:
+        if self.label_thresholds is not None and not task_type(self.task).has_label_thresholds:
+            raise ValueError(f"label_thresholds: {self.task} does not predict several labels a text; leave it out")
         return self
 
     @model_validator(mode="after")

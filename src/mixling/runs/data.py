@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
 
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
@@ -11,12 +14,15 @@ from mixling.data.examples import read_examples
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
+from mixling.errors import ConfigError
 from mixling.runs.config import RunConfig
+from mixling.runs.replay import with_replay
 from mixling.tasks import task_type
+from mixling.text.conformal import min_examples
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
-    """Read, split and check the training and validation examples.
+    """Read, split and check the training and validation examples, those that are replayed included.
 
     Args:
         spool_dir: where large data sets are spooled to disk; None: the system's temporary folder.
@@ -25,6 +31,25 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
     Raises:
         DataError: a file, row or label cannot be used.
     """
+    train, validation = _read_split(config, spool_dir=spool_dir, log=log)
+    train, validation = with_replay(
+        config,
+        (train, validation),
+        lambda old: read_data(old, spool_dir=spool_dir, log=lambda message: None),
+        log,
+        spool_dir=spool_dir,
+    )
+    check_labels(train, validation)
+    log(f"{len(train):,} training and {len(validation):,} validation examples")
+    kind = task_type(config.task)
+    if kind.has_labels and (unseen := describe_unseen(validation.targets, kind.label_set(train).names)):
+        log(f"validation: {unseen}")
+    _report_near_duplicates(train, validation, config, log)
+    return train, validation
+
+
+def _read_split(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
+    """Return the training and validation examples that a configuration names."""
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
 
@@ -51,13 +76,27 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
         train, validation = split_validation(train, fraction=data.validation_fraction, seed=config.train.seed)
     if on_bad_row.skipped:
         log(f"{on_bad_row.skipped} bad rows were skipped, among them: " + "; ".join(on_bad_row.messages[:3]))
-    check_labels(train, validation)
-    log(f"{len(train):,} training and {len(validation):,} validation examples")
-    kind = task_type(config.task)
-    if kind.has_labels and (unseen := describe_unseen(validation.targets, kind.label_set(train).names)):
-        log(f"validation: {unseen}")
-    _report_near_duplicates(train, validation, config, log)
     return train, validation
+
+
+def hold_out(config: RunConfig, validation: Dataset) -> tuple[Dataset, Dataset | None]:
+    """Divide validation examples into those that choose, and those that conformal sets are fitted on, if wanted.
+
+    Raises:
+        ConfigError: there are too few for the wanted coverage.
+    """
+    if config.conformal is None:
+        return validation, None
+    order = np.random.default_rng(config.train.seed).permutation(len(validation))
+    half = len(validation) // 2
+    if half < (needed := min_examples(config.conformal)):
+        raise ConfigError(
+            f"conformal: half of the {len(validation)} validation examples are kept apart, and {half} are too few for "
+            f"a coverage of {config.conformal:g}, which needs {needed}; provide more (--validation FILE, "
+            f"--validation-fraction), or a coverage of at most {math.floor(1000 * half / (half + 1)) / 1000:g}"
+        )
+    chosen, held = np.sort(order[half:]), np.sort(order[:half])
+    return validation.subset(chosen), validation.subset(held)
 
 
 def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConfig, log: Callable[[str], None]) -> None:

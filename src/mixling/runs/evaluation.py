@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mixling.config import parse
 from mixling.data.examples import ColumnsConfig, Example, names_of
 from mixling.data.inputs import WINDOW
 from mixling.data.splits import describe_unseen
+from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.metrics.base import Metrics
+from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
 from mixling.metrics.robustness import Robustness
 from mixling.runs.artifact import RUN_FILE, read_run
 from mixling.runtime.predictor import Predictor
@@ -51,11 +56,13 @@ class Evaluation:
         metrics: on the examples as they are.
         unseen: a sentence about labels that the model does not know, which count as errors; "" if there are none.
         robustness: the headline metric on texts with noise.
+        confidence: (B,) the top probability of each text, where they have one label each.
     """
 
     metrics: Metrics
     unseen: str
     robustness: Robustness
+    confidence: npt.NDArray[np.float64] | None = None
 
 
 def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequence[NoiseLevel] = ()) -> Evaluation:
@@ -80,9 +87,9 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
             targets += [example.answers for example in window]
             continue
         texts = [example.text for example in window]
-        outputs += predictor.logits(predictor.encode(texts))
+        outputs += predictor.text_logits(texts)
         for level, found in noisy.items():
-            found += predictor.logits(predictor.encode(noisy_texts(texts, level, first=len(targets))))
+            found += predictor.text_logits(noisy_texts(texts, level, first=len(targets)))
         targets += [example.target for example in window]
         path = window[0].path
     if task.windows:
@@ -97,8 +104,31 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
     truth = full.targets(targets)
     return Evaluation(
         metrics=full.evaluate(outputs, truth),
+        confidence=task.probabilities(np.stack(outputs)).max(1) if task.abstains else None,
         unseen=describe_unseen(targets, known) if full.unseen else "",
         robustness={
             level: full.evaluate(found, truth, tables=False).numbers()[task.headline] for level, found in noisy.items()
         },
     )
+
+
+def evaluate_out_of_scope(
+    predictor: Predictor, sources: Sequence[str], inside: npt.NDArray[np.float64] | None, *, columns: ColumnsConfig
+) -> OutOfScope:
+    """Compare the certainty about texts that no label fits with that about texts in scope.
+
+    Args:
+        sources: files of texts out of scope; labels in them are ignored.
+        inside: top probabilities (B,) of texts in scope; None: the model has none.
+
+    Raises:
+        ConfigError: texts do not have one label each.
+        DataError: a file cannot be used, or has no text.
+    """
+    task = predictor.task
+    if inside is None:
+        raise ConfigError(f"--out-of-scope: the model gives {task.gives}; out of scope is for one label a text")
+    texts = list(read_unlabeled(sources, reader=task.reader, columns=columns))
+    if not texts:
+        raise DataError("has no texts; out-of-scope texts are needed", path=sources[0])
+    return out_of_scope_report(inside, predictor.predict_proba(texts).max(1), threshold=task.threshold)

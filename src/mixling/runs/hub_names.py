@@ -14,7 +14,7 @@ _C = TypeVar("_C", bound=Config)
 
 
 def with_commits(config: _C) -> _C:
-    """Return the configuration with hub names of data sets, teacher and vocabulary pinned to commits.
+    """Return the configuration with hub names of data sets, teacher, pretrained model and vocabulary pinned to commits.
 
     Raises:
         ConfigError: a name has an empty revision after its @.
@@ -35,4 +35,4 @@ def _walk(value: Any, key: str) -> Any:
         return pinned(value, "model")
     if not value.startswith(HUB):
         return value
-    return HUB + pinned(value.removeprefix(HUB), "model") if key == "teacher" else pinned_rows(value)
+    return HUB + pinned(value.removeprefix(HUB), "model") if key in ("teacher", "pretrained") else pinned_rows(value)

@@ -13,6 +13,7 @@ from mixling.data.corpora import read_texts
 from mixling.data.documents import WordReader
 from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError
+from mixling.hub import on_hub
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.runs.artifact import PRETRAINING, TRAINING, Artifact, read_artifact
 from mixling.runs.weights import check_shapes, load_weights, read_weights, weight_shapes
@@ -46,14 +47,15 @@ def pretrained_config(folder: str) -> dict[str, Any]:
         ModelFileError: the folder is incomplete or damaged.
     """
 
-    def read(artifact: Artifact) -> tuple[ModelConfig, str]:
+    def read(artifact: Artifact) -> tuple[ModelConfig, Path]:
         config = artifact.parse(ModelConfig, artifact.saved["model"])
         shapes = weight_shapes(artifact.folder)
         check_shapes(artifact.folder, lambda: build_model(config, num_outputs=2, output="text"), shapes, parts=_PARTS)
-        return config, artifact.vocabulary().name
+        # While a run is replaced, its files are elsewhere for a moment; those of the hub are in the cache.
+        return config, (artifact.folder if on_hub(folder) else Path(folder)) / artifact.vocabulary().name
 
     config, vocabulary = read_artifact(folder, read, hint=_HINT, kinds=(TRAINING, PRETRAINING))
-    text = config.text.model_copy(update={"vocabulary": str(Path(folder) / vocabulary)})
+    text = config.text.model_copy(update={"vocabulary": str(vocabulary)})
     return config.model_copy(update={"text": text}).to_dict()
 
 

@@ -24,13 +24,14 @@ from mixling.models.model import Model, ModelConfig, build_model, count_paramete
 from mixling.runs.adjustments import Adjustments
 from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
 from mixling.runs.config import RunConfig
-from mixling.runs.data import log_truncated
+from mixling.runs.data import hold_out, log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.initialization import make_vectors
 from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
+from mixling.runs.replay import load_head, replayed_run
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
@@ -123,6 +124,7 @@ class _Examples:
     targets: Targets
     weights: npt.NDArray[np.float32] | None
     vectors: WordVectors | None
+    held_out: Dataset | None
 
 
 def _examples(
@@ -135,6 +137,7 @@ def _examples(
     vectors: WordVectors | None,
     stage: Stage,
 ) -> _Examples:
+    validation, held_out = hold_out(config, validation)
     counts, labels = train.label_counts(), task_type(config.task).label_set(train)
     numbers = np.array([counts.get(name, 0) for name in labels.names])
     task = task_type(config.task)(labels, config.train.loss, numbers)
@@ -162,6 +165,7 @@ def _examples(
         targets=targets,
         weights=weights,
         vectors=vectors,
+        held_out=held_out,
     )
 
 
@@ -244,7 +248,10 @@ class _Labeled(Parts[Metrics]):
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")
         outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
-        self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config.abstain_at)
+        self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config)
+        self.adjustments.choose_label_thresholds(folder / ONNX_FILE, outputs, self.config.label_thresholds)
+        if self.examples.held_out is not None:
+            self.adjustments.fit_sets(folder / ONNX_FILE, self.examples.held_out, self.config)
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
@@ -350,6 +357,8 @@ def _build(
         model.embedding.load_embeddings(config.model.embedding.embeddings)
     if config.init.pretrained is not None:
         load_pretrained(model, model_config, config.init.pretrained, resize=config.init.resize)
+        if replayed_run(config) is not None:
+            load_head(model, task.labels, config.init.pretrained)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
     log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")
     if vectors is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,9 +14,11 @@ from mixling.errors import ConfigError, shown
 
 if TYPE_CHECKING:
     from mixling.native._core import Model
+    from mixling.text.answers import Found
     from mixling.text.encoder import Text
 
 VARIABLE, ENGINES = "MIXLING_ENGINE", ("native", "onnx")
+TAGGING, QUESTIONS = "tagging", "question_answering"  # tasks with logits of words
 CACHE_BYTES = 128 << 20  # at most, for words that a thread met
 
 
@@ -24,6 +27,20 @@ class ReadText(NamedTuple):
 
     truncated: bool
     is_empty: bool
+
+
+class ReadWords(NamedTuple):
+    """What decoding asks of a text whose words are tagged.
+
+    Attributes:
+        offsets: start and end characters of each word (W, 2).
+        tags: the ids of the best legal sequence (W,).
+    """
+
+    truncated: bool
+    is_empty: bool
+    offsets: list[tuple[int, int]]
+    tags: npt.NDArray[np.int64]
 
 
 _READ = tuple(ReadText(bool(flags & 1), bool(flags & 2)) for flags in range(4))  # by the flags of mixling.h
@@ -38,7 +55,7 @@ class NativeEngine:
         labels: the names of the labels.
         task: the name of the task.
         pairs: whether the model was trained on pairs of texts; None: unknown.
-        abstains: whether predictions abstain below a threshold, which the engine does not apply.
+        abstains: whether predictions abstain or have conformal sets, which the engine leaves to the caller.
     """
 
     def __init__(self, model: Model) -> None:
@@ -50,15 +67,46 @@ class NativeEngine:
         """The instructions of the processor that it computes with."""
         return self._model.instructions
 
-    def logits(self, texts: Sequence[Text]) -> tuple[npt.NDArray[np.float32], list[ReadText]]:
-        """Return the logits (B, C) of texts or pairs, and what `Task.decode` asks of each (not its words)."""
+    def logits(
+        self, texts: Sequence[Text]
+    ) -> tuple[npt.NDArray[np.float32] | list[npt.NDArray[np.float32]], Sequence[ReadText | ReadWords]]:
+        """Return the logits (B, C) of texts or pairs, or (W, C) of each text's words, and what `Task.decode` asks."""
+        if self.task == TAGGING:
+            return self._tagged(texts)
         values, flags = self._model.predict(texts)
         return np.ndarray((len(flags), len(self.labels)), np.float32, values), [_READ[bits] for bits in flags]
 
-    @staticmethod
-    def reads(texts: Sequence[Any]) -> bool:
-        """Whether none of the texts is a list of words, which the other engine takes."""
-        return not any(isinstance(text, list) for text in texts)
+    def _tagged(self, texts: Sequence[Any]) -> tuple[list[npt.NDArray[np.float32]], list[ReadWords]]:
+        flags, *parts = self._model.tag(texts)
+        counts, places, tags = (np.frombuffer(parts[i], np.uint32) for i in (0, 1, 3))
+        rows = np.frombuffer(parts[2], np.float32).reshape(-1, len(self.labels))
+        offsets, ids = list(zip(places[::2].tolist(), places[1::2].tolist(), strict=True)), tags.astype(np.int64)
+        ends = np.cumsum(counts, dtype=np.int64).tolist()
+        bounds = list(zip([0, *ends], ends, strict=False))
+        read = [
+            ReadWords(bool(bits & 1), bool(bits & 2), offsets[first:end], ids[first:end])
+            for bits, (first, end) in zip(flags, bounds, strict=True)
+        ]
+        return [rows[first:end] for first, end in bounds], read
+
+    def answer(self, pair: tuple[str, str]) -> tuple[Found, bool]:
+        """Return the best span of a context for a question, and whether the question was truncated.
+
+        Raises:
+            ModelFileError: a logit is not finite.
+        """
+        from mixling.text.answers import Found
+        from mixling.text.labels import not_finite
+
+        flags, start, end, margin, probability, no_answer = self._model.answer(pair)
+        if math.isnan(probability):
+            raise not_finite()
+        return Found(None if start < 0 else (start, end), margin, probability, no_answer), bool(flags & 1)
+
+    def reads(self, texts: Sequence[Any]) -> bool:
+        """Whether it takes all of the texts; the other engine takes lists of words, and refuses pairs to tag."""
+        refused = (list, tuple) if self.task == TAGGING else list
+        return not any(isinstance(text, refused) for text in texts)
 
 
 def open_native(data: bytes) -> tuple[NativeEngine | None, str]:

@@ -41,6 +41,16 @@ def seal(content: bytes) -> bytes:
     return content + _SEAL + hashlib.sha256(content).hexdigest().encode()
 
 
+def is_intact(data: bytes) -> bool:
+    """Return whether a model file ends in the checksum of its content."""
+    digest = hashlib.sha256(data[:-_SEAL_LENGTH]).hexdigest().encode()
+    return _is_sealed(data) and digest == data[len(_SEAL) - _SEAL_LENGTH :]
+
+
+def _is_sealed(data: bytes) -> bool:
+    return data[-_SEAL_LENGTH : len(_SEAL) - _SEAL_LENGTH] == _SEAL
+
+
 def read_metadata(data: bytes) -> dict[str, str]:
     """Return the metadata of an ONNX file with a checksum trailer; raise errors as `read_model_file` does."""
     return read_model_file(data)[0]
@@ -52,8 +62,8 @@ def read_model_file(data: bytes) -> tuple[dict[str, str], Graph]:
     Raises:
         ValueError: the file is not one; the message states the problem.
     """
-    sealed = data[-_SEAL_LENGTH : len(_SEAL) - _SEAL_LENGTH] == _SEAL
-    if sealed and hashlib.sha256(data[:-_SEAL_LENGTH]).hexdigest().encode() != data[len(_SEAL) - _SEAL_LENGTH :]:
+    sealed = _is_sealed(data)
+    if sealed and not is_intact(data):
         raise ValueError("is damaged or was modified: its checksum does not match its content")
     try:
         metadata, graph = _Parser(data).model()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
+from mixling.runtime.native import QUESTIONS, NativeEngine
 from mixling.runtime.quick import open_quickly
+from mixling.runtime.windows import check_too_long, read_in_windows, refuse_long
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:  # imported when a model is opened in full
@@ -20,7 +22,6 @@ if TYPE_CHECKING:  # imported when a model is opened in full
 
     from mixling.arrays import Float32
     from mixling.explain.explanation import Explanation
-    from mixling.runtime.native import NativeEngine
     from mixling.runtime.ngrams import BranchScorer
     from mixling.runtime.session import Metadata, OpenModel
     from mixling.tasks.base import Task
@@ -73,25 +74,32 @@ class Predictor:
         *,
         num_threads: int = 1,
         encoder: TextEncoder | None = None,
-        threshold: float | None = None,
+        threshold: float | Mapping[str, float] | None = None,
+        too_long: str = "windows",
     ) -> None:
         """Open a saved model.
 
         Args:
-            path: the folder of a saved model, its `model.onnx`, or the bytes of that file.
+            path: the folder of a saved model, its `model.onnx`, the bytes of that file, or `hf:NAME[@REVISION]`.
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
             threshold: with one label for each text, the top probability below which predictions abstain; with any
-                number of labels, the probability from which a label is predicted. None: the model's own, or 0.5.
+                number of labels, the probability from which a label is predicted, or that of some labels by name. None:
+                the model's own, or 0.5.
+            too_long: how texts are read that are longer than the model's maximum: "windows", to the end, in parts;
+                "truncate", the beginning only; "error", not at all. Contexts of questions are always read to the end.
 
         Raises:
             ModelFileError: there is no valid model at `path`.
-            ConfigError: the task has no threshold, or it is no probability; or `encoder` computes other features than
-                those that this model was trained on.
+            ConfigError: the task has no threshold, or it is no probability; `too_long` has another value; or `encoder`
+                computes other features than those that this model was trained on.
         """
         self._num_threads = num_threads
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold: got {threshold:g}; allowed: a probability, from 0 to 1")
+        check_too_long(too_long)
+        self._too_long = too_long
+        for value in threshold.values() if isinstance(threshold, Mapping) else (threshold,):
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigError(f"threshold: got {value:g}; allowed: a probability, from 0 to 1")
         self._threshold = threshold
         self._quick = open_quickly(path) if encoder is None and threshold is None else None
         if self._quick is None:
@@ -106,7 +114,7 @@ class Predictor:
     def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> None:
         """Open a model with all that it has, for every engine and kind of text."""
         from mixling.runtime.ngrams import BranchScorer
-        from mixling.runtime.session import open_model
+        from mixling.runtime.session import open_model, set_threshold
         from mixling.text.encoder import TextEncoder
         from mixling.text.windows import WindowEncoder
 
@@ -115,9 +123,7 @@ class Predictor:
         else:
             model = open_model(quick.data, num_threads=self._num_threads, name=quick.name, native=quick.engine)
         if self._threshold is not None:
-            if not model.task.has_threshold:
-                raise ConfigError(f"threshold: predictions of {model.task.name} do not depend on one; leave it out")
-            model.task.threshold = self._threshold
+            set_threshold(model.task, self._threshold)
         config, dim = model.metadata.text, model.row_dim
         sums = 0 if model.branch is None else model.task.num_scores
         max_words = max(ROW_CACHE_BYTES // (4 * (dim + sums)), 1024)
@@ -159,13 +165,47 @@ class Predictor:
             return self.__dict__[name]
 
     @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        local_files_only: bool = False,
+        num_threads: int = 1,
+        threshold: float | None = None,
+    ) -> Predictor:
+        """Return a predictor for a model on the Hugging Face hub, or of a local folder.
+
+        One file is downloaded, once; afterwards no network is needed. Needs huggingface_hub.
+
+        Args:
+            name: NAME[@REVISION] on the hub, such as "org/name"; a local folder or file has precedence.
+            revision: a branch, tag or commit.
+            token: an access token, instead of HF_TOKEN and the one of `hf auth login`.
+            local_files_only: use what was downloaded before, and no network.
+
+        Raises:
+            ModelFileError: there is no such model, no access to it, or no network and no copy; or it is damaged.
+            ConfigError: the name or the threshold is malformed.
+            MissingPackage: huggingface_hub is not installed.
+        """
+        path = name
+        if not os.path.exists(name):
+            from mixling.runtime.hub_model import fetch_model
+
+            path = fetch_model(str(name), revision=revision, token=token, local_files_only=local_files_only)
+        return cls(path, num_threads=num_threads, threshold=threshold)
+
+    @classmethod
     def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:
         """Return a predictor for the content of a `model.onnx`."""
         return cls(content, num_threads=num_threads, encoder=encoder)
 
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
         engine = self._model.engine
-        return _open_again, (type(self), engine.data, engine.num_threads, self.encoder, self.task.threshold)
+        options = {"num_threads": engine.num_threads, "threshold": self._threshold, "too_long": self._too_long}
+        return _open_again, (type(self), engine.data, self.encoder, options)
 
     def __repr__(self) -> str:
         metadata, names = self.metadata, self.labels.names
@@ -220,8 +260,10 @@ class Predictor:
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
         self._check_all((text,), 0)
-        if self._native is not None and not isinstance(text, list):
+        if self._native is not None and self._native.task != QUESTIONS and self._native.reads((text,)):
             answer, (read,) = self._native.logits((text,))
+            if read.truncated and self._too_long != "truncate":
+                return self._predict_batch([text], 0, BATCH_SIZE)[0]
             return self._decoder.decode(answer[0], read, text)  # type: ignore[arg-type]
         if self._window_encoder is not None:
             return self._answers([text], BATCH_SIZE)[0]
@@ -230,6 +272,8 @@ class Predictor:
             encoded = self.encoder.encode([text], offsets=task.per_word)[0]
             rows = self._word_rows(encoded.words)
             own = self._branch_logits([encoded])
+        if encoded.truncated and self._too_long != "truncate":
+            return self._predict_batch([text], 0, BATCH_SIZE)[0]
         logits = self._model.logits(rows, np.arange(1, len(rows) + 1, dtype=np.int32)[None])[0]
         if self._branch is not None and own is not None:
             logits = self._branch.add([logits], own)[0]
@@ -241,13 +285,19 @@ class Predictor:
         Raises:
             DataError: an item is not a text.
         """
+        number = 0
         for window in self._windows(texts):
-            if self._native is None and self._window_encoder is not None:
+            if (self._native is None or self._native.task == QUESTIONS) and self._window_encoder is not None:
                 for first in range(0, len(window), WINDOW_QUESTIONS):
                     yield from self._answers(window[first : first + WINDOW_QUESTIONS], batch_size)
                 continue
-            encoded, logits = self._encode_and_run(window, offsets=self._decoder.per_word, batch_size=batch_size)
-            yield from self._decoder.decode_many(logits, encoded, window)
+            yield from self._predict_batch(window, number, batch_size)
+            number += len(window)
+
+    def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:
+        """Return predictions for texts of which the first has this number."""
+        read, logits = self._read_and_run(texts, number, batch_size=batch_size)
+        return self._decoder.decode_many(logits, read, texts)
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Return probabilities (number of texts, C) in the order of `labels.names`.
@@ -257,9 +307,9 @@ class Predictor:
         """
         if not self._decoder.has_probabilities:
             raise DataError(f"the model predicts {self.task.gives}, without probabilities for texts; use predict")
-        parts = []
+        parts: list[npt.NDArray[np.float64]] = []
         for window in self._windows(texts):
-            _, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
+            _, logits = self._read_and_run(window, sum(map(len, parts)))
             parts.append(self._decoder.probabilities(np.asarray(logits)))
         return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)))
 
@@ -273,7 +323,7 @@ class Predictor:
             raise DataError(f"the model predicts {self.task.gives}, whose lines of JSON are made of predictions")
         out: list[str] = []
         for window in self._windows(texts):
-            read, logits = self._encode_and_run(window, offsets=False, batch_size=BATCH_SIZE)
+            read, logits = self._read_and_run(window, len(out))
             out += self._decoder.json_lines(np.asarray(logits), read)
         return out
 
@@ -288,6 +338,8 @@ class Predictor:
         seed: int = 0,
     ) -> Explanation:
         """Explain an answer by the effect of each word, found by leaving words out of the text.
+
+        A text that is longer than the model's maximum is explained up to it, as `too_long="truncate"` reads it.
 
         Args:
             text: as of `predict_one`.
@@ -307,7 +359,7 @@ class Predictor:
 
         self._check_all((text,), 0)
         return explain(
-            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self._text_logits,
+            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self.text_logits,
             target=target, word=word, method=method, evaluations=evaluations, seed=seed,
         )  # fmt: skip
 
@@ -315,13 +367,19 @@ class Predictor:
         with _ENCODING:
             return self.encoder.encode([text], offsets=True)[0]
 
-    def _text_logits(self, texts: list[Text]) -> Sequence[Float32]:
-        windows = (texts[first : first + WINDOW_TEXTS] for first in range(0, len(texts), WINDOW_TEXTS))
-        parts = [self._encode_and_run(part, offsets=False, batch_size=BATCH_SIZE)[1] for part in windows]
-        return parts[0] if len(parts) == 1 else list(itertools.chain.from_iterable(parts))
+    def text_logits(self, texts: Iterable[Text]) -> list[Float32]:
+        """Return the logits that predictions for texts are made of: (C,) each, or (W, C) of a tagger.
+
+        Raises:
+            DataError: an item is not a text.
+        """
+        out: list[Float32] = []
+        for window in self._windows(texts):
+            out.extend(self._read_and_run(window, len(out))[1])  # `+=` would add numbers of an array
+        return out
 
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
-        """Encode texts for `logits` of this predictor and of others that share its encoder."""
+        """Encode texts for `logits` of this predictor and of others that share its encoder; long ones are truncated."""
         for number, text in enumerate(texts):
             self._check(text, number)
         with _ENCODING:
@@ -388,14 +446,28 @@ class Predictor:
             )
         return size
 
-    def _encode_and_run(
-        self, texts: list[Text], *, offsets: bool, batch_size: int
+    def _read_and_run(
+        self, texts: list[Text], number: int, *, batch_size: int = BATCH_SIZE
     ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        """Return what was read of texts, of which the first has this number, and their logits."""
+        read, logits = self._encode_and_run(texts, batch_size)
+        if self._too_long == "truncate" or not any(item.truncated for item in read):
+            return read, logits
+        if self._too_long == "error":
+            for index, item in enumerate(read, number):
+                refuse_long(item, index, self.text_config.max_len)
+        return read_in_windows(
+            texts, read, logits,
+            encoder=self.encoder, task=self.task, run=lambda windows: self._encode_and_run(windows, batch_size),
+        )  # fmt: skip
+
+    def _encode_and_run(self, texts: list[Text], batch_size: int) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        """Return what was read of the texts up to the model's maximum, and their logits."""
         if self._native is not None and self._native.reads(texts):
             logits, read = self._native.logits(texts)
             return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
         with _ENCODING:
-            encoded = self.encoder.encode(texts, offsets=offsets)
+            encoded = self.encoder.encode(texts, offsets=self._decoder.per_word)
             lengths = [len(item.words) for item in encoded]
             flat = self._word_rows(np.concatenate([item.words for item in encoded]))
             own = self._branch_logits(encoded)
@@ -407,6 +479,15 @@ class Predictor:
         from mixling.text.answers import find_answer
 
         assert self._window_encoder is not None
+        if self._native is not None:
+            threshold, found = (
+                self._window_encoder.reading.threshold,
+                [self._native.answer((pair[0], pair[1])) for pair in pairs],
+            )
+            return [
+                Prediction(answer=best.answer(pair[1], threshold), truncated=truncated)
+                for pair, (best, truncated) in zip(pairs, found, strict=True)
+            ]
         with _ENCODING:
             encodings = self._window_encoder.encode([(pair[0], pair[1]) for pair in pairs])
             table = self._known_rows()
@@ -482,8 +563,6 @@ class Predictor:
         self._num_rows = size
 
 
-def _open_again(
-    kind: type[Predictor], content: bytes, num_threads: int, encoder: TextEncoder, threshold: float | None
-) -> Predictor:
+def _open_again(kind: type[Predictor], content: bytes, encoder: TextEncoder, options: dict[str, Any]) -> Predictor:
     """Restore a pickled predictor."""
-    return kind(content, num_threads=num_threads, encoder=encoder, threshold=threshold)
+    return kind(content, encoder=encoder, **options)

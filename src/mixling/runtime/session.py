@@ -8,10 +8,10 @@ batch before it is used. docs/security.md has the guarantees.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,18 @@ from pydantic import Field
 
 from mixling.arrays import Float32, Int32
 from mixling.config import Config, parse
-from mixling.errors import ConfigError, DataError, ModelFileError, shown
+from mixling.errors import ConfigError, DataError, ModelFileError, near_miss, shown
+from mixling.hub import on_hub
 from mixling.runtime.engine import Engine, Feed, first_line
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
+from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.native import NativeEngine, open_native
 from mixling.runtime.onnx_file import MAX_MODEL_BYTES, ONNX_FILE, read_model_file
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
+from mixling.text.conformal import ConformalSets
 from mixling.text.labels import LabelSet
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.tokenizer_file import rust_errors
@@ -57,6 +60,10 @@ class Metadata(Config):
     threshold: float | None = Field(
         None, ge=0, le=1, description="top probability below which predictions abstain; None: they never do"
     )
+    label_thresholds: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
+        {}, description="probabilities from which labels are predicted, where several are possible"
+    )
+    conformal: ConformalSets | None = Field(None, description="makes sets of labels; None: predictions have none")
     ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
 
 
@@ -123,12 +130,15 @@ def open_model(
     """Open a model: a folder with a `model.onnx`, such a file, or its bytes.
 
     Args:
+        path: may be a name on the hub, `hf:NAME[@REVISION]`.
         name: of bytes, for messages.
         native: the native engine of the model, if it was opened before.
 
     Raises:
         ModelFileError: the file is missing, empty, damaged, of a newer format, hostile, or not a mixling model.
     """
+    if on_hub(path):
+        path = fetch_model(str(path))
     data, name = (path, name) if isinstance(path, bytes) else _read(Path(path))
     try:
         model = _open(data, name, num_threads, native)
@@ -171,6 +181,14 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
     if metadata.threshold is not None and not task.abstains:
         raise ModelFileError(f"it has a threshold to abstain; models of {task.name} do not")
     task.threshold = metadata.threshold
+    if metadata.label_thresholds and not task.has_label_thresholds:
+        raise ModelFileError(f"it has thresholds of labels; models of {task.name} have none")
+    if unknown := metadata.label_thresholds.keys() - set(task.labels.names):
+        raise ModelFileError(f"it has a threshold of {shown(min(unknown))}, which is none of its labels")
+    task.label_thresholds = metadata.label_thresholds
+    if metadata.conformal is not None and not task.abstains:
+        raise ModelFileError(f"it has conformal sets; models of {task.name} do not")
+    task.conformal = metadata.conformal
     vocabulary = _vocabulary(entries)
     branch = _branch(metadata, task, _take_branch(graph))
     has_weights = metadata.text.projection.weighted
@@ -219,6 +237,25 @@ def _task(metadata: Metadata) -> Task:
         return kind(labels)
     except DataError as error:
         raise ModelFileError(f"labels: {error}") from None
+
+
+def set_threshold(task: Task, threshold: float | Mapping[str, float]) -> None:
+    """Replace the thresholds of a model: of all labels, or of some by name.
+
+    Raises:
+        ConfigError: the task has none, or no such label.
+    """
+    if not task.has_threshold:
+        raise ConfigError(f"threshold: predictions of {task.name} do not depend on one; leave it out")
+    if not isinstance(threshold, Mapping):
+        task.threshold, task.label_thresholds = threshold, {}
+        return
+    if not task.has_label_thresholds:
+        raise ConfigError(f"threshold: models of {task.name} have one for all labels; give a number, such as 0.8")
+    for name in threshold:
+        if name not in task.labels.names:
+            raise ConfigError(f"threshold: the model has no label {shown(name)}; {near_miss(name, task.labels.names)}")
+    task.label_thresholds = {**task.label_thresholds, **threshold}
 
 
 def _take_branch(graph: Graph) -> dict[str, npt.NDArray]:

@@ -44,7 +44,9 @@ class Service:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.metrics = ServerMetrics()
-        self.models = ModelStore(settings.models, max_texts=settings.max_texts, max_chars=settings.max_chars)
+        self.models = ModelStore(
+            settings.models, max_texts=settings.max_texts, max_chars=settings.max_chars, too_long=settings.too_long
+        )
         self.scheduler = Scheduler(queue=settings.queue, timeout=settings.timeout, on_batch=self.metrics.batch)
         self.metrics.begin(self.models.names, lambda: self.scheduler.waiting)
         self.bodies = Bodies(limit=settings.max_body, total=settings.max_buffered)

@@ -153,11 +153,13 @@ def _prediction(values: dict[str, Any]) -> Prediction:
     if "answer" in values:
         found = Answer(text=values["answer"], start=values["start"], end=values["end"], score=values["score"])
     spans, labels, tokens, tags = (values.get(name) for name in ("spans", "labels", "tokens", "tags"))
+    label_set = values.get("label_set")
     return Prediction(
         truncated=values["truncated"],
         empty=values.get("empty", False),
         label=values.get("label"),
         abstained=values.get("abstained"),
+        label_set=None if label_set is None else tuple(label_set),
         labels=None if labels is None else tuple(labels),
         probabilities=values.get("probabilities"),
         spans=None if spans is None else tuple(Span(**span) for span in spans),

@@ -45,13 +45,16 @@ class ModelStore:
     Args:
         models: names and paths.
         max_texts, max_chars: limits of requests.
+        too_long: as of `Predictor`.
 
     Raises:
         ModelFileError: a file is missing, damaged or not a model.
     """
 
-    def __init__(self, models: tuple[tuple[str, Path], ...], *, max_texts: int, max_chars: int) -> None:
-        self._paths, self._limits = dict(models), (max_texts, max_chars)
+    def __init__(
+        self, models: tuple[tuple[str, Path], ...], *, max_texts: int, max_chars: int, too_long: str = "windows"
+    ) -> None:
+        self._paths, self._limits, self._too_long = dict(models), (max_texts, max_chars), too_long
         self._stamps = {name: _stamp(path) for name, path in models}
         self._loaded = {name: self._open(name) for name in self._paths}
 
@@ -106,7 +109,7 @@ class ModelStore:
                     report(name, used)
 
     def _open(self, name: str) -> Loaded:
-        predictor = Predictor(self._paths[name])
+        predictor = Predictor(self._paths[name], too_long=self._too_long)
         _try_out(predictor)
         version = hashlib.sha256(predictor.content).hexdigest()[:12]
         return Loaded(name, version, predictor, request_type(predictor, *self._limits))

@@ -143,6 +143,7 @@ def _prediction_schema(loaded: Loaded) -> _Json:
         properties["probabilities"] = {"type": "object", "additionalProperties": number}
         if task.exclusive:
             properties |= {"label": text, "abstained": {"type": "boolean"}}
+            properties["label_set"] = {"type": "array", "items": text}
         else:
             properties["labels"] = {"type": "array", "items": text}
     elif "questions" in input_keys(task, None):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mixling.errors import ConfigError
+from mixling.hub import on_hub
+from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.onnx_file import ONNX_FILE
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -31,6 +33,7 @@ class ServerSettings:
         drain_wait: seconds after SIGTERM in which new requests are still answered while /readyz reports 503.
         drain: seconds after that for requests in flight.
         reload_interval: seconds between looks at the model files; 0: never.
+        too_long: as of `Predictor`.
     """
 
     models: tuple[tuple[str, Path], ...]
@@ -48,12 +51,13 @@ class ServerSettings:
     drain_wait: float = 0.5
     drain: int = 10
     reload_interval: float = 1.0
+    too_long: str = "windows"
 
 
 def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
-    """Return names and paths of models given as `PATH` or `NAME=PATH`.
+    """Return names and paths of models given as `PATH` or `NAME=PATH`; paths may be `hf:NAME[@REVISION]`.
 
-    Without a name, a model has that of its folder, or of its file without `.onnx`.
+    Without a name, a model has that of its folder, of its file without `.onnx`, or on the hub.
 
     Raises:
         ConfigError: a name has characters other than letters, digits, `.`, `_` and `-`, or two models have the same.
@@ -62,12 +66,12 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
     for argument in arguments:
         name, sep, path = argument.partition("=")
         if not sep or Path(argument).exists():
-            name, path = model_name(Path(argument)), argument
+            name, path = model_name(Path(argument.partition("@")[0] if on_hub(argument) else argument)), argument
         elif not name.strip(".") or _UNSAFE.search(name):
             raise ConfigError(f"{argument}: the name {name!r} is not allowed; use letters, digits, '.', '_' and '-'")
         if name in models:
             raise ConfigError(f"two models have the name {name!r}: {models[name]} and {path}; name one as NAME=PATH")
-        models[name] = Path(path)
+        models[name] = fetch_model(path) if on_hub(path) else Path(path)
     return tuple(models.items())
 
 

@@ -29,6 +29,7 @@ from mixling.text.predictions import Prediction
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from mixling.text.conformal import ConformalSets
     from mixling.text.predictions import Read
 
 _Floats = npt.NDArray[np.floating]
@@ -97,6 +98,8 @@ class Task(Objective):
     Attributes:
         threshold: what predictions depend on, None: the default. Of exclusive labels the top probability below which a
             model abstains (default: never), of others the probability from which a label is predicted (default: 0.5).
+        label_thresholds: of labels that have a threshold of their own, instead of `threshold`.
+        conformal: makes the sets of labels of predictions; None: they have none.
         unseen: number of labels at the end that models do not have; see `with_unknown`.
         name: the name in configurations and model files, and of the file.
         kind: the kind of its label sets, in model files.
@@ -123,8 +126,9 @@ class Task(Objective):
         resamples: what the intervals of a comparison resample; "" if each answer is right or wrong.
         linear: short and long name of the model of `fit_linear`.
         has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
-        abstains: predictions can abstain below a top probability.
+        abstains: predictions can abstain below a top probability, and have conformal sets.
         has_threshold: predictions depend on `threshold`.
+        has_label_thresholds: predictions depend on `label_thresholds`.
         calibrates: probabilities are calibrated after training, on `decisions`.
     """
 
@@ -157,6 +161,7 @@ class Task(Objective):
     calibrates: ClassVar[bool] = False
     abstains: ClassVar[bool] = False
     has_threshold: ClassVar[bool] = False
+    has_label_thresholds: ClassVar[bool] = False
 
     def __init__(
         self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
@@ -165,6 +170,8 @@ class Task(Objective):
         self.labels, self.loss_config = labels, loss or LossConfig()
         self.unseen = 0
         self.threshold: float | None = None
+        self.label_thresholds: Mapping[str, float] = {}
+        self.conformal: ConformalSets | None = None
         self.check()
         if not self.has_labels and (got := self.loss_config.class_weights) != "none":
             raise ConfigError(f"train.loss.class_weights: got {got!r}; {self.name} has no classes: none is allowed")
@@ -283,6 +290,10 @@ class Task(Objective):
         others = np.delete(values, label, axis=1)
         return values[:, label] - np.logaddexp.reduce(others, axis=1)
 
+    def pool_windows(self, logits: npt.NDArray) -> npt.NDArray:
+        """Return the logits (C,) of a long text, given those of its windows (windows, C)."""
+        return logits.mean(0)
+
     @abstractmethod
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         """Return the prediction for one text.
@@ -364,9 +375,9 @@ class Task(Objective):
     @classmethod
     def card_limits(cls, config: Mapping[str, Any]) -> str:
         """Return the first items of the card's list of limitations; `config` is a `RunConfig` as JSON values."""
-        words = config["model"]["text"]["max_len"]
-        return f"""- It reads the first {words} words of a text; the answer says `truncated` where there were
-  more."""
+        text = config["model"]["text"]
+        return f"""- It reads {text["max_len"]} {text["tokens"]} at a time; longer texts are read to the end
+  in windows, which it was not trained on."""
 
     @classmethod
     def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
@@ -452,7 +463,8 @@ class Task(Objective):
         if not (new := names - set(known)):
             return self
         task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
-        task.unseen, task.threshold = len(new), self.threshold
+        task.unseen, task.threshold, task.label_thresholds = len(new), self.threshold, self.label_thresholds
+        task.conformal = self.conformal
         return task
 
 

@@ -96,7 +96,7 @@ class Classification(Task):
 
     @property
     def _decoder(self) -> LabelDecoder:
-        return LabelDecoder(self.labels.names, threshold=self.threshold)
+        return LabelDecoder(self.labels.names, threshold=self.threshold, conformal=self.conformal)
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         return self._decoder.decode(logits, encoded)
@@ -116,6 +116,7 @@ class Classification(Task):
             self.probabilities(np.stack(outputs)),
             unseen=self.unseen,
             threshold=self.threshold,
+            conformal=self.conformal,
             tables=tables,
         )
 
@@ -137,7 +138,10 @@ class Classification(Task):
     @classmethod
     def lines(cls, prediction: Prediction) -> list[str]:
         label = printable(prediction.label or "")
-        return [f"(abstained: {label}?)" if prediction.abstained else label, *probable(prediction)]
+        lines = [f"(abstained: {label}?)" if prediction.abstained else label, *probable(prediction)]
+        if prediction.label_set is not None:
+            lines.append("  set: " + (printable(", ".join(prediction.label_set)) or "(empty)"))
+        return lines
 
     @classmethod
     def comparison_line(cls, metrics: Metrics) -> str:

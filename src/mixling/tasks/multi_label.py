@@ -69,7 +69,7 @@ class MultiLabel(Task):
     aside = ("micro_f1", "macro_f1")
     has_scores = True
     calibrates = True
-    has_threshold = True
+    has_threshold = has_label_thresholds = True
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
@@ -119,8 +119,9 @@ class MultiLabel(Task):
     def _prediction(self, values: Iterable[float], encoded: Encoded) -> Prediction:
         probabilities = dict(zip(self.labels.names, values, strict=True))
         threshold = _THRESHOLD if self.threshold is None else self.threshold
+        own = self.label_thresholds
         return Prediction(
-            labels=tuple(name for name, probability in probabilities.items() if probability >= threshold),
+            labels=tuple(name for name, value in probabilities.items() if value >= own.get(name, threshold)),
             probabilities=probabilities,
             truncated=encoded.truncated,
             empty=encoded.is_empty,
@@ -128,8 +129,9 @@ class MultiLabel(Task):
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
         threshold = _THRESHOLD if self.threshold is None else self.threshold
+        thresholds = np.array([self.label_thresholds.get(name, threshold) for name in self.labels.names])
         probabilities = self.probabilities(np.stack(outputs))
-        return multilabel_report(self.labels, np.asarray(targets), probabilities, threshold=threshold, tables=tables)
+        return multilabel_report(self.labels, np.asarray(targets), probabilities, thresholds=thresholds, tables=tables)
 
     def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
         return np.stack(outputs), np.asarray(targets)[:, : len(self.labels) - self.unseen]

@@ -188,7 +188,8 @@ class Tagging(Task):
         logits = logits[: len(tokens)]  # an empty text is read as one special word, which is not a token
         assert len(logits) == len(tokens), f"{len(logits)} rows of logits for {len(tokens)} tokens"
         probabilities = self.probabilities(logits)
-        tag_ids = self.best_tags(logits)
+        known = getattr(encoded, "tags", None)  # the native engine finds them
+        tag_ids = self.best_tags(logits) if known is None else known
         return Prediction(
             spans=self.decode_spans(tag_ids, offsets, probabilities[np.arange(len(tag_ids)), tag_ids]),
             tokens=tuple(tokens),

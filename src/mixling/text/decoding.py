@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mixling.text.predictions import JSON_DIGITS, Prediction, prediction_of_label
 
 if TYPE_CHECKING:
+    from mixling.text.conformal import ConformalSets
     from mixling.text.predictions import Read
 
 
@@ -27,14 +28,17 @@ class LabelDecoder:
     Args:
         names: of the labels (C,).
         threshold: the top probability below which predictions abstain; None: they never do.
+        conformal: makes sets of labels; None: predictions have none.
     """
 
     per_word = False
     has_probabilities = True
     json_of_texts = True
 
-    def __init__(self, names: Sequence[str], *, threshold: float | None = None) -> None:
-        self.names, self.threshold = names, threshold
+    def __init__(
+        self, names: Sequence[str], *, threshold: float | None = None, conformal: ConformalSets | None = None
+    ) -> None:
+        self.names, self.threshold, self.conformal = names, threshold, conformal
 
     def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
         """Return the probabilities (..., C) of logits (..., C).
@@ -50,6 +54,8 @@ class LabelDecoder:
 
     def decode(self, logits: npt.NDArray, read: Read, text: object = None) -> Prediction:
         """Return the prediction of logits (C,); raises like `probabilities`."""
+        if self.conformal is not None:
+            return self.decode_many([logits], [read])[0]
         values = logits.tolist()  # for one text, plain Python is faster than NumPy
         assert len(values) == len(self.names), f"{len(values)} logits for {len(self.names)} labels"
         if not math.isfinite(sum(values)):
@@ -69,11 +75,18 @@ class LabelDecoder:
         stacked, names, make = np.asarray(logits), self.names, self._by_name
         rows = self.probabilities(stacked)
         return [
-            prediction_of_label(names[index], make, row, item, abstained)
-            for index, row, item, abstained in zip(
-                stacked.argmax(-1).tolist(), rows, read, self._abstained(rows), strict=True
+            prediction_of_label(names[index], make, row, item, abstained, label_set)
+            for index, row, item, abstained, label_set in zip(
+                stacked.argmax(-1).tolist(), rows, read, self._abstained(rows), self._label_sets(rows), strict=True
             )
         ]
+
+    def _label_sets(self, probabilities: npt.NDArray[np.float64]) -> Sequence[tuple[str, ...] | None]:
+        if self.conformal is None:
+            return [None] * len(probabilities)
+        members = self.conformal.members(probabilities)
+        order = np.argsort(-probabilities, axis=1, kind="stable").tolist()
+        return [tuple(self.names[i] for i in row if of[i]) for row, of in zip(order, members, strict=True)]
 
     def _abstained(self, probabilities: npt.NDArray[np.float64]) -> Sequence[bool | None]:
         if self.threshold is None:
@@ -87,13 +100,17 @@ class LabelDecoder:
         names = [json.dumps(name, ensure_ascii=False) for name in self.names]
         rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
         ends = [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
-        templates = [f'{{"label": %s, %s"probabilities": {{{rows}}}, {end}\n' for end in ends]
+        templates = [f'{{"label": %s, %s%s"probabilities": {{{rows}}}, {end}\n' for end in ends]
         marks = {None: "", False: '"abstained": false, ', True: '"abstained": true, '}
         best, probabilities = logits.argmax(-1).tolist(), self.probabilities(logits)
+        sets = [
+            "" if found is None else f'"label_set": {json.dumps(found, ensure_ascii=False)}, '
+            for found in self._label_sets(probabilities)
+        ]
         return [
-            templates[item.truncated + 2 * item.is_empty] % (names[index], marks[abstained], *row)
-            for index, row, item, abstained in zip(
-                best, probabilities.tolist(), read, self._abstained(probabilities), strict=True
+            templates[item.truncated + 2 * item.is_empty] % (names[index], marks[abstained], sets[number], *row)
+            for number, (index, row, item, abstained) in enumerate(
+                zip(best, probabilities.tolist(), read, self._abstained(probabilities), strict=True)
             )
         ]
 

@@ -82,11 +82,13 @@ class Prediction(_Later):
     """The result for one text; fields that do not belong to the task are None.
 
     Attributes:
-        truncated: the text is longer than the model reads, so its end was ignored; in question answering, the question
-            is (contexts are read completely).
+        truncated: part of the text was ignored: what exceeds the model's maximum, if texts are not read in windows, or
+            a million characters, or the end of a very long word; in question answering, part of the question.
         empty: the text has no words, so the prediction depends on the model alone. False for questions.
         label: the most probable class (single).
         abstained: whether `label` is too uncertain to be an answer; None: the model never abstains (single).
+        label_set: the labels of the conformal set, the most probable first; it may be empty. None: the model has none
+            (single).
         labels: the classes whose probability reaches the threshold, in the order of the label set (multi).
         probabilities: class name to probability (single, multi).
         spans: the predicted spans, with character offsets (tagging).
@@ -99,6 +101,7 @@ class Prediction(_Later):
     empty: bool = False
     label: str | None = None
     abstained: bool | None = None
+    label_set: tuple[str, ...] | None = None
     labels: tuple[str, ...] | None = None
     probabilities: dict[str, float] | None = None
     spans: tuple[Span, ...] | None = None
@@ -117,7 +120,7 @@ class Prediction(_Later):
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values, without the fields that are None, and `empty` only if it is true."""
         out: dict[str, Any] = {}
-        for name in ("label", "abstained", "labels", "probabilities", "spans", "tokens", "tags"):
+        for name in ("label", "abstained", "label_set", "labels", "probabilities", "spans", "tokens", "tags"):
             if (value := getattr(self, name)) is not None:
                 out[name] = list(value) if isinstance(value, tuple) else value
         if self.probabilities is not None:
@@ -132,15 +135,28 @@ class Prediction(_Later):
         out["truncated"] = self.truncated
         return out | {"empty": True} if self.empty else out
 
+    def to_json(self) -> dict[str, Any]:
+        """Return `to_dict()` with probabilities rounded, as files have it."""
+        out = self.to_dict()
+        if self.probabilities is not None:
+            out["probabilities"] = {name: round(value, JSON_DIGITS) for name, value in self.probabilities.items()}
+        return out
+
 
 _NONE = frozenset(field.name for field in fields(Prediction) if field.default is None)
-_set_make, _set_row, _set_label, _set_abstained, _set_truncated, _set_empty = (
-    getattr(Prediction, name).__set__ for name in ("_make", "_row", "label", "abstained", "truncated", "empty")
+_set_make, _set_row, _set_label, _set_abstained, _set_label_set, _set_truncated, _set_empty = (
+    getattr(Prediction, name).__set__
+    for name in ("_make", "_row", "label", "abstained", "label_set", "truncated", "empty")
 )
 
 
 def prediction_of_label(
-    label: str, make: Callable[[Any], dict[str, float]], row: Any, read: Read, abstained: bool | None = None
+    label: str,
+    make: Callable[[Any], dict[str, float]],
+    row: Any,
+    read: Read,
+    abstained: bool | None = None,
+    label_set: tuple[str, ...] | None = None,
 ) -> Prediction:
     """Return a prediction of one label, whose probabilities are `make(row)` when they are first asked for.
 
@@ -154,4 +170,6 @@ def prediction_of_label(
     _set_empty(out, read.is_empty)
     if abstained is not None:
         _set_abstained(out, abstained)
+    if label_set is not None:
+        _set_label_set(out, label_set)
     return out

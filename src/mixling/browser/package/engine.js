@@ -93,11 +93,11 @@ export class Engine {
     return { logits, ...this.#flags(this.#out) };
   }
 
-  /** Return the words of a text that the model reads, `{start, end}` in characters, and its flags. */
+  /** Return the words of a text that the model reads, `{start, end}` in characters. */
   words(text) {
     this.#write(text);
     this.#check(this.#functions.mixling_words(this.#worker, this.#text, this.#words, this.#out, this.#out + 4));
-    return { words: this.#found(), ...this.#flags(this.#out + 4) };
+    return this.#found();
   }
 
   /** Return the words of a text, the logits (words, labels) as one array, the best tag of each word, and the flags. */

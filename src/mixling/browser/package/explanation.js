@@ -13,23 +13,20 @@ function scoreOf(task, logits, label, metadata) {
   return logits[label] - top - Math.log(others.reduce((sum, value) => sum + Math.exp(value - top), 0));
 }
 
-/** The words that a model reads of a text or a pair, and the flags. */
+/** The words that a model reads of a text or a pair. */
 function readWords(engine, { first, second }) {
   const spelled = (text, part) => {
     const characters = Array.from(text.replace(/\p{Surrogate}/gu, "\ufffd")); // as the model reads lone ones
-    const { words, truncated } = engine.words(text);
-    const found = words.map(({ start, end }) => ({ word: characters.slice(start, end).join(""), start, end, part }));
-    return [found, truncated];
+    const word = ({ start, end }) => ({ word: characters.slice(start, end).join(""), start, end, part });
+    return engine.words(text).map(word);
   };
-  const [before, cutBefore] = spelled(first, 0);
-  if (second === undefined) return { words: before, truncated: cutBefore };
-  const [after, cutAfter] = spelled(second, 1);
+  const before = spelled(first, 0);
+  if (second === undefined) return before;
+  const after = spelled(second, 1);
   // What is too long loses words at the end of the longer text; a separator needs one place.
   const space = engine.maxLen - 1;
   const keepAfter = Math.min(after.length, Math.max(space - before.length, Math.floor(space / 2)));
-  const keepBefore = Math.min(before.length, space - keepAfter);
-  const truncated = cutBefore || cutAfter || keepBefore < before.length || keepAfter < after.length;
-  return { words: [...before.slice(0, keepBefore), ...after.slice(0, keepAfter)], truncated };
+  return [...before.slice(0, Math.min(before.length, space - keepAfter)), ...after.slice(0, keepAfter)];
 }
 
 /** Return why a model gives its answer to a text: `WordEffect`s, as `Explanation.to_dict()` in Python. */
@@ -39,7 +36,7 @@ export function explain(engine, input, metadata, target) {
   if (target !== undefined && !labels.includes(target)) {
     throw new ConfigError(`target: the model has no label ${JSON.stringify(target)}; it has ${labels.join(", ")}`);
   }
-  const { words, truncated } = readWords(engine, input);
+  const words = readWords(engine, input);
   const logitsWithout = (left) => {
     const joined = (part) => words.filter((word, i) => word.part === part && left(i)).map(({ word }) => word).join(" ");
     return engine.predict(joined(0), input.second === undefined ? undefined : joined(1)).logits;
@@ -60,6 +57,6 @@ export function explain(engine, input, metadata, target) {
       const item = { word, start, end, effect: effects[i] };
       return input.second === undefined ? item : { ...item, part };
     }),
-    truncated,
+    truncated: engine.predict(input.first, input.second).truncated,
   };
 }

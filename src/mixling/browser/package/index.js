@@ -72,7 +72,7 @@ export class Mixling {
 
   words(text) {
     if (typeof text !== "string") throw new DataError(`words are of one text, not of ${typeof text}`);
-    return this.#opened.words(text).words;
+    return this.#opened.words(text);
   }
 
   explain(input, { target } = {}) {

@@ -17,10 +17,10 @@ from typing import BinaryIO, cast
 
 from mixling.data.readers.rows import OnBadRow, Row, open_file, read_lines
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.hub import HUB
 
-__all__ = ["HUB", "OnBadRow", "Row", "format_of_name", "read_rows"]
+__all__ = ["DELIMITERS", "HUB", "OnBadRow", "Row", "format_of_name", "read_rows"]
 
-HUB = "hf:"  # prefix of the name of a data set, or of a teacher, on the hub
 _FORMATS = {
     ".txt": "text",  # a document on each line, without rows: read by `mixling.data.corpora`
     ".csv": "csv",
@@ -34,6 +34,7 @@ _FORMATS = {
     ".bio": "conll",
 }
 _TABLES = {suffix: name for suffix, name in _FORMATS.items() if name != "text"}
+DELIMITERS = {"csv": ",;\t", "tsv": "\t"}  # from which the header chooses
 _PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4")
 
 
@@ -113,7 +114,7 @@ def _rows(
         return read_jsonl(read_lines(data, name), name, on_bad_row)
     from mixling.data.readers.delimited import read_delimited
 
-    return read_delimited(read_lines(data, name), name, on_bad_row, "\t" if kind == "tsv" else ",;\t")
+    return read_delimited(read_lines(data, name), name, on_bad_row, DELIMITERS[kind])
 
 
 def _format_of(path: Path, file_format: str | None) -> str:

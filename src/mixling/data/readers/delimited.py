@@ -7,6 +7,7 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mixling.data.readers.rows import MAX_LINE, OnBadRow, Row, check_header, nul_error
 from mixling.errors import DataError
@@ -36,14 +37,59 @@ class _Lines:
         self.number -= len(self.row[kept:])
 
 
-def read_delimited(lines: Iterator[str], path: str, on_bad_row: OnBadRow, delimiters: str) -> Iterator[Row]:
+def read_delimited(
+    lines: Iterator[str], path: str, on_bad_row: OnBadRow, delimiters: str, *, first_line: int | None = None
+) -> Iterator[Row]:
     """Stream rows of strings; the delimiter is the first of `delimiters` in the header, outside quotes.
 
     TSV is quoted like CSV. Blank lines are skipped, and column names are stripped.
 
+    Args:
+        first_line: the lines are the header and then a part of the file, which begins at this line and may be empty.
+
     Raises:
         DataError: there is no header, or no row, or a bad row that `on_bad_row` does not skip.
     """
+    header = read_header(lines, path, delimiters)
+    names, delimiter = header.names, header.delimiter
+    empty = first_line is None
+    if first_line is not None:
+        header.source.number = first_line - 1
+    for line, fields in header.records:
+        empty = False
+        if isinstance(fields, DataError):
+            on_bad_row(fields)
+        elif len(fields) != len(names):
+            quote = f'quote fields that contain {delimiter!r}: "a{delimiter}b"'
+            remedy = quote if len(fields) > len(names) else "write every field, including empty ones"
+            some = [*names[:_NAMES], f"and {len(names) - _NAMES} more"] if len(names) > _NAMES else names
+            message = f"{len(fields)} fields, but the header has {len(names)} ({', '.join(some)}); {remedy}"
+            on_bad_row(DataError(message, path=path, line=line))
+        else:
+            yield Row(dict(zip(names, fields, strict=True)), path, line)
+    if empty:
+        raise DataError("has a header but no rows; at least one row is required", path=path, line=header.line)
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a table, and what follows it.
+
+    Attributes:
+        names: of the columns.
+        lines: of the file that the header is written on; the first one has the number `line`.
+    """
+
+    names: list[str]
+    lines: tuple[str, ...]
+    line: int
+    delimiter: str
+    source: _Lines
+    records: Iterator[tuple[int, list[str] | DataError]]
+
+
+def read_header(lines: Iterator[str], path: str, delimiters: str) -> Header:
+    """Read the first record; raises as `read_delimited`."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))  # the limit is global, so it is never lowered
     blank = 0
     for first in lines:
@@ -54,26 +100,13 @@ def read_delimited(lines: Iterator[str], path: str, on_bad_row: OnBadRow, delimi
         raise DataError("is empty; a header and at least one row are required", path=path)
     unquoted = re.sub(r'"[^"]*"?', "", first)
     delimiter = next((sign for sign in delimiters if sign in unquoted), delimiters[0])
-    records = _records(_Lines(itertools.chain([first], lines), blank), delimiter, path)
+    source = _Lines(itertools.chain([first], lines), blank)
+    records = _records(source, delimiter, path)
     line, names = next(records)
     if isinstance(names, DataError):
         raise names
     header = check_header([name.strip() for name in names], path, line)
-    empty = True
-    for line, fields in records:
-        empty = False
-        if isinstance(fields, DataError):
-            on_bad_row(fields)
-        elif len(fields) != len(header):
-            quote = f'quote fields that contain {delimiter!r}: "a{delimiter}b"'
-            remedy = quote if len(fields) > len(header) else "write every field, including empty ones"
-            names = [*header[:_NAMES], f"and {len(header) - _NAMES} more"] if len(header) > _NAMES else header
-            message = f"{len(fields)} fields, but the header has {len(header)} ({', '.join(names)}); {remedy}"
-            on_bad_row(DataError(message, path=path, line=line))
-        else:
-            yield Row(dict(zip(header, fields, strict=True)), path, line)
-    if empty:
-        raise DataError("has a header but no rows; at least one row is required", path=path, line=blank + 1)
+    return Header(header, tuple(source.row), line, delimiter, source, records)
 
 
 def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, list[str] | DataError]]:

@@ -10,14 +10,19 @@ from mixling.data.readers.rows import OnBadRow, Row, nul_error, refuse_constant
 from mixling.errors import DataError
 
 
-def read_jsonl(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
+def read_jsonl(
+    lines: Iterator[str], path: str, on_bad_row: OnBadRow, *, first_line: int | None = None
+) -> Iterator[Row]:
     """Stream the objects of a file; blank lines are skipped.
+
+    Args:
+        first_line: the lines are a part of the file, which begins at this line and may be empty.
 
     Raises:
         DataError: the file is an array or empty; or a line is not an object, unless `on_bad_row` skips it.
     """
-    empty = True
-    for number, line in enumerate(lines, 1):
+    empty = first_line is None
+    for number, line in enumerate(lines, first_line or 1):
         if not line.strip():
             continue
         if empty and line.lstrip()[0] == "[":

@@ -117,26 +117,30 @@ def _read_once(file: BinaryIO, path: Path) -> None:
     _PIPES.add(pipe)
 
 
-def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
-    """Yield lines with their ends, decoded strictly; lines end at line feeds, as in editors and `sed -n 17p`."""
+def read_lines(data: BinaryIO, path: str, *, first_line: int = 1) -> Iterator[str]:
+    """Yield lines with their ends, decoded strictly; lines end at line feeds, as in editors and `sed -n 17p`.
+
+    Args:
+        first_line: the number of the first one.
+    """
     number = 0
     try:
         head = cast(io.BufferedReader, data).peek(4)[:4]
         if head in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
-            raise DataError("is UTF-32; convert it: iconv -f utf-32 -t utf-8 OLD > NEW", path=path, line=1)
+            raise DataError("is UTF-32; convert it: iconv -f utf-32 -t utf-8 OLD > NEW", path=path, line=first_line)
         if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             # A lone surrogate is accepted here and rejected in `_checked`, where its line is known.
             with io.TextIOWrapper(data, encoding="utf-16", errors="surrogatepass", newline="\n") as text:
-                for number in itertools.count(1):
+                for number in itertools.count(first_line):
                     line = text.readline(MAX_LINE + 1)
                     if not line:
                         return
                     yield _checked(line, len(line), path, number)
-        for number in itertools.count(1):
+        for number in itertools.count(first_line):
             raw = data.readline(MAX_LINE + 1)
             if not raw:
                 return
-            while number == 1 and raw.startswith(codecs.BOM_UTF8):  # some programs write two
+            while number == first_line and raw.startswith(codecs.BOM_UTF8):  # some programs write two
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             yield _checked(raw, len(raw), path, number)
     except DataError as error:

@@ -1,0 +1,80 @@
+"""Find where the records of a CSV file begin, as the reader of CSV (`mixling.data.readers.delimited`) would."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Iterator
+
+from mixling.data.readers.rows import MAX_LINE
+from mixling.errors import DataError
+
+
+def record_starts(data: io.BufferedReader, path: str, delimiter: bytes) -> Iterator[tuple[int, int]]:
+    """Yield byte and line (from 1) of the first record after the header, and of all later ones.
+
+    Without a record after the header, that is the end of the file.
+    After a quoted field that is longer than the reader accepts, no more are found.
+
+    Args:
+        data: the file at its beginning, UTF-8.
+
+    Raises:
+        DataError: a line is too long.
+    """
+    offset, opened, number = 0, 0, 0
+    is_open, before_header, found = False, True, False
+    for number, line in enumerate(iter(lambda: data.readline(MAX_LINE + 1), b""), 1):
+        if len(line) > MAX_LINE:
+            message = f"the line is longer than {MAX_LINE >> 20} MiB; write one row per line, ended by a line feed"
+            raise DataError(message, path=path, line=number)
+        size = len(line)
+        while number == 1 and line.startswith(codecs.BOM_UTF8):
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if not (before_header or is_open):
+            yield offset, number
+            found = True
+        if is_open or b'"' in line:
+            was_open, is_open = is_open, ends_open(line, is_open, delimiter)
+            opened = opened + len(line) if was_open else len(line)
+            if is_open and opened > MAX_LINE:
+                return
+        before_header = before_header and (is_open or not line.strip())
+        offset += size
+    if not (before_header or found):
+        yield offset, number + 1
+
+
+def ends_open(line: bytes, is_open: bool, delimiter: bytes) -> bool:
+    """Return whether a line ends inside a quoted field; after an error the reader continues on the next line.
+
+    Args:
+        is_open: it begins inside of one.
+    """
+    at = 0
+    if not is_open and line.startswith(b'"'):
+        is_open, at = True, 1
+    while True:
+        if is_open:
+            if (at := _closing_quote(line, at)) < 0:
+                return True
+            if not line.startswith((delimiter, b"\r\n", b"\n"), at):
+                return False  # an error, or the end
+        end = line.find(delimiter, at)
+        if not is_open and b"\r" in line[at : end if end >= 0 else len(line)].removesuffix(b"\r\n"):
+            return False  # an error
+        if end < 0:
+            return False
+        at = end + 1
+        is_open = line.startswith(b'"', at)
+        at += is_open
+
+
+def _closing_quote(line: bytes, at: int) -> int:
+    """Return the index after the quote that closes a field, where two quotes are one of the field; -1: none does."""
+    while (at := line.find(b'"', at)) >= 0:
+        at += 1
+        if not line.startswith(b'"', at):
+            return at
+        at += 1
+    return -1

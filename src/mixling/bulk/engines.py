@@ -1,0 +1,163 @@
+"""Where parts are predicted: in this process, or in worker processes that are replaced when they die."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from types import TracebackType
+from typing import Protocol, Self
+
+from mixling.bulk.plan import FilePart
+from mixling.bulk.work import BulkJob, Outcome, perform
+
+
+class PartEngine(Protocol):
+    """Predicts parts, up to `slots` at a time."""
+
+    slots: int
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def start(self, part: FilePart, delay: float) -> None:
+        """Begin to predict a part, `delay` seconds from now."""
+
+    def wait(self) -> list[tuple[FilePart, Outcome]]:
+        """Wait until at least one part has ended, well or not."""
+
+
+def perform_later(job: BulkJob, part: FilePart, delay: float) -> Outcome:
+    """Predict a part after a delay, which gives a store time to recover."""
+    time.sleep(delay)
+    return perform(job, part)
+
+
+class InProcess:
+    """Predicts in this process."""
+
+    slots = 1
+
+    def __init__(self, job: BulkJob) -> None:
+        self._job, self._waiting = job, deque[tuple[FilePart, float]]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def start(self, part: FilePart, delay: float) -> None:
+        self._waiting.append((part, delay))
+
+    def wait(self) -> list[tuple[FilePart, Outcome]]:
+        part, delay = self._waiting.popleft()
+        return [(part, perform_later(self._job, part, delay))]
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+    part: FilePart | None = None
+
+
+class ProcessPool:
+    """Predicts in worker processes.
+
+    A worker ends with this process, however that ends, so that it cannot write into a folder that another run resumes.
+
+    Args:
+        workers: their number.
+    """
+
+    def __init__(self, job: BulkJob, workers: int) -> None:
+        self._job, self.slots = job, workers
+        self._context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of this process
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self._workers:
+            worker.connection.close()
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+
+    def start(self, part: FilePart, delay: float) -> None:
+        worker = next((item for item in self._workers if item.part is None), None)
+        if worker is None:
+            assert len(self._workers) < self.slots, "more parts than slots"
+            worker = self._hire()
+        worker.part = part
+        try:
+            worker.connection.send((part, delay))
+        except OSError:  # it died while it was idle
+            self._workers.remove(worker)
+            self.start(part, delay)
+
+    def wait(self) -> list[tuple[FilePart, Outcome]]:
+        busy = {worker.connection: worker for worker in self._workers if worker.part is not None}
+        ended = []
+        for connection in wait(list(busy)):  # a connection is ready, too, when its worker has died
+            worker = busy[connection]  # type: ignore[index]
+            assert worker.part is not None
+            try:
+                outcome = worker.connection.recv()
+            except (EOFError, OSError):
+                worker.process.join()
+                self._workers.remove(worker)
+                outcome = Outcome(error=_death(worker), again=True)
+            ended.append((worker.part, outcome))
+            worker.part = None
+        return ended
+
+    def _hire(self) -> _Worker:
+        mine, its = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(its, self._job), daemon=True)
+        process.start()
+        its.close()  # so that the death of the worker closes the pipe
+        worker = _Worker(process, mine)
+        self._workers.append(worker)
+        return worker
+
+
+def _death(worker: _Worker) -> str:
+    code = worker.process.exitcode or 0
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    assert worker.part is not None
+    part = worker.part
+    return (
+        f"{part.path}: the process that predicted it (from {part.start:,} to {part.stop:,}) died with {how}; if memory "
+        "is short, use fewer --workers"
+    )
+
+
+def _serve(connection: Connection, job: BulkJob) -> None:
+    """Predict the parts that arrive, until no more can."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            part, delay = connection.recv()
+        except EOFError:
+            return
+        connection.send(perform_later(job, part, delay))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)

@@ -1,0 +1,319 @@
+"""Files by fsspec: local paths and URLs of object stores alike, with errors that state the remedy."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from fsspec.core import url_to_fs
+
+from mixling.errors import ConfigError, DataError, StorageError, UserError
+from mixling.storage import atomic_file, remove, write_atomic
+
+_MAGIC = "*?["
+# What stores call the version of a file's content.
+_VERSIONS = ("ETag", "etag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "created")
+
+
+class TransferError(StorageError):
+    """A file of a store that could not be read or written now; a second attempt may succeed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """A file to predict for.
+
+    Attributes:
+        path: a local path or URL, as the user would write it.
+        name: its path below the part of the pattern before the first wildcard, or below its folder.
+        version: changes with the content: size, and time of modification or the store's tag.
+    """
+
+    path: str
+    name: str
+    size: int
+    version: str
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a path is a URL, such as s3://bucket/folder."""
+    return "://" in path and not path.startswith(("file://", "local://"))
+
+
+def has_wildcard(path: str) -> bool:
+    """Return whether a path has `*`, `?` or `[`."""
+    return any(sign in path for sign in _MAGIC)
+
+
+def find_files(pattern: str) -> list[InputFile]:
+    """Return the file of a path, or the files of a pattern, sorted by name; hidden ones (`_` or `.`) are left out.
+
+    Raises:
+        DataError: there is no such file, or it is a folder.
+        ConfigError: the URL has an unknown scheme, or its package is not installed.
+        TransferError: the store cannot be read.
+    """
+    with transfers(pattern, DataError):
+        fs, path = url_to_fs(pattern)
+        fs.invalidate_cache()
+        if not has_wildcard(path) or fs.exists(path):
+            if fs.isdir(path):
+                raise DataError(f"is a folder; name its files: {pattern.rstrip('/')}/*.parquet", path=pattern)
+            if not fs.exists(path):
+                raise DataError("no such file", path=pattern)
+            return [_file(pattern, pattern.rpartition("/")[2], fs.info(path))]
+        given, base = (text[: text.rfind("/", 0, _first_magic(text)) + 1] for text in (pattern, path))
+        found = {name.removeprefix(base): info for name, info in fs.glob(path, detail=True).items()}
+    names = sorted(name for name, info in found.items() if info["type"] == "file" and not _is_hidden(name))
+    if not names:
+        hint = " (in a shell, quote the pattern)" if not is_remote(pattern) else ""
+        raise DataError(f"no file has a name like this; check the folder and the extension{hint}", path=pattern)
+    return [_file(given + name, name, found[name]) for name in names]
+
+
+def _first_magic(text: str) -> int:
+    return min(text.index(sign) for sign in _MAGIC if sign in text)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in name.split("/"))
+
+
+def _file(path: str, name: str, info: dict[str, Any]) -> InputFile:
+    version = next((str(info[key]) for key in _VERSIONS if info.get(key) is not None), "")
+    return InputFile(path=path, name=name, size=int(info["size"]), version=version.strip('"'))
+
+
+@contextlib.contextmanager
+def transfers(path: str, kind: type[UserError]) -> Iterator[None]:
+    """Translate the errors of a block that calls fsspec, whose stores raise errors of their own libraries.
+
+    Args:
+        kind: of errors about local files.
+
+    Raises:
+        UserError: with the path, the reason and a remedy.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except ImportError as error:  # fsspec names the package
+        raise ConfigError(f"{path}: {error}") from None
+    except FileNotFoundError as error:
+        raise DataError(f"no such file or folder ({error.filename or error})", path=path) from None
+    except Exception as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
+        if "Protocol not known" in reason:
+            raise ConfigError(f"{path}: {reason}; allowed: a path, or a URL such as s3://, gs:// or az://") from None
+        if is_remote(path):
+            name = type(error).__name__
+            access = isinstance(error, PermissionError) or "Credential" in name or "Auth" in name
+            remedy = "set credentials that may use it, as the store's own tools read them" if access else "try again"
+            raise TransferError(f"{path}: could not be read or written: {name}: {reason}; {remedy}") from None
+        if isinstance(error, OSError | ValueError):  # ValueError: a NUL in the name
+            raise kind(f"{path}: cannot be read or written: {reason}") from None
+        raise
+
+
+class _Slice(io.RawIOBase):
+    """The bytes `start` to `stop` of a file, with the errors of `transfers`."""
+
+    def __init__(self, file: BinaryIO, path: str, start: int, stop: int) -> None:
+        self._file, self._path, self._start, self._stop, self._at = file, path, start, stop, start
+        self.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = (self._start, self._at, self._stop)[whence]
+        with transfers(self._path, DataError):
+            self._at = self._file.seek(max(base + offset, self._start))
+        return self._at - self._start
+
+    def readinto(self, buffer: Any) -> int:
+        wanted = min(len(buffer), max(self._stop - self._at, 0))
+        with transfers(self._path, DataError):
+            data = self._file.read(wanted) if wanted else b""
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_slice(path: str, start: int, stop: int) -> io.BufferedReader:
+    """Open the bytes `start` to `stop` of a file for reading.
+
+    Raises:
+        DataError: a local file cannot be read.
+        TransferError: a store cannot be read.
+    """
+    with transfers(path, DataError):
+        fs, name = url_to_fs(path)
+        file = fs.open(name, "rb") if is_remote(path) else open(name, "rb")  # noqa: SIM115 (closed with the slice)
+    return io.BufferedReader(_Slice(cast(BinaryIO, file), path, start, stop), 1 << 18)
+
+
+def line_start(path: str, position: int, size: int) -> int:
+    """Return where the first line begins that does so at `position` or later; `size`, that of the file, if none does.
+
+    A line that ends at `position` is followed by one that begins there.
+    """
+    if position == 0 or position >= size:
+        return min(position, size)
+    with open_slice(path, position - 1, size) as data:
+        found = position - 1
+        while chunk := data.read(1 << 16):
+            if (end := chunk.find(b"\n")) >= 0:
+                return found + end + 1
+            found += len(chunk)
+    return size
+
+
+def count_lines(path: str, stop: int) -> int:
+    """Return the number of line feeds in the first `stop` bytes of a file."""
+    with open_slice(path, 0, stop) as data:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: data.read(1 << 20), b""))
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder to write to; files in it are complete or absent.
+
+    Local files are renamed when they are complete. Stores get one upload, which they make visible at its end.
+
+    Args:
+        url: a local path or a URL.
+    """
+
+    url: str
+
+    @property
+    def local(self) -> Path | None:
+        """The local path; None for a store."""
+        return None if is_remote(self.url) else Path(url_to_fs(self.url)[1])
+
+    def at(self, name: str) -> str:
+        """Return the URL of a file."""
+        return f"{self.url.rstrip('/')}/{name}"
+
+    def sizes(self) -> dict[str, int]:
+        """Return the names of all files, also in folders of this one, with their sizes in bytes."""
+        with transfers(self.url, StorageError):
+            fs, path = url_to_fs(self.url.rstrip("/") or "/")
+            fs.invalidate_cache()
+            if not fs.exists(path):
+                return {}
+            base = path.rstrip("/") + "/"
+            found = fs.find(path, detail=True)
+            return {name.removeprefix(base): info["size"] for name, info in found.items()}
+
+    def read_json(self, name: str) -> Any:
+        """Return the value of a JSON file.
+
+        Raises:
+            DataError: it is missing or damaged.
+        """
+        with transfers(self.at(name), DataError):
+            fs, path = url_to_fs(self.at(name))
+            content = fs.cat_file(path)
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise DataError(f"is damaged ({error}); choose another folder", path=self.at(name)) from None
+
+    def read_records(self, names: Sequence[str]) -> list[Any]:
+        """Return the values of JSON files, several at a time; what is damaged is left out."""
+        if not names:
+            return []
+        with transfers(self.url, DataError):
+            fs, _ = url_to_fs(self.url)
+            found = fs.cat([url_to_fs(self.at(name))[1] for name in names])
+        values = []
+        for content in found.values():
+            with contextlib.suppress(ValueError):
+                values.append(json.loads(content))
+        return values
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a JSON file.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        content = (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+        if (local := self.local) is not None:
+            write_atomic(local / name, content)
+            return
+        with transfers(self.at(name), StorageError):
+            fs, path = url_to_fs(self.at(name))
+            fs.pipe_file(path, content)
+
+    def write(self, name: str, fill: Callable[[BinaryIO], None]) -> tuple[int, str]:
+        """Write a file, whose content may exceed the memory, by a function that writes it to an open file.
+
+        Returns:
+            Its size in bytes and its SHA-256 in hexadecimal digits.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        if (local := self.local) is not None:
+            with atomic_file(local / name) as file:
+                fill(file)
+                return _size_and_sha256(file)
+        with tempfile.NamedTemporaryFile(prefix="mixling-") as temporary:
+            file = cast(BinaryIO, temporary)
+            fill(file)
+            found = _size_and_sha256(file)
+            file.flush()
+            with transfers(self.at(name), StorageError):
+                fs, path = url_to_fs(self.at(name))
+                fs.put_file(temporary.name, path)
+        return found
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists.
+
+        Raises:
+            StorageError: it cannot be removed.
+        """
+        if (local := self.local) is not None:
+            remove(local / name)
+            return
+        with transfers(self.at(name), StorageError):
+            fs, path = url_to_fs(self.at(name))
+            with contextlib.suppress(FileNotFoundError):
+                fs.rm_file(path)
+
+    def remove_folder(self, name: str) -> None:
+        """Remove a folder in this one with all that it holds.
+
+        Raises:
+            StorageError: it cannot be removed.
+        """
+        with transfers(self.at(name), StorageError):
+            fs, path = url_to_fs(self.at(name))
+            with contextlib.suppress(FileNotFoundError):
+                fs.rm(path, recursive=True)
+
+
+def _size_and_sha256(file: BinaryIO) -> tuple[int, str]:
+    file.flush()
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    return size, hashlib.file_digest(cast(io.BufferedReader, file), "sha256").hexdigest()

@@ -1,0 +1,67 @@
+"""Predict parts as tasks of Ray, on one machine or a cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from mixling.bulk.engines import perform_later
+from mixling.bulk.plan import FilePart
+from mixling.bulk.work import BulkJob, Outcome
+from mixling.errors import ConfigError, MissingPackage
+
+_AHEAD = 2  # tasks for each CPU that are submitted, so that none waits for the next one
+
+
+class RayTasks:
+    """Predicts each part in a task of Ray; the model travels with the first one to each machine.
+
+    Args:
+        workers: tasks at a time; None: twice as many as the cluster has CPUs.
+        address: of a cluster; None: that of RAY_ADDRESS, else Ray is started on this machine.
+
+    Raises:
+        MissingPackage: Ray is not installed.
+        ConfigError: there is no cluster at the address.
+    """
+
+    def __init__(self, job: BulkJob, workers: int | None, address: str | None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingPackage('--engine ray needs Ray: pip install "mixling[scale]"') from None
+        self._ray, self._running = ray, dict[Any, FilePart]()
+        self._own = not ray.is_initialized()
+        if self._own:
+            try:
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+                reason = " ".join(str(error).split())
+                raise ConfigError(f"--address {address}: Ray cannot be reached or started: {reason}") from None
+        self.slots = workers or max(int(_AHEAD * ray.cluster_resources().get("CPU", 1)), 1)
+        self._job = ray.put(job)
+        # Tries again are ours, as for every engine.
+        self._perform = ray.remote(num_cpus=1, max_retries=0)(perform_later)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for task in self._running:
+            self._ray.cancel(task, force=True)
+        if self._own:
+            self._ray.shutdown()
+
+    def start(self, part: FilePart, delay: float) -> None:
+        self._running[self._perform.remote(self._job, part, delay)] = part
+
+    def wait(self) -> list[tuple[FilePart, Outcome]]:
+        ended = []
+        for task in self._ray.wait(list(self._running), num_returns=1)[0]:
+            part = self._running.pop(task)
+            try:
+                outcome = self._ray.get(task)
+            except self._ray.exceptions.RayError as error:  # its worker or machine died
+                reason = " ".join(str(error).split())[:300]
+                outcome = Outcome(error=f"{part.path}: its task failed: {reason}", again=True)
+            ended.append((part, outcome))
+        return ended

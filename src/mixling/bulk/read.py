@@ -1,0 +1,233 @@
+"""Read a part of a file as windows of rows, each row with its text or the error that it has instead."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mixling.bulk.files import count_lines, line_start, open_slice
+from mixling.data.examples import SKIP, ColumnsConfig, RowReader
+from mixling.data.inputs import WINDOW, Item
+from mixling.data.readers import DELIMITERS
+from mixling.data.readers.delimited import Header, read_delimited, read_header
+from mixling.data.readers.jsonl import read_jsonl
+from mixling.data.readers.rows import OnBadRow, Row, read_lines
+from mixling.errors import DataError
+
+if TYPE_CHECKING:
+    from mixling.bulk.plan import FilePart
+
+
+_PAGES = 1 << 20  # bytes of Parquet that are read at a time
+PREFIX = "prediction"  # of the names of all columns that are added
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Some rows of a part, one after another.
+
+    Attributes:
+        items: for each row its text, or the error that it has instead.
+        rows: the values of each row; of a bad row, those that could be read.
+        lines: of JSONL, the rows as they are in the file; "" for what is no object.
+        batch: of Parquet, the rows as an Arrow record batch, and `rows` is empty.
+    """
+
+    items: Sequence[Item]
+    rows: Sequence[Mapping[str, Any]] = ()
+    lines: Sequence[str] = ()
+    batch: Any = None
+
+
+def read_part(part: FilePart, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool) -> Iterator[Window]:
+    """Read a part.
+
+    Args:
+        skip: bad rows have an error; otherwise the first one is raised.
+
+    Raises:
+        DataError: a row is bad, with file and line (or row); or the file is damaged.
+        TransferError: a store cannot be read.
+    """
+    texts = _Texts(reader, columns, skip)
+    if part.file_format == "parquet":
+        return _parquet(part, texts)
+    return _jsonl(part, texts) if part.file_format == "jsonl" else _delimited(part, texts)
+
+
+class LinesUnknownError(Exception):
+    """There is a bad row, whose number is not known: read the part again, with the number of its first line."""
+
+
+class _Texts:
+    """Makes items of rows.
+
+    Only the columns of the inputs are looked at: whatever labels the rows may have are passed through.
+    """
+
+    def __init__(self, reader: type[RowReader], columns: ColumnsConfig, skip: bool) -> None:
+        self._reader = reader(columns, labeled=False)
+        names = {"text", *reader.wanted[:-1]}  # without the target
+        self.columns = {name for key in names if (name := getattr(columns, key)) is not None}
+        self.bad = OnBadRow("skip" if skip else "error", keep=2**63)
+
+    def item(self, row: Row) -> Item:
+        """Return the text of a row, or its error; raise the error unless bad rows are skipped."""
+        try:
+            if row.own_columns:
+                self._reader.check_columns(row)
+                if taken := {PREFIX, f"{PREFIX}_error"}.intersection(row.values):
+                    raise DataError(f"has a {min(taken)!r} already; rename it", path=row.path, line=row.line)
+            values = {name: row.values[name] for name in self.columns if name in row.values}
+            return Item(self._reader.example(Row(values, row.path, row.line, row.own_columns)).text)
+        except DataError as error:
+            self.bad(error)
+            return Item(None, self.bad.messages.pop())
+
+    def errors(self) -> list[Item]:
+        """Return items of the rows that the reader of their format has skipped since the last call."""
+        items = [Item(None, message) for message in self.bad.messages]
+        self.bad.messages.clear()
+        return items
+
+
+def _parquet(part: FilePart, texts: _Texts) -> Iterator[Window]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    broken = (pa.ArrowException, OSError, ValueError, OverflowError)
+    with open_slice(part.path, 0, part.size) as data:
+        file = pq.ParquetFile(data, buffer_size=_PAGES, pre_buffer=False)
+        end = 0
+        for group in range(file.num_row_groups):
+            at, end = end, end + file.metadata.row_group(group).num_rows
+            if end <= part.start or at >= part.stop:
+                continue
+            try:
+                for batch in file.iter_batches(WINDOW, row_groups=[group], use_threads=False):
+                    first, at = at, at + len(batch)
+                    own = batch.slice(max(part.start - first, 0), max(part.stop - max(first, part.start), 0))
+                    if len(own):
+                        yield _batch_window(own, texts, part.path, max(first, part.start) + 1)
+                    if at >= part.stop:
+                        break
+            except broken as error:
+                first, stop = max(at, part.start), min(end, part.stop)
+                reason = " ".join(str(error).split())
+                message = f"row group {group} cannot be read from here to row {end}: {reason}; write the file again"
+                problem = DataError(f"{message} {SKIP}", path=part.path, line=first + 1)
+                texts.bad(problem)
+                texts.bad.messages.clear()
+                yield from _lost_rows(file.schema_arrow, stop - first, str(problem))
+
+
+def _batch_window(batch: Any, texts: _Texts, path: str, first: int) -> Window:
+    names = [name for name in batch.schema.names if name in texts.columns]
+    values = [batch.column(name).to_pylist() for name in names]
+    rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+    items = [texts.item(Row(row, path, number)) for number, row in enumerate(rows, first)]
+    return Window(items=items, batch=batch)
+
+
+def _lost_rows(schema: Any, count: int, message: str) -> Iterator[Window]:
+    """Yield windows of rows without values."""
+    import pyarrow as pa
+
+    for first in range(0, count, WINDOW):
+        size = min(WINDOW, count - first)
+        columns = [pa.nulls(size, field.type) for field in schema]
+        names = schema.names
+        yield Window(items=[Item(None, message)] * size, batch=pa.RecordBatch.from_arrays(columns, names=names))
+
+
+def _jsonl(part: FilePart, texts: _Texts) -> Iterator[Window]:
+    start, stop = (line_start(part.path, at, part.size) for at in (part.start, part.stop))
+    unknown = part.line == 0 and start > 0
+    if unknown:
+        texts.bad.mode = "error"
+    with ExitStack() as stack:
+        lines = _Remembered(_open_lines(part, start, stop, stack))
+        rows = read_jsonl(lines, part.path, texts.bad, first_line=part.line or 1)
+        try:
+            yield from _windows(rows, texts, lines)
+        except DataError:
+            if unknown:
+                raise LinesUnknownError from None
+            raise
+
+
+def with_line(part: FilePart) -> FilePart:
+    """Return a part of JSONL with the number of its first line, for which the file is read up to there."""
+    return replace(part, line=count_lines(part.path, line_start(part.path, part.start, part.size)) + 1)
+
+
+def _delimited(part: FilePart, texts: _Texts) -> Iterator[Window]:
+    with ExitStack() as stack:
+        lines = _open_lines(part, part.start, part.stop, stack)
+        if not part.packed:
+            lines = itertools.chain(part.header, lines)
+        delimiters = DELIMITERS[part.file_format]
+        rows = read_delimited(lines, part.path, texts.bad, delimiters, first_line=part.line)
+        yield from _windows(rows, texts, None)
+
+
+class _Remembered:
+    """Lines, of which the last one is remembered."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines, self.last = lines, ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.last = next(self._lines)
+        return self.last
+
+
+def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> Iterator[Window]:
+    items: list[Item] = []
+    values: list[Mapping[str, Any]] = []
+    kept: list[str] = []
+
+    def add(item: Item, row: Mapping[str, Any], line: str) -> None:
+        items.append(item)
+        values.append(row)
+        kept.append(line)
+
+    for row in rows:
+        for item in texts.errors():
+            add(item, {}, "")
+        add(texts.item(row), row.values, "" if lines is None else lines.last)
+        if len(items) >= WINDOW:
+            yield Window(items=items, rows=values, lines=kept)
+            items, values, kept = [], [], []
+    for item in texts.errors():
+        add(item, {}, "")
+    if items:
+        yield Window(items=items, rows=values, lines=kept)
+
+
+def _open_lines(part: FilePart, start: int, stop: int, stack: ExitStack) -> Iterator[str]:
+    """Return the lines of a slice of a file, which is decompressed if it is gzip."""
+    data: Any = stack.enter_context(open_slice(part.path, start, stop))
+    if data.peek(2)[:2] == b"\x1f\x8b":
+        data = stack.enter_context(gzip.GzipFile(fileobj=data))
+    return read_lines(data, part.path, first_line=1 if part.packed else part.line or 1)
+
+
+def header_of(part: FilePart) -> Header:
+    """Return the header of CSV or TSV.
+
+    Args:
+        part: the whole file.
+
+    Raises:
+        DataError: there is no valid header.
+    """
+    with ExitStack() as stack:
+        return read_header(_open_lines(part, 0, part.size, stack), part.path, DELIMITERS[part.file_format])

@@ -1,0 +1,149 @@
+"""The state of a job, which is the content of its output folder: what is finished, of which model and inputs.
+
+Each finished part has its output and, written after it, a record in `_progress`. Once all parts are finished,
+`_manifest.json` has all records, and `_progress` is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mixling.bulk.files import Folder, InputFile
+from mixling.bulk.plan import PartPlan, stem_of
+from mixling.bulk.work import PROGRESS, PartRecord, record_name
+from mixling.errors import ConfigError, ModelFileError, shown
+from mixling.version import __version__
+
+JOB = f"{PROGRESS}/job.json"
+MANIFEST = "_manifest.json"
+FORMAT = 1
+_LOCKS = (".lock", ".lock.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderState:
+    """What an output folder has.
+
+    Attributes:
+        records: of the finished parts, by the name of the output.
+        again: the inputs that have changed since their parts were written, which have been removed.
+    """
+
+    records: Mapping[str, PartRecord]
+    again: Sequence[str] = ()
+
+
+def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, resume: bool) -> FolderState:
+    """Check what an output folder has, and prepare it for a job.
+
+    Args:
+        settings: what outputs depend on, except for the inputs; JSON values.
+        resume: continue the job of the folder, if there is one.
+
+    Raises:
+        ConfigError: the folder is not empty, and not to be resumed; or it belongs to other settings or inputs.
+        ModelFileError: it belongs to another model.
+    """
+    sizes = folder.sizes()
+    for name in [name for name in sizes if _is_leftover(name)]:
+        folder.remove(name)
+        del sizes[name]
+    inputs = {file.name: _input(file) for file, _ in plan.files}
+    job = {"format": FORMAT, "settings": dict(settings), "inputs": inputs}
+    if JOB not in sizes and MANIFEST not in sizes:
+        if others := [name for name in sizes if name not in _LOCKS]:
+            raise ConfigError(
+                f"{folder.url}: has files that are not of a prediction, such as {others[0]}; choose an empty folder"
+            )
+        folder.write_json(JOB, {**job, "parts": []})
+        return FolderState(records={})
+    manifest = folder.read_json(MANIFEST) if MANIFEST in sizes else None
+    old: dict[str, Any] = folder.read_json(JOB if JOB in sizes else MANIFEST)
+    if not resume:
+        finished = sum(name.startswith(PROGRESS) and name != JOB for name in sizes)
+        raise ConfigError(
+            f"{folder.url}: has {finished} finished parts of a prediction; continue it with --resume, or choose "
+            "another folder"
+            if manifest is None
+            else f"{folder.url}: has a complete prediction; add new inputs with --resume, or choose another folder"
+        )
+    _check(folder, old, job)
+    names = [name for name in sizes if name.startswith(f"{PROGRESS}/") and name != JOB]
+    found = [*old["parts"], *(manifest or {}).get("parts", ()), *folder.read_records(names)]
+    records = {record.name: record for record in (PartRecord(**values) for values in found)}
+    if JOB not in sizes and old["inputs"] == inputs:
+        return FolderState(records={name: record for name, record in records.items() if sizes.get(name) == record.size})
+    # The manifest is removed before anything that it lists; what it lists is in the file of the job before that.
+    parts = [asdict(record) for record in records.values()]
+    if JOB not in sizes:
+        folder.write_json(JOB, {**old, "parts": parts})
+    folder.remove(MANIFEST)
+    again = [name for name, values in old["inputs"].items() if values != inputs[name]]
+    for name, record in list(records.items()):
+        if any(_belongs(record.name, stem_of(source)) for source in again):
+            folder.remove(name)
+            folder.remove(record_name(name))
+            del records[name]
+    folder.write_json(JOB, {**job, "parts": [asdict(record) for record in records.values()]})
+    return FolderState(
+        records={name: record for name, record in records.items() if sizes.get(name) == record.size}, again=again
+    )
+
+
+def close_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, records: Sequence[PartRecord]) -> None:
+    """Write the manifest of a finished job.
+
+    Args:
+        records: of all parts, in order.
+    """
+    rows, bad = sum(record.rows for record in records), sum(record.bad_rows for record in records)
+    manifest = {
+        "format": FORMAT,
+        "mixling": __version__,
+        "settings": dict(settings),
+        "rows": rows,
+        "bad_rows": bad,
+        "inputs": {file.name: _input(file) for file, _ in plan.files},
+        "parts": [asdict(record) for record in records],
+    }
+    folder.write_json(MANIFEST, manifest)
+    folder.remove_folder(PROGRESS)
+
+
+def _input(file: InputFile) -> dict[str, Any]:
+    return {"path": file.path, "size": file.size, "version": file.version}
+
+
+def _belongs(output: str, stem: str) -> bool:
+    """Return whether an output is of a file; between its name and its extension is the start of a part."""
+    return stem_of(output).rpartition("-")[0] == stem
+
+
+def _is_leftover(name: str) -> bool:
+    """Return whether a file is what a killed process was writing."""
+    name = name.rpartition("/")[2]
+    return name.startswith(".") and name.endswith(".part")
+
+
+def _check(folder: Folder, old: Mapping[str, Any], job: Mapping[str, Any]) -> None:
+    before, now = old["settings"], job["settings"]
+    if old.get("format") != FORMAT or before["cut"] != now["cut"]:
+        raise ConfigError(f"{folder.url}: was begun with another version of mixling; choose another folder")
+    if before["model"] != now["model"]:
+        raise ModelFileError(
+            f"{folder.url}: has predictions of another model (SHA-256 {before['model'][:12]}..., this one has "
+            f"{now['model'][:12]}...); choose another folder"
+        )
+    for key, value in now.items():
+        if before.get(key) != value:
+            raise ConfigError(
+                f"{folder.url}: was begun with {key} {shown(before.get(key))}, now it is {shown(value)}; pass the same "
+                "options, or choose another folder"
+            )
+    if missing := [values["path"] for name, values in old["inputs"].items() if name not in job["inputs"]]:
+        raise ConfigError(
+            f"{folder.url}: has predictions for {missing[0]}, which is not an input any more; name it again, or choose "
+            "another folder"
+        )

@@ -1,0 +1,290 @@
+"""Write rows with their predictions: all columns of the input, and what is predicted under names of its own.
+
+JSON lines get one object, `prediction`, with what `mixling predict` writes for a text. Tables get a column for each of
+its fields, such as `prediction_label`. A bad row has an error instead.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+from mixling.bulk.read import PREFIX, Window
+from mixling.data.csv_lines import csv_line
+from mixling.errors import ConfigError, DataError, near_miss
+
+if TYPE_CHECKING:
+    from mixling.runtime.predictor import Predictor
+    from mixling.text.predictions import Prediction
+
+TABLE_FORMATS = ("parquet", "jsonl", "csv")
+_GROUP_ROWS, _GROUP_BYTES = 65_536, 16 << 20  # of Parquet, in memory until they are written
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The columns of the output.
+
+    Attributes:
+        file_format: one of `TABLE_FORMATS`.
+        schema: of the input: an Arrow schema, the names of a CSV's columns, or None for JSON lines.
+        fields: what is predicted, such as "label"; of CSV, the task's `csv_columns`.
+        labels: the names of the labels that have probabilities.
+        escape: CSV: put an apostrophe before cells that look like formulas.
+    """
+
+    file_format: str
+    schema: Any
+    fields: tuple[str, ...]
+    labels: tuple[str, ...]
+    escape: bool = False
+
+    @property
+    def added(self) -> list[str]:
+        """The names of the columns of tables that are added."""
+        return [f"{PREFIX}_{name}" for name in (*self.fields, "error")]
+
+
+def make_layout(predictor: Predictor, schema: Any, input_format: str, name: str | None, *, escape: bool) -> Layout:
+    """Return the columns that a model's predictions have in a format.
+
+    Args:
+        schema, input_format: of a `PartPlan`.
+        name: the format; None: that of the input.
+
+    Raises:
+        ConfigError: the format is unknown, or cannot hold the input or the predictions.
+        DataError: the input has a column of the name of one that would be added.
+    """
+    task = predictor.task
+    if name is None:
+        name = "csv" if input_format == "tsv" else input_format
+    if name not in TABLE_FORMATS:
+        raise ConfigError(f"--format: got {name!r}; {near_miss(name, TABLE_FORMATS)}")
+    if input_format == "jsonl" and name != "jsonl":
+        raise ConfigError(
+            f"--format: got {name!r}; each row of JSON lines may have other columns, so only jsonl is allowed; convert "
+            "what is written with a program that knows their types"
+        )
+    if name == "csv":
+        if not task.csv_columns:
+            raise ConfigError(f"the model predicts {task.gives}, which CSV cannot hold; use --format jsonl or parquet")
+        fields = tuple(field for field in task.csv_columns if field != "id")  # the id is a column of the input
+    else:
+        # Which fields there are depends on the model alone.
+        pair = predictor.metadata.pairs or task.windows
+        sample = predictor.predict_one(("a", "a") if pair else "a").to_dict()
+        sample |= {"probability": 0} if "label" in sample else {}
+        order = ("label", "probability")
+        fields = (*(key for key in order if key in sample), *(key for key in sample if key not in order))
+        fields = (*fields, *["empty"] * ("empty" not in fields))
+    layout = Layout(file_format=name, schema=schema, fields=fields, labels=tuple(predictor.labels.names), escape=escape)
+    taken = {PREFIX} if name == "jsonl" else set(layout.added)
+    names = () if schema is None else schema if isinstance(schema, tuple) else schema.names
+    if twice := sorted(taken.intersection(names)):
+        raise DataError(f"the input has a column {twice[0]!r} already; rename it")
+    if name != "parquet" and not isinstance(schema, tuple | None):
+        _check_values(schema)
+    return layout
+
+
+class PartWriter(Protocol):
+    """Writes the windows of a part to a file."""
+
+    def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
+        """Predict for the texts, and write all rows of the window."""
+
+    def finish(self) -> None:
+        """Write what is left."""
+
+    def close(self) -> None:
+        """Free what the writer holds, finished or not."""
+
+
+def part_writer(layout: Layout, file: BinaryIO) -> PartWriter:
+    """Return a writer of a part."""
+    kinds: dict[str, Callable[[Layout, BinaryIO], PartWriter]] = {"jsonl": _Jsonl, "csv": _Csv, "parquet": _Parquet}
+    return kinds[layout.file_format](layout, file)
+
+
+def _rows(window: Window) -> Sequence[Mapping[str, Any]]:
+    return window.rows if window.batch is None else window.batch.to_pylist()
+
+
+class _Jsonl:
+    def __init__(self, layout: Layout, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
+        if predictor.task.json_of_texts:
+            found = (line.rstrip("\n") for line in predictor.json_lines(texts))
+        else:
+            found = (_dumps(item.to_json()) for item in predictor.predict_stream(texts, batch_size=batch_size))
+        values = [
+            f'"{PREFIX}_error": {_dumps(item.error)}' if item.text is None else f'"{PREFIX}": {next(found)}'
+            for item in window.items
+        ]
+        lines: Sequence[str] = window.lines if any(window.lines) else [_dumps(row) for row in _rows(window)]
+        self._file.write("".join(map(_joined, lines, values)).encode("utf-8", "surrogatepass"))
+
+    def finish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _joined(line: str, value: str) -> str:
+    """Add a key with its value to a JSON object, whose bytes stay as they are; "" is an object without keys."""
+    start = line.strip().removesuffix("}").rstrip()
+    return f"{{{value}}}\n" if start in ("", "{") else f"{start}, {value}}}\n"
+
+
+def _dumps(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+    except ValueError:  # NaN and infinities, which JSON does not have
+        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value
+
+
+class _Csv:
+    def __init__(self, layout: Layout, file: BinaryIO) -> None:
+        self._file, self._layout = file, layout
+        schema = layout.schema
+        self._names = schema if isinstance(schema, tuple) else tuple(schema.names)
+        self._put([[*self._names, *layout.added]])
+
+    def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
+        found = predictor.predict_stream(texts, batch_size=batch_size)
+        columns, count = predictor.task.csv_columns, len(self._layout.fields)
+        keep = [column != "id" for column in columns]
+        rows = []
+        for item, row in zip(window.items, _rows(window), strict=True):
+            if item.text is None:
+                predicted = [*repeat("", count), item.error]
+            else:
+                values = predictor.task.csv_values(next(found), None)
+                predicted = [*(value for value, kept in zip(values, keep, strict=True) if kept), ""]
+            rows.append([*(_cell(row.get(name)) for name in self._names), *predicted])
+        self._put(rows)
+
+    def finish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def _put(self, rows: Sequence[Sequence[Any]]) -> None:
+        lines = (csv_line(row, escape=self._layout.escape) for row in rows)
+        self._file.write("".join(lines).encode("utf-8", "surrogatepass"))
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _dumps(value) if isinstance(value, dict | list) else value
+
+
+class _Parquet:
+    def __init__(self, layout: Layout, file: BinaryIO) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = layout.schema
+        own = [pa.field(name, pa.string()) for name in schema] if isinstance(schema, tuple) else list(schema)
+        types = _arrow_types(layout.labels)
+        added = [pa.field(f"{PREFIX}_{name}", types[name]) for name in (*layout.fields, "error")]
+        self._layout, self._types, self._count = layout, types, len(own)
+        self._schema = pa.schema([field.with_nullable(True) for field in (*own, *added)])
+        self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
+        self._batches: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
+        import pyarrow as pa
+
+        found = predictor.predict_stream(texts, batch_size=batch_size)
+        predictions = [None if item.text is None else next(found) for item in window.items]
+        if window.batch is None:
+            names = self._schema.names[: self._count]
+            own = [pa.array([row.get(name) for row in window.rows], pa.string()) for name in names]
+        else:
+            own = list(window.batch.columns)
+        added = self._columns(predictions)
+        added.append(pa.array([item.error for item in window.items], pa.string()))
+        batch = pa.RecordBatch.from_arrays([*own, *added], schema=self._schema)
+        self._batches.append(batch)
+        self._rows += len(batch)
+        self._bytes += batch.get_total_buffer_size() if window.batch is None else batch.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def _columns(self, predictions: Sequence[Prediction | None]) -> list[Any]:
+        import pyarrow as pa
+
+        rows = [{} if item is None else _flat(item) for item in predictions]
+        return [pa.array([row.get(name) for row in rows], self._types[name]) for name in self._layout.fields]
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._batches:
+            self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=_GROUP_ROWS)
+        self._batches, self._rows, self._bytes = [], 0, 0
+
+    def finish(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _flat(prediction: Prediction) -> dict[str, Any]:
+    row = prediction.to_dict()
+    row.setdefault("empty", False)
+    if prediction.label is not None and prediction.probabilities is not None:
+        row["probability"] = prediction.probabilities[prediction.label]
+    return row
+
+
+def _arrow_types(labels: Sequence[str]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    text, number, index = pa.string(), pa.float64(), pa.int64()
+    span = pa.struct([("label", text), ("start", index), ("end", index), ("score", number)])
+    return {
+        **dict.fromkeys(("label", "answer", "error"), text),
+        **dict.fromkeys(("abstained", "no_answer", "truncated", "empty"), pa.bool_()),
+        **dict.fromkeys(("probability", "score", "value"), number),
+        **dict.fromkeys(("start", "end"), index),
+        **dict.fromkeys(("label_set", "labels", "tokens", "tags"), pa.list_(text)),
+        "spans": pa.list_(span),
+        "probabilities": pa.struct([(name, number) for name in labels]),
+    }
+
+
+def _check_values(schema: Any) -> None:
+    """Refuse columns that text cannot hold.
+
+    Raises:
+        ConfigError: a column has bytes.
+    """
+    import pyarrow as pa
+
+    for field in schema:
+        kind = field.type
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+            raise ConfigError(f"--format: the column {field.name!r} has bytes; use --format parquet")

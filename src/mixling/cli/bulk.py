@@ -1,0 +1,150 @@
+"""Bulk prediction: `mixling predict` with a folder to write to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from mixling.cli.command import OUTPUT
+from mixling.cli.options import read_threshold
+from mixling.errors import ConfigError, Interrupted
+
+if TYPE_CHECKING:
+    from mixling.cli.predict import PredictOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkOptions:
+    """Options of bulk prediction."""
+
+    panel: ClassVar[str] = OUTPUT
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine", metavar="processes|ray", help="FOLDER/: processes of this machine [processes], or tasks of Ray."
+        ),
+    ] = None
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="FOLDER/: processes or tasks at a time [one for each CPU].")
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option("--address", metavar="HOST:PORT", help="Ray: the cluster [RAY_ADDRESS, or Ray is started here]."),
+    ] = None
+    resume: Annotated[
+        bool, typer.Option("--resume", help="FOLDER/: continue what it has, or begin; also with further inputs.")
+    ] = False
+
+
+# Options that have no meaning for a folder, and why.
+_REFUSED = {
+    "url": ("--url", "a server takes texts, not files"),
+    "question": ("--question", "give files of questions"),
+    "context": ("--context", "give files of questions"),
+    "echo": ("--echo", "all columns of the input are in the output"),
+}
+
+
+def is_bulk(options: PredictOptions) -> bool:
+    """Return whether the predictions are written into a folder.
+
+    Raises:
+        ConfigError: only some options are those of bulk prediction.
+    """
+    out = options.out
+    if out is not None and (out.endswith(("/", os.sep)) or "://" in out or os.path.isdir(out)):
+        return True
+    given = {"--engine": options.engine, "--workers": options.workers, "--address": options.address}
+    names = [name for name, value in {**given, "--resume": options.resume or None}.items() if value is not None]
+    if names:
+        raise ConfigError(f"{names[0]}: is for folders; write into one with -o {out or 'FOLDER'}/")
+    for item in options.inputs or []:
+        if item.split() == [item] and ("://" in item or any(sign in item for sign in "*?[")):
+            from mixling.data.readers import format_of_name
+
+            if format_of_name(item) is not None and not os.path.exists(item):
+                raise ConfigError(f"{item}: URLs and wildcards need a folder to write to: -o FOLDER/")
+    return False
+
+
+def predict_into_folder(model: str, options: PredictOptions) -> None:
+    """Predict for files into a folder, with progress on a terminal.
+
+    Raises:
+        UserError: as `mixling.bulk.run.predict_files`.
+        Interrupted: Ctrl-C was pressed; what is finished is kept.
+    """
+    from mixling.bulk.run import predict_files
+    from mixling.runs.evaluation import columns_of
+
+    for field, (name, reason) in _REFUSED.items():
+        if getattr(options, field):
+            raise ConfigError(f"{name}: is not for folders; {reason}")
+    if options.threads != 1:
+        raise ConfigError("--threads: is not for folders; use --workers, each of which has one thread")
+    if not options.inputs:
+        raise ConfigError("no input; give files, such as 'in/*.parquet'")
+    assert options.out is not None
+    given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
+    with _Bar() as bar:
+        try:
+            done = predict_files(
+                model,
+                options.inputs,
+                options.out,
+                columns=columns_of(model, given),
+                engine=options.engine or "processes",
+                workers=options.workers,
+                address=options.address,
+                resume=options.resume,
+                threshold=read_threshold(options.threshold),
+                too_long=options.too_long,
+                output_format=options.output_format,
+                on_bad_row=options.on_bad_row,
+                escape=options.escape,
+                batch_size=options.batch_size,
+                progress=bar.show,
+                report=lambda message: print(message, file=sys.stderr),
+            )
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted; {options.out} keeps what is finished: continue with --resume", signum=signal.SIGINT
+            ) from None
+    if done.bad_rows:
+        print(f"{done.bad_rows:,} bad rows have an error instead of a prediction", file=sys.stderr)
+    kept = f", {done.kept} of them from before" if done.kept else ""
+    print(f"{options.out}: {done.rows:,} rows in {done.parts} files{kept}", file=sys.stderr)
+
+
+class _Bar:
+    """A bar of progress, if standard error is a terminal."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, done: int, parts: int, rows: int) -> None:
+        """Show finished parts, all parts, and finished rows."""
+        if not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            rest = "{task.completed:,.0f} of {task.total:,.0f} parts, {task.fields[rows]:,} rows"
+            columns = (BarColumn(), TextColumn(rest), TimeElapsedColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.add_task("", total=parts, rows=0)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done, rows=rows)

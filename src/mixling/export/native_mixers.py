@@ -1,0 +1,136 @@
+"""The parts of a plan that describe the layers of a block; see `mixling.export.native`."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from mixling.layers.hypernetwork import Hypernetwork
+from mixling.layers.positions import Positions, RelativeBias
+from mixling.mixers.attention import Attention
+from mixling.mixers.fourier import Fourier
+from mixling.mixers.hypermixing import HyperMixing
+from mixling.mixers.identity import Identity
+from mixling.mixers.pooling import Pooling
+from mixling.mixers.spatial_gating import SpatialGating, TinyAttention
+from mixling.mixers.token_mlp import TokenMLP
+from mixling.models.block import FeedForward
+
+
+class Finder(Protocol):
+    """Names the tensors of a graph."""
+
+    def tensor(self, wanted: Tensor) -> list[Any]:
+        """Return the name of the tensor with these values, and whether it is stored transposed."""
+        ...
+
+    def linear(self, linear: nn.Linear, *, as_stored: bool = False) -> list[Any]:
+        """Return the weight, to be multiplied from the right unless `as_stored`, and the bias or None."""
+        ...
+
+    def norm(self, norm: nn.Module) -> list[Any]:
+        """Return the weight and the bias of a layer norm."""
+        ...
+
+
+def layer_plan(plan: Finder, layer: nn.Module) -> dict[str, Any] | None:
+    """Return what the native engine computes for a mixer or a feed-forward; None if it does not know it."""
+    if getattr(layer, "causal", False):
+        return None
+    match layer:  # by the exact class, because a subclass may compute something else
+        case TokenMLP() if type(layer) is TokenMLP:
+            return _mlp(plan, layer, by_tokens=True)
+        case FeedForward() if type(layer) is FeedForward and layer.value is None:
+            return _mlp(plan, layer, by_tokens=False)
+        case Identity() if type(layer) is Identity:
+            return {"mixes": "identity"}
+        case Pooling() if type(layer) is Pooling:
+            return {"mixes": layer.pooling}
+        case Fourier() if type(layer) is Fourier and layer.per_length:
+            return {"mixes": "fourier"}
+        case SpatialGating() if type(layer) is SpatialGating and layer.mask_padding:
+            return _gating(plan, layer)
+        case HyperMixing() if type(layer) is HyperMixing:
+            return _hyper(plan, layer)
+        case Attention() if type(layer) is Attention:
+            return _attention(plan, layer)
+    return None
+
+
+def positions_plan(plan: Finder, module: Positions | None) -> Any:
+    """Return the name of learned positions, "sinusoidal", or None."""
+    if module is None or (module.weight is None and module.table is None):
+        return None
+    return "sinusoidal" if module.weight is None else plan.tensor(module.weight)
+
+
+def _mlp(plan: Finder, layer: TokenMLP | FeedForward, *, by_tokens: bool) -> dict[str, Any]:
+    return {
+        "mixes": "tokens" if by_tokens else "channels",
+        "hidden": layer.expand.out_features,
+        # Over tokens X stands to the right of the weights, over channels to the left.
+        "expand": plan.linear(layer.expand, as_stored=by_tokens),
+        "contract": plan.linear(layer.contract, as_stored=by_tokens),
+    }
+
+
+def _gating(plan: Finder, layer: SpatialGating) -> dict[str, Any]:
+    return {
+        "mixes": "gating",
+        "hidden": layer.gate_dim,
+        "variant": layer.variant,
+        "dense": layer.dense,
+        "expand": plan.linear(layer.expand),
+        "gate_norm": plan.norm(layer.norm),
+        "spatial": [plan.tensor(layer.weight), plan.tensor(layer.bias)],
+        "attention": None if layer.attention is None else _tiny_attention(plan, layer.attention),
+        "contract": plan.linear(layer.contract),
+    }
+
+
+def _tiny_attention(plan: Finder, layer: TinyAttention) -> dict[str, Any]:
+    return {
+        "heads": 1,
+        "hidden": layer.out.in_features,
+        "scale": layer.scale,
+        "qkv": plan.linear(layer.qkv),
+        "out": plan.linear(layer.out),
+    }
+
+
+def _attention(plan: Finder, layer: Attention) -> dict[str, Any]:
+    return {
+        "mixes": "attention",
+        "heads": layer.num_heads,
+        "hidden": layer.head_dim,
+        "scale": layer.scale,
+        "query": plan.linear(layer.query),
+        "key": plan.linear(layer.key),
+        "value": plan.linear(layer.value),
+        "out": plan.linear(layer.out),
+        "biases": None if layer.relative is None else _biases(plan, layer.relative),
+    }
+
+
+def _biases(plan: Finder, module: RelativeBias) -> dict[str, Any]:
+    return {"weight": plan.tensor(module.weight), "number": len(module.weight), "rows": module.rows.tolist()}
+
+
+def _hyper(plan: Finder, layer: HyperMixing) -> dict[str, Any]:
+    return {
+        "mixes": "hyper",
+        "heads": layer.num_heads,
+        "hidden": layer.hidden_dim // layer.num_heads,
+        "positions": positions_plan(plan, layer.positions),
+        "keys": _network(plan, layer.keys),
+        "queries": None if layer.queries is None else _network(plan, layer.queries),
+        "output_norm": None if layer.norm is None else plan.norm(layer.norm),
+    }
+
+
+def _network(plan: Finder, module: Hypernetwork) -> dict[str, Any]:
+    return {
+        name: [plan.tensor(part.weight.T), None if part.bias is None else plan.tensor(part.bias)]
+        for name, part in (("first", module.first), ("second", module.second))
+    }

@@ -1,0 +1,60 @@
+"""A threshold for each of several labels, chosen on validation examples.
+
+By F1, each label has the threshold of its highest F1, which for rare labels is below one half (Lipton et al., "Optimal
+Thresholding of Classifiers to Maximize F1 Measure", ECML PKDD 2014). By precision, it has the lowest threshold from
+which on the wanted fraction of its predictions is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+MIN_EXAMPLES = 5  # with a label, to choose its threshold by
+
+
+@dataclass(frozen=True)
+class LabelThreshold:
+    """A threshold and its effect on the examples that it was chosen on.
+
+    Attributes:
+        threshold: probability from which the label is predicted; None: fewer than `MIN_EXAMPLES` examples have it.
+        reached: whether there is a threshold with the wanted precision; otherwise it is that of the highest one.
+    """
+
+    threshold: float | None
+    precision: float
+    recall: float
+    reached: bool = True
+
+
+def choose_label_threshold(
+    truth: npt.NDArray[np.bool_], probabilities: npt.NDArray[np.floating], *, precision: float | None = None
+) -> LabelThreshold:
+    """Choose the threshold of one label.
+
+    Args:
+        truth: (B,) whether an example has the label.
+        probabilities: (B,) of the label.
+        precision: the wanted one; None: choose by F1.
+    """
+    if truth.sum() < MIN_EXAMPLES:
+        return LabelThreshold(None, 0.0, 0.0, precision is None)
+    order = np.argsort(-probabilities, kind="stable")
+    ordered = probabilities[order].astype(np.float64)
+    predicted, hits = np.arange(1, len(order) + 1), np.cumsum(truth[order])
+    precisions, recalls = hits / predicted, hits / truth.sum()
+    possible = np.append(ordered[1:] < ordered[:-1], True)  # equal probabilities are on one side
+    if precision is None:
+        best = int(np.where(possible, 2 * hits / (predicted + truth.sum()), -1).argmax())
+        reached = True
+    else:
+        enough = np.flatnonzero(possible & (precisions >= precision) & (hits > 0))
+        reached = bool(len(enough))
+        best = int(enough[-1]) if reached else int(np.where(possible, precisions, -1).argmax())
+    # In the middle of the gap, so that no rounding moves an example over the threshold.
+    following = ordered[best + 1] if best + 1 < len(order) else 0.0
+    threshold = float((ordered[best] + following) / 2)
+    return LabelThreshold(threshold, float(precisions[best]), float(recalls[best]), reached)

@@ -1,0 +1,150 @@
+"""Learning more with a trained model: its labels stay, because examples that it was trained on are replayed.
+
+The new model begins with all weights of the old one, those of its labels included, and is trained on the new examples
+and a sample of the old ones (experience replay: Robins, "Catastrophic Forgetting, Rehearsal and Pseudorehearsal",
+Connection Science 1995; Rolnick et al., NeurIPS 2019). How many were chosen in experiments/late_labels.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mixling.config import parse
+from mixling.data.dataset import Dataset
+from mixling.data.examples import names_of
+from mixling.data.splits import few_per_label
+from mixling.errors import ConfigError, DataError, ModelFileError
+from mixling.models.model import Model
+from mixling.runs.artifact import RUN_FILE, TRAINING, Artifact, read_artifact, read_run
+from mixling.runs.config import RunConfig
+from mixling.runs.weights import read_weights
+from mixling.tasks import task_type
+from mixling.text.labels import LabelSet
+
+_LEAST = 50  # examples of each label
+
+Splits = tuple[Dataset, Dataset]
+
+
+def replayed_run(config: RunConfig) -> RunConfig | None:
+    """Return the configuration of the run whose labels a run keeps; None if it starts with labels of its own.
+
+    Raises:
+        ModelFileError: the record of the run is damaged.
+    """
+    folder, number = config.init.pretrained, config.init.replay
+    if folder is None or number == 0:
+        return None
+    path = Path(folder) / RUN_FILE
+    try:
+        saved = read_run(path.parent)
+    except FileNotFoundError:
+        saved = {"kind": None}
+    problem = "is not of `mixling train`" if saved.get("kind", TRAINING) != TRAINING else ""
+    if not problem and saved["config"].get("task") != config.task:
+        problem = f"has the task {saved['config'].get('task')}, not {config.task}"
+    if not problem and not task_type(config.task).has_labels:
+        problem = f"has no labels; its task is {config.task}"
+    if problem:
+        if number is not None:
+            raise ConfigError(f"--replay: the run in {folder} {problem}; leave it out")
+        return None
+    return parse(RunConfig, saved["config"], where=str(path))
+
+
+def with_replay(
+    config: RunConfig,
+    new: Splits,
+    read: Callable[[RunConfig], Splits],
+    log: Callable[[str], None],
+    *,
+    spool_dir: Path | None,
+) -> Splits:
+    """Return training and validation examples with a sample of those of the run that `config` continues.
+
+    Args:
+        new: the new examples.
+        read: reads and splits the examples of a run, which may itself continue another.
+        spool_dir: as of `read_data`.
+
+    Raises:
+        ConfigError: the examples of the old run cannot be read.
+    """
+    old = replayed_run(config)
+    if old is None:
+        return new
+    folder = config.init.pretrained
+    remedy = f"--replay 0 continues without them, and {folder}'s labels are forgotten"
+    if not old.data.train:
+        raise ConfigError(f"--from {folder}: its run does not record the files that it was trained on; {remedy}")
+    try:
+        parts = read(old)
+    except DataError as error:
+        raise ConfigError(f"--from {folder}: its training data cannot be read: {error}; {remedy}") from None
+    per_label = len(new[0]) / max(len(new[0].label_counts()), 1)
+    count = max(round(per_label / 2), _LEAST) if config.init.replay is None else config.init.replay
+    fractions = (1.0, len(parts[1]) / max(len(parts[0]), 1))
+    samples = [
+        _sample(part, max(round(count * fraction), 1), seed=config.train.seed)
+        for part, fraction in zip(parts, fractions, strict=True)
+    ]
+    labels = parts[0].label_counts()
+    log(
+        f"{folder}: its {len(labels):,} labels stay; {len(samples[0]):,} of its {len(parts[0]):,} training examples "
+        f"are replayed, {count:,} of each label (--replay N)"
+    )
+    train, validation = (
+        Dataset.from_examples(chain(fresh, sample), spool_dir=spool_dir)
+        for fresh, sample in zip(new, samples, strict=True)
+    )
+    return train, validation
+
+
+def _sample(data: Dataset, count: int, *, seed: int) -> Dataset:
+    """Return about `count` examples of each label."""
+    if data.schema.targets == "label":
+        return few_per_label(data, count, seed=seed)
+    chosen = []
+    left: Counter[str | None] = Counter(dict.fromkeys((*data.label_counts(), None), count))  # None: without labels
+    for index in np.random.default_rng(seed).permutation(len(data)).tolist():
+        names: set[str | None] = {name for name in names_of(data.targets[index]) if name != "O"}
+        names = names or {None}
+        if any(left[name] > 0 for name in names):
+            chosen.append(index)
+            left.subtract(names)
+    return data.subset(sorted(chosen))
+
+
+def load_head(model: Model, labels: LabelSet, folder: str) -> None:
+    """Give a model the head of a trained one; labels that are new keep their initial weights.
+
+    Raises:
+        ModelFileError: the folder is incomplete or damaged.
+    """
+
+    def read(artifact: Artifact) -> tuple[dict[str, Tensor], LabelSet]:
+        return read_weights(artifact.folder, artifact.saved), LabelSet.from_dict(artifact.saved["labels"])
+
+    weights, known = read_artifact(folder, read, hint="`mixling train` makes one", kinds=(TRAINING,))
+    at = {name: index for index, name in enumerate(known.names)}
+    pairs = [(new, at[name]) for new, name in enumerate(labels.names) if name in at]
+    if not pairs:
+        return
+    rows, sources = (torch.tensor(part) for part in zip(*pairs, strict=True))
+    own = model.head.state_dict()
+    for name, value in own.items():
+        saved = weights.get(f"head.{name}")
+        if saved is None:
+            raise ModelFileError(f"{folder}: its head has no {name}")
+        if name.startswith("output."):
+            value[rows] = saved[sources]
+        else:
+            value.copy_(saved)
+    model.head.load_state_dict(own)

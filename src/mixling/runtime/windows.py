@@ -1,0 +1,108 @@
+"""Read texts that are longer than a model's maximum: in windows, up to the maximum, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.errors import ConfigError, DataError, near_miss
+
+if TYPE_CHECKING:
+    from mixling.arrays import Float32
+    from mixling.tasks.base import Task
+    from mixling.text.encoder import Text, TextEncoder
+    from mixling.text.long_texts import TextWindow
+    from mixling.text.predictions import Read
+
+TOO_LONG = ("windows", "truncate", "error")
+_TOGETHER = 256  # windows in memory at a time
+
+_Run = Callable[[list["Text"]], tuple[Sequence[Any], Sequence["Float32"]]]
+"""Returns what was read of texts, and their logits."""
+
+
+class ReadInWindows(NamedTuple):
+    """What decoding asks of a text that was read in windows; `offsets` as of `Encoded`."""
+
+    truncated: bool
+    is_empty: bool
+    offsets: list[tuple[int, int]] | None
+
+
+def check_too_long(value: str) -> None:
+    """Raise a ConfigError unless a value is one of `TOO_LONG`."""
+    if value not in TOO_LONG:
+        raise ConfigError(f"too_long: got {value!r}; {near_miss(value, TOO_LONG)}")
+
+
+def refuse_long(read: Read, number: int, max_len: int) -> None:
+    """Raise a DataError if a text was not read completely; `number` is its index among the texts."""
+    if read.truncated:
+        raise DataError(f"item {number} {too_long_for(max_len)}; with too_long='windows', it is read in parts")
+
+
+def too_long_for(max_len: int) -> str:
+    """Return what is wrong with a text that was not read completely."""
+    return f"is longer than the model reads at a time, {max_len:,} words or subwords (or one of its words is too long)"
+
+
+def read_in_windows(
+    texts: Sequence[Text],
+    read: Sequence[Read],
+    logits: Sequence[Float32],
+    *,
+    encoder: TextEncoder,
+    task: Task,
+    run: _Run,
+) -> tuple[list[Any], list[Float32]]:
+    """Return what was read of texts, and their logits, with those that were truncated read to the end.
+
+    Logits of windows are pooled by the task, or, for words, taken from the window in which a word has most context.
+
+    Args:
+        read, logits: of the texts up to the model's maximum.
+        run: computes the same for windows, with offsets if answers are for words.
+    """
+    from mixling.text.long_texts import text_windows
+
+    out_read, out_logits = list(read), list(logits)
+    for index, item in enumerate(read):
+        if not item.truncated:
+            continue
+        windows, cut = text_windows(texts[index], encoder.config, encoder.vocabulary, per_word=task.per_word)
+        if len(windows) == 1:  # a word is too long, not the text
+            continue
+        parts: list[Any] = []
+        values: list[Float32] = []
+        for first in range(0, len(windows), _TOGETHER):
+            found = run([window.text for window in windows[first : first + _TOGETHER]])
+            parts.extend(found[0])
+            values.extend(found[1])  # `+=` would add the numbers of an array
+        offsets = None
+        if task.per_word:
+            offsets, out_logits[index] = _stitch(windows, parts, values)
+        else:
+            out_logits[index] = task.pool_windows(np.stack(values)).astype(np.float32)
+        out_read[index] = ReadInWindows(
+            truncated=cut or any(part.truncated for part in parts), is_empty=False, offsets=offsets
+        )
+    return out_read, out_logits
+
+
+def _stitch(
+    windows: Sequence[TextWindow], parts: Sequence[Any], values: Sequence[Float32]
+) -> tuple[list[tuple[int, int]] | None, Float32]:
+    """Return the offsets of all words, None if they were not asked for, and the logits (W, C)."""
+    if parts[0].offsets is None:
+        raise AssertionError("words are stitched by their offsets")
+    offsets: list[tuple[int, int]] = []
+    rows: list[npt.NDArray[np.float32]] = []
+    for window, part, value in zip(windows, parts, values, strict=True):
+        for (start, end), row in zip(part.offsets, value, strict=False):
+            if window.first <= start + window.offset < window.end:
+                offsets.append((start + window.offset, end + window.offset))
+                rows.append(row)
+    return offsets, np.stack(rows)

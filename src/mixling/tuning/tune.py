@@ -1,0 +1,288 @@
+"""Search: train trials in worker processes, store them, and train the best configuration again on all examples."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from mixling.config import Config, parse
+from mixling.data.dataset import Dataset
+from mixling.errors import ConfigError, StorageError, TrainingError
+from mixling.runs.config import RunConfig
+from mixling.storage import read_json, write_sealed
+from mixling.tasks import task_type
+from mixling.training.callbacks import Log
+from mixling.tuning.space import Dimension, Value, nested
+from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
+from mixling.tuning.worker import Failed, Intermediate, Job, Message, Stopped, Trained, work
+
+PLAN_FILE, JOURNAL_FILE, TRIALS_FOLDER, BEST_FOLDER = "tune.json", "journal.log", "trials", "best"
+DEFAULT = "default"  # the folder of the default configuration
+_MOST_FAILED = 3  # first trials that fail, all of them, before the search is given up
+_PATIENCE = 10.0  # seconds for workers to save a checkpoint
+
+
+class Plan(Config):
+    """What a search does, as recorded in its folder.
+
+    `bases` are the resolved configurations of the models, `spaces` what is changed in them.
+    """
+
+    bases: dict[str, RunConfig]
+    spaces: dict[str, dict[str, Dimension]]
+    trials: int | None = Field(None, ge=1, description="of each model; None: as many as the time allows")
+    time_budget: float | None = Field(None, gt=0, description="seconds for all trials")
+    sampler: Sampler = "random"
+    pruner: Pruner = "none"
+    seed: int = Field(0, ge=0, lt=2**32)
+    jobs: int = Field(1, ge=1, le=256, description="trials that are trained at the same time")
+    data_sha256: str
+
+    @property
+    def task(self) -> str:
+        """The name of the task, the same for all models."""
+        return next(iter(self.bases.values())).task
+
+    @property
+    def less_is_better(self) -> bool:
+        """Whether a lower validation metric is better."""
+        return task_type(self.task).less_is_better
+
+    def configure(self, model: str, params: dict[str, Value]) -> RunConfig:
+        """Return the configuration of a model with the values of a trial.
+
+        Raises:
+            ConfigError: the configuration does not have a key, or not the value.
+        """
+        return configured(self.bases[model], params)
+
+
+def configured(base: RunConfig, params: Any) -> RunConfig:
+    """Return a configuration with other values of some keys, given by dotted names; raises as `parse`."""
+    return base.with_changes(nested(params), where="the configuration")
+
+
+def data_hash(train: Dataset, validation: Dataset) -> str:
+    """Return a hash of the texts and labels, by which a resumed search recognizes its data."""
+    out = hashlib.sha256()
+    for part in (train, validation):
+        out.update(part.text_hashes().tobytes())
+        out.update(json.dumps(part.label_counts(), sort_keys=True).encode())
+    return out.hexdigest()
+
+
+def read_plan(folder: Path) -> Plan:
+    """Return the plan of a search to resume.
+
+    Raises:
+        ConfigError: the folder has none.
+        ModelFileError: it is damaged.
+    """
+    path = folder / PLAN_FILE
+    try:
+        return parse(Plan, {k: v for k, v in read_json(path).items() if k != "format_version"}, where=str(path))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no search to resume; start one with: mixling tune FILE -o DIR") from None
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Record the plan of a search."""
+    write_sealed(folder / PLAN_FILE, plan.to_dict())
+
+
+def open_studies(folder: Path, plan: Plan) -> Studies:
+    """Open the journal of a search; raises as `Studies`."""
+    return Studies(
+        folder / JOURNAL_FILE, plan.spaces,
+        less_is_better=plan.less_is_better, seed=plan.seed, sampler=plan.sampler, pruner=plan.pruner,
+    )  # fmt: skip
+
+
+def trial_folder(folder: Path, result: Result) -> Path:
+    """Return the run folder of a trial."""
+    return folder / TRIALS_FOLDER / result.model / (DEFAULT if result.number is None else f"{result.number:04}")
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    lifeline: Connection
+    trial: Result | None = None
+
+
+@dataclass
+class Search:
+    """A search in a folder, which the caller has locked.
+
+    Args:
+        finished: called with each trial that is finished, failed or stopped.
+        log: receives messages.
+    """
+
+    folder: Path
+    plan: Plan
+    studies: Studies
+    finished: Callable[[Result], None] = lambda result: None
+    log: Log = lambda message: None
+    _workers: list[_Worker] = field(default_factory=list)
+    _seconds: list[float] = field(default_factory=list)
+    _failures: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Train the trials that are still to do, those of a killed search first.
+
+        Raises:
+            TrainingError: the first trials all failed, or a worker was interrupted.
+            StorageError: the disk is full, or the like.
+        """
+        before, begin = self.studies.spent, time.monotonic()
+        jobs = self._jobs(lambda: before + time.monotonic() - begin)
+        self._seconds = [result.seconds for result in self.results() if result.seconds is not None]
+        try:
+            while True:
+                self._assign(jobs)
+                busy = {worker.connection: worker for worker in self._workers if worker.trial is not None}
+                if not busy:
+                    return
+                for connection in wait(list(busy)):
+                    worker = busy[connection]  # type: ignore[index]
+                    try:
+                        message = worker.connection.recv()
+                    except (EOFError, ConnectionResetError):
+                        message = self._ended(worker)
+                    self._handle(worker, message)
+                self.studies.spent = before + time.monotonic() - begin
+        finally:
+            self._end()
+
+    def results(self) -> list[Result]:
+        """Return all trials of all models, with the default configurations that are trained."""
+        found = []
+        for model in self.plan.bases:
+            if (default := self.studies.default(model)) is not None:
+                found.append(default)
+            found += self.studies.results(model)
+        return found
+
+    def best(self) -> Result | None:
+        """Return the best trial of all models, which may be a default configuration; None: none is finished."""
+        return best(self.results(), less_is_better=self.plan.less_is_better)
+
+    def _jobs(self, spent: Callable[[], float]) -> Iterator[Result]:
+        models, plan = list(self.plan.bases), self.plan
+        for model in models:
+            yield from self.studies.unfinished(model)
+        for model in models:
+            if self.studies.default(model) is None:
+                yield Result(model=model, number=None, params={}, state="running")
+        while True:
+            model = min(models, key=self.studies.count)  # in turn
+            if plan.trials is not None and self.studies.count(model) >= plan.trials:
+                return
+            if plan.time_budget is not None:
+                expected = sum(self._seconds) / len(self._seconds) if self._seconds else 0.0
+                if spent() + expected > plan.time_budget and self.studies.count(model):
+                    return
+            yield self.studies.ask(model)
+
+    def _assign(self, jobs: Iterator[Result]) -> None:
+        """Give every idle worker a trial, and start workers while there are more trials."""
+        idle = [worker for worker in self._workers if worker.trial is None]
+        while idle or len(self._workers) < self.plan.jobs:
+            if (trial := next(jobs, None)) is None:
+                return
+            worker = idle.pop() if idle else self._start()
+            worker.trial = trial
+            location = trial_folder(self.folder, trial)
+            try:
+                config = self.plan.configure(trial.model, trial.params)
+            except ConfigError as error:  # values that exclude each other
+                self._handle(worker, Failed(message=str(error)))
+                idle.append(worker)
+                continue
+            pruned = self.plan.pruner != "none" and trial.number is not None
+            worker.connection.send(Job(folder=location, config=config.to_dict(), pruned=pruned))
+
+    def _start(self) -> _Worker:
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        dead, alive = context.Pipe(duplex=False)
+        threads = max(1, (os.cpu_count() or 1) // self.plan.jobs)
+        base = next(iter(self.plan.bases.values())).to_dict()
+        process = context.Process(target=work, args=(theirs, dead, base, threads), daemon=True)
+        process.start()
+        theirs.close()
+        dead.close()
+        self._workers.append(_Worker(process, ours, alive))
+        return self._workers[-1]
+
+    def _handle(self, worker: _Worker, message: Message) -> None:
+        trial = worker.trial
+        assert trial is not None
+        match message:
+            case Intermediate():
+                worker.connection.send(self.studies.stop(trial, message.resource, message.value))
+                return
+            case Failed(final=True):
+                raise StorageError(message.message)
+            case Failed():
+                self.studies.fail(trial, message.message)
+                self._failures.append(f"{self._name(trial)}: {message.message}")
+            case Trained():
+                self.studies.complete(trial, value=message.value, loss=message.loss, seconds=message.seconds)
+                self._seconds.append(message.seconds)
+            case Stopped():
+                self.studies.stopped(trial, seconds=message.seconds)
+                self._seconds.append(message.seconds)
+        worker.trial = None
+        self.finished(self._stored(trial))
+        if len(self._failures) == _MOST_FAILED and not self._seconds:
+            raise TrainingError(f"the first {_MOST_FAILED} trials failed; {self._failures[0]}")
+
+    def _stored(self, trial: Result) -> Result:
+        default = self.studies.default(trial.model)
+        if trial.number is None:
+            assert default is not None
+            return default
+        return self.studies.results(trial.model)[trial.number]
+
+    def _name(self, trial: Result | None) -> str:
+        return "a worker" if trial is None else str(trial_folder(self.folder, trial))
+
+    def _ended(self, worker: _Worker) -> Failed:
+        """Return the failure of a trial whose process ended by itself; another process does the next trial."""
+        worker.process.join(_PATIENCE)
+        self._workers.remove(worker)
+        if not (code := worker.process.exitcode):
+            raise TrainingError(f"the process of {self._name(worker.trial)} was interrupted; resume the search")
+        return Failed(
+            message=f"its process ended with exit code {code}, perhaps for lack of memory; fewer --jobs need less"
+        )
+
+    def _end(self) -> None:
+        """End the workers; those that are training save a checkpoint."""
+        for worker in self._workers:
+            if worker.trial is None:
+                worker.connection.close()
+            else:
+                worker.process.terminate()
+        limit = time.monotonic() + _PATIENCE
+        for worker in self._workers:
+            worker.process.join(max(0.0, limit - time.monotonic()))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.lifeline.close()
+        self._workers.clear()

@@ -1,0 +1,172 @@
+"""A process that trains one trial after another.
+
+The data are read once per process. A trial that was interrupted continues from its checkpoint, with the same result.
+The process ends when its parent does, in whatever way, so that its lock on the folder of a trial is free when the
+search is resumed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from mixling.config import parse
+from mixling.errors import Interrupted, StorageError, UserError
+from mixling.storage import write_atomic
+from mixling.training.callbacks import Callback
+
+ERROR_FILE = "error.txt"  # in the folder of a failed trial
+RESOURCE = 10  # parts of a training after which it may be stopped early
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A trial to train; `pruned` is whether its evaluations are reported, to be stopped early."""
+
+    folder: Path
+    config: dict[str, Any]
+    pruned: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intermediate:
+    """The validation metric after `resource` of `RESOURCE` parts of a training; the answer is whether to stop."""
+
+    resource: int
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A finished trial: its validation metric and loss, and the seconds that it took."""
+
+    value: float
+    loss: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """A trial without a result; `final`: no other trial can work either, such as on a full disk."""
+
+    message: str
+    final: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped:
+    """A trial that was stopped early, after `seconds`."""
+
+    seconds: float
+
+
+Message = Intermediate | Trained | Failed | Stopped
+
+
+class _Stop(Exception):
+    """The trial is not worth continuing."""
+
+
+class _Reporter(Callback):
+    def __init__(self, connection: Connection, metric: str) -> None:
+        self._connection, self._metric, self._total = connection, metric, 1
+
+    def started(self, step: int, total_steps: int) -> None:
+        self._total = total_steps
+
+    def evaluated(self, record: dict[str, Any]) -> None:
+        resource = RESOURCE * record["step"] // self._total
+        if 0 < resource < RESOURCE:
+            self._connection.send(Intermediate(resource=resource, value=record[f"val_{self._metric}"]))
+            if self._connection.recv():
+                raise _Stop
+
+
+def work(connection: Connection, lifeline: Connection, config: dict[str, Any], threads: int) -> None:
+    """Train the jobs that the parent sends, until it sends None.
+
+    Args:
+        connection: carries a `Job` or None in, and messages out.
+        lifeline: is closed when the parent ends.
+        config: a RunConfig with the data.
+        threads: of torch.
+    """
+    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    try:
+        _work(connection, config, threads)
+    except (KeyboardInterrupt, Interrupted, EOFError, BrokenPipeError):
+        os._exit(0)  # the trial has its checkpoint
+
+
+def _end_with_parent(lifeline: Connection) -> None:
+    try:
+        lifeline.recv()
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def _work(connection: Connection, config: dict[str, Any], threads: int) -> None:
+    import torch
+
+    from mixling.runs.config import RunConfig
+    from mixling.runs.data import read_data
+
+    torch.set_num_threads(threads)
+    data = None
+    while (job := connection.recv()) is not None:
+        assert isinstance(job, Job)
+        begin = time.monotonic()
+        try:
+            if data is None:
+                data = read_data(parse(RunConfig, config, where="data"), spool_dir=None, log=lambda message: None)
+            value, loss = _train(job, *data, connection)
+        except _Stop:
+            connection.send(Stopped(seconds=time.monotonic() - begin))
+        except StorageError as error:
+            connection.send(Failed(message=str(error), final=True))
+        except UserError as error:
+            connection.send(_failure(job.folder, str(error), str(error)))
+        except (RuntimeError, ValueError, MemoryError) as error:  # such as too little memory for a large model
+            summary = str(error).splitlines()[0] if str(error) else ""
+            connection.send(_failure(job.folder, f"{type(error).__name__}: {summary}", traceback.format_exc()))
+        else:
+            connection.send(Trained(value=value, loss=loss, seconds=time.monotonic() - begin))
+
+
+def _failure(folder: Path, message: str, text: str) -> Failed:
+    write_atomic(folder / ERROR_FILE, text + "\n")
+    return Failed(message=message)
+
+
+def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tuple[float, float]:
+    """Train a trial, or continue it, or read its result if it was already finished."""
+    from mixling.runs.artifact import METRICS_FILE, RUN_FILE, read_file
+    from mixling.runs.config import RunConfig, resumed_config
+    from mixling.runs.training import fit
+    from mixling.tasks import task_type
+    from mixling.training.files import CHECKPOINT
+
+    config, resume = parse(RunConfig, job.config, where=str(job.folder)), False
+    metric = task_type(config.task).metric
+    if (job.folder / RUN_FILE).exists():
+        config, finished = resumed_config(job.folder)
+        resume = not finished and (job.folder / CHECKPOINT).exists()
+        if finished:
+            report = read_file(job.folder / METRICS_FILE)
+            return _result(report["validation"], metric, report["best"]["val_loss"])
+    run = fit(
+        config, train, validation,
+        folder=job.folder, resume=resume, callback=_Reporter(connection, metric) if job.pruned else None,
+    )  # fmt: skip
+    assert run is not None
+    return _result(run.report["validation"], metric, run.best["val_loss"])
+
+
+def _result(metrics: dict[str, Any], metric: str, loss: float) -> tuple[float, float]:
+    return float(metrics[metric]), float(metrics.get("log_loss") or loss)

@@ -1,0 +1,62 @@
+"""The examples of docs/scale.md, and Ray, where their packages are installed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mixling.bulk.run import predict_files
+from mixling.data.examples import ColumnsConfig
+from mixling.runtime.predictor import Predictor
+
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "tests" / "golden" / "model-v1.onnx"
+TEXTS = ["what a great film", "what a dull film", "naïve"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with rows in in/a.parquet."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"text": TEXTS}), tmp_path / "in" / "a.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_example_is_python() -> None:
+    examples = _examples()
+    assert {name for name in ("duckdb", "polars", "pyspark") for code in examples if f"import {name}" in code or
+            f"from {name}" in code} == {"duckdb", "polars", "pyspark"}  # fmt: skip
+    for code in examples:
+        compile(code, "docs/scale.md", "exec")
+
+
+@pytest.mark.parametrize("package", ["duckdb", "polars"])
+def test_an_example_predicts(package: str, folder: Path) -> None:
+    pytest.importorskip(package)
+    code = next(code for code in _examples() if f"import {package}" in code)
+    exec(code.replace('"MODEL"', repr(str(MODEL))), {})
+    table = pq.read_table(folder / "out.parquet")
+    wanted = Predictor(MODEL).predict(TEXTS)
+    assert isinstance(wanted, list)
+    assert table.column("text").to_pylist() == TEXTS
+    assert table.column("predicted").to_pylist() == [prediction.label for prediction in wanted]
+
+
+@pytest.mark.slow
+def test_tasks_of_ray_write_what_a_process_writes(folder: Path) -> None:
+    pytest.importorskip("ray", reason="Ray, of the extra [scale], is not installed")
+    for engine in ("processes", "ray"):
+        predict_files(MODEL, ["in/*.parquet"], engine, columns=ColumnsConfig(), engine=engine, workers=1)
+    names = sorted(path.name for path in (folder / "processes").iterdir())
+    assert sorted(path.name for path in (folder / "ray").iterdir()) == names
+    for name in names:
+        assert (folder / "ray" / name).read_bytes() == (folder / "processes" / name).read_bytes()
+
+
+def _examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "scale.md").read_text("utf-8"), re.DOTALL)

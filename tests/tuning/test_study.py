@@ -1,0 +1,118 @@
+"""The journal of a search: the same trials after a kill at any moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("optuna", reason="searches need optuna: pip install 'mixling[tune]'")
+
+from mixling import ModelFileError
+from mixling.tuning.space import Dimension
+from mixling.tuning.study import Result, Studies, best
+
+SPACE = {
+    "a": Dimension(low=0.001, high=0.1, log=True),
+    "b": Dimension(choices=("x", "y", "z")),
+    "c": Dimension(low=1, high=9),
+}
+
+
+def studies(path: Path, **options: object) -> Studies:
+    return Studies(path, {"m": SPACE, "n": SPACE}, **{"less_is_better": False, "seed": 0, **options})  # type: ignore[arg-type]
+
+
+def test_trials_do_not_depend_on_when_they_are_drawn_or_whether_the_search_was_killed(tmp_path: Path) -> None:
+    whole = studies(tmp_path / "whole")
+    wanted = [whole.ask("m").params for _ in range(5)]
+    assert len({str(params) for params in wanted}) == 5
+    assert whole.ask("n").params != wanted[0], "models draw different values"
+    path = tmp_path / "journal"
+    first = studies(path)
+    first.ask("m")
+    lines = path.read_bytes().splitlines(keepends=True)
+    for kept in range(2, len(lines) + 1):  # killed after each write, the last of them only in part
+        path.write_bytes(b"".join(lines[:kept]) + b'{"op_code": 4, "wor')
+        again = studies(path)
+        left = again.unfinished("m")
+        assert [trial.number for trial in left] == [0] * len(left)
+        found = [trial.params for trial in left] + [again.ask("m").params for _ in range(5 - len(left))]
+        assert found == wanted
+        assert again.count("m") == 5
+
+
+def test_results_survive_and_failed_trials_have_their_error(tmp_path: Path) -> None:
+    first = studies(tmp_path / "journal")
+    trials = [first.ask("m") for _ in range(4)]
+    first.complete(trials[1], value=0.9, loss=0.3, seconds=2.0)
+    first.complete(trials[2], value=0.9, loss=0.2, seconds=2.0)
+    first.fail(trials[0], "the loss is nan")
+    first.spent = 12.5
+    again = studies(tmp_path / "journal")
+    results = again.results("m")
+    assert [item.state for item in results] == ["failed", "complete", "complete", "running"]
+    assert (results[0].error, results[1].value, results[1].seconds) == ("the loss is nan", 0.9, 2.0)
+    assert [item.number for item in again.unfinished("m")] == [3]
+    assert again.spent == 12.5
+    chosen = best(results, less_is_better=False)
+    assert chosen is not None
+    assert chosen.number == 2, "of equal trials the one with the lower loss is the best"
+    assert best(results[:1], less_is_better=False) is None
+
+
+def test_the_default_configuration_is_no_trial(tmp_path: Path) -> None:
+    first = studies(tmp_path / "journal")
+    assert first.default("m") is None
+    default = Result(model="m", number=None, params={}, state="running")
+    first.complete(default, value=0.5, loss=1.0, seconds=1.0)
+    again = studies(tmp_path / "journal")
+    found = again.default("m")
+    assert found is not None
+    assert (found.number, found.value, found.state) == (None, 0.5, "complete")
+    assert again.count("m") == 0
+
+
+def test_tpe_learns_and_hyperband_stops_the_worst(tmp_path: Path) -> None:
+    space = {"x": Dimension(low=0.0, high=1.0)}
+    tpe = Studies(tmp_path / "tpe", {"m": space}, less_is_better=True, seed=0, sampler="tpe")
+    values = []
+    for _ in range(30):
+        trial = tpe.ask("m")
+        values.append(float(trial.params["x"]))
+        tpe.complete(trial, value=(values[-1] - 0.3) ** 2, loss=0.0, seconds=1.0)
+    assert sum(abs(x - 0.3) for x in values[20:]) < 0.6 * sum(abs(x - 0.3) for x in values[:10])
+    band = Studies(tmp_path / "band", {"m": space}, less_is_better=False, seed=0, pruner="hyperband")
+    stopped = 0
+    for number in range(20):
+        trial, stop = band.ask("m"), False
+        for resource in range(1, 10):
+            if stop := band.stop(trial, resource, 1.0 if number % 4 == 0 else 0.1 + number / 1000):
+                break
+        if stop:
+            assert number % 4, "one of the best was stopped"
+            band.stopped(trial, seconds=1.0)
+            stopped += 1
+        else:
+            band.complete(trial, value=1.0, loss=0.0, seconds=1.0)
+    assert stopped >= 3
+    assert [item.state for item in band.results("m")].count("stopped") == stopped
+
+
+def test_importance_is_that_of_the_key_that_matters(tmp_path: Path) -> None:
+    found = studies(tmp_path / "journal")
+    assert found.importances("m") == {}
+    for _ in range(25):
+        trial = found.ask("m")
+        found.complete(trial, value=-abs(float(trial.params["c"]) - 5), loss=0.0, seconds=1.0)
+    importances = found.importances("m")
+    assert max(importances, key=lambda key: importances[key]) == "c"
+    assert sum(importances.values()) == pytest.approx(1)
+
+
+def test_a_damaged_journal_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    studies(path).ask("m")
+    path.write_bytes(b"nonsense\n" + path.read_bytes())
+    with pytest.raises(ModelFileError, match="journal: is damaged"):
+        studies(path)
