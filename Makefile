@@ -21,8 +21,8 @@ native:  ## the native engine, in the source tree; without a C compiler it is le
 wasm:  ## the native engine for browsers and node, after a change of the C code; needs ziglang from PyPI
 	$(PYTHON) tools/wasm.py
 
-native-asan:  ## 100,000 changed model files under gcc's sanitizers: before a release, and after a change of the C code
-	$(PYTHON) benchmarks/native_mutations.py
+native-asan:  ## 100,000 changed model files under gcc's sanitizers (FUZZ="--minutes 60": for an hour): before a release
+	$(PYTHON) benchmarks/native_mutations.py $(FUZZ)
 
 picture:  ## pages from the code: docs/architecture.svg and .md, docs/api.md, docs/reference/
 	$(PYTHON) docs/architecture.py

@@ -6,7 +6,9 @@ without forgetting (Li and Hoiem, ECCV 2016) needs no old examples: its targets 
 label and of what the old model predicts. Accuracy on the validation examples of old and of new intents chooses;
 `--test` reads the test examples, for the choice and for training from scratch.
 
-    python experiments/late_labels.py ../shared/data/snips late_labels.json
+    python experiments/late_labels.py ../shared/data/snips --seed 0
+
+Results are added to results/late_labels.json, an item for each run.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from mixling.runs import training
 from mixling.runs.data import _read_split, read_data
 from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
-from mixling.storage import write_json
 from mixling.tasks.classification import Classification
 from mixling.text.labels import LabelSet
 
+OUT = Path(__file__).parent / "results" / "late_labels.json"
 LATE = ("PlayMusic", "SearchScreeningEvent")
 OLD_ROWS, NEW_ROWS = 400, 100  # of each intent
 CHOSEN = 50
@@ -132,16 +134,15 @@ def measure(data: Path, seed: int, *, test: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--test", action="store_true")
     options = parser.parse_args()
-    found = [measure(options.data, seed, test=options.test) for seed in range(options.seeds)]
-    write_json(options.out, {"provenance": provenance(), "test": options.test, "seeds": found})
-    for name in found[0]:
-        print(name, {key: f"{np.mean([item[name][key] for item in found]):.4f}" for key in ("old", "new", "all")})
+    found = measure(options.data, options.seed, test=options.test)
+    item = {"split": "test" if options.test else "validation", "accuracy": found, **provenance(seed=options.seed)}
+    items = json.loads(OUT.read_text())["items"] if OUT.exists() else []
+    OUT.write_text(json.dumps({"items": [*items, item]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

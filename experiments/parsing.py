@@ -9,14 +9,15 @@ validation says nothing more, 81 (Csordas et al. 2021). Here all begin from rand
     python experiments/parsing.py held-out --data ../shared/data --runs runs/parsing --models T5.1.1 --seeds 1 ...
     python experiments/parsing.py cogs --models T5.1.1 --variants "dropout of 0.1" "the table learns" --seeds 1 ...
 
-Encoder and decoder have two layers of width 192 each, and each model a feed-forward (or Remixer block) of the width
-that makes it as large as T5.1.1's, to one percent. Pieces are trained on the training rows and may join symbols, COGS'
-words are whole; places are added to the source's tokens; one table is that of sources, answers and output, for COGS of
-random numbers that do not learn; COGS' words are also learned in each other's places (`recombination`). Each model's
-rate is the one with the best validation exact match after three epochs; the last evaluation is kept, as validation says
-nothing of new combinations. COGS' generalization set and the test splits are read once, by the models of all seeds;
-exact match is that of greedy search, found without it (`exact_matches`). `--variants` are of one model, with one thing
-changed each: what each choice is worth (COGS), Table 5's forms of the block (Remixer).
+LSTM, BiLSTM and CBoW (Tables 2 and 4) are trained by naming them with --models. Encoder and decoder have two layers of
+width 192 each, and each model a feed-forward (or Remixer block) of the width that makes it as large as T5.1.1's, to one
+percent. Pieces are trained on the training rows and may join symbols, COGS' words are whole; places are added to the
+source's tokens; one table is that of sources, answers and output, for COGS of random numbers that do not learn; COGS'
+words are also learned in each other's places (`recombination`). Each model's rate is the one with the best validation
+exact match after three epochs; the last evaluation is kept, as validation says nothing of new combinations. COGS'
+generalization set and the test splits are read once, by the models of all seeds; exact match is that of greedy search,
+found without it (`exact_matches`). `--variants` are of one model, with one thing changed each: what each choice is
+worth (COGS), Table 5's forms of the block (Remixer).
 
 To choose by, there are "held-out" rows of COGS' training split: of 24 nouns and names and 10 verbs in one voice, drawn
 from those of middling frequency, all rows but one each are taken away and measured on; that one is, for half of the
@@ -37,6 +38,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +54,7 @@ from mixling.seq2seq.config import SEQ2SEQ_DEFAULTS, PairRunConfig
 from mixling.seq2seq.evaluation import exact_matches
 from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig
 from mixling.seq2seq.pairs import PairColumns, read_pairs
-from mixling.seq2seq.presets import Family, Shape, hypermixer, mixer, remixer, t5
+from mixling.seq2seq.presets import Family, Shape, bag_of_words, hypermixer, lstm, mixer, remixer, t5
 from mixling.seq2seq.run import fit_pairs
 from mixling.storage import write_json
 
@@ -86,7 +88,15 @@ SHAPE = Shape(
     biases="alibi",
     source_positions="sinusoidal",
 )
-MODELS: dict[str, Family] = {"T5.1.1": t5, "Remixer": remixer, "Mixer": mixer, "HyperMixer": hypermixer}
+MODELS: dict[str, Family] = {
+    "T5.1.1": t5,
+    "Remixer": remixer,
+    "Mixer": mixer,
+    "HyperMixer": hypermixer,
+    "LSTM": lstm,
+    "BiLSTM": partial(lstm, bidirectional=True),
+    "CBoW": bag_of_words,
+}
 RATES, LOOK = (5e-4, 1e-3), 3  # epochs
 
 # One thing changed each: of the configuration, or of the model's.
@@ -114,6 +124,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 BLOCKS: dict[str, dict[str, Any]] = {
     "without compositional remixing": {"compositional": False},
     "gated alpha": {"alpha": "gated"},
+    "a gate between composed and mixed": {"choose": True},
+    "dropout on H of 0.1": {"dropout": 0.1},
+    "dropout on H of 0.2": {"dropout": 0.2},
     "vector alpha": {"alpha": "vector"},
     "alpha fixed at 0.5": {"alpha": 0.5},
 }
@@ -272,7 +285,7 @@ def main() -> None:
     parser.add_argument("task", choices=DATA)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["T5.1.1", "Remixer", "Mixer", "HyperMixer"])
     parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, *BLOCKS], help="of the first model")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="one: no choice is made")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from mixling import Predictor
+from mixling.export.onnx import amend
 from mixling.text.clean import clean
 from mixling.text.words import word_spans
 
@@ -44,6 +45,7 @@ def hostile_texts() -> list[str]:
     return [text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") for text in texts]
 
 
+KEYS = {"pairs": ("first", "second"), "answers": ("question", "context")}
 EXPLAINED = [
     "play 🫨 music by the beatles",
     "",
@@ -56,24 +58,26 @@ EXPLAINED = [
 
 def asked(name: str, texts: list[str]) -> list[Any]:
     """The texts as the model reads them."""
-    return list(itertools.pairwise(texts)) if name == "pairs" else texts
+    return list(itertools.pairwise(texts)) if name in KEYS else texts
+
+
+def run(path: Path, inputs: list[Any], explained: list[Any]) -> dict[str, Any]:
+    """What answers.mjs prints for a model."""
+    command = [str(NODE), str(HERE / "answers.mjs"), str(PACKAGE)]
+    given = json.dumps({"model": str(path), "inputs": inputs, "explained": explained})
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 @functools.cache
 def in_node(name: str) -> dict[str, Any]:
     def inputs(texts: list[str]) -> list[Any]:
-        return [text if isinstance(text, str) else dict(zip(("first", "second"), text, strict=True)) for text in texts]
+        return [text if isinstance(text, str) else dict(zip(KEYS[name], text, strict=True)) for text in texts]
 
-    given = {
-        "model": str(MODELS / f"{name}.onnx"),
-        "inputs": inputs(asked(name, hostile_texts())),
-        "explained": inputs(asked(name, EXPLAINED)),
-    }
-    command = [str(NODE), str(HERE / "answers.mjs"), str(PACKAGE)]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    explained = [] if name in ("slots", "answers") else inputs(asked(name, EXPLAINED))
+    return run(MODELS / f"{name}.onnx", inputs(asked(name, hostile_texts())), explained)
 
 
 @pytest.fixture
@@ -87,6 +91,10 @@ def same_numbers(got: Any, expected: Any) -> None:
         assert list(got) == list(expected)
         for key, value in expected.items():
             same_numbers(got[key], value)
+    elif isinstance(expected, list):
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected, strict=True):
+            same_numbers(one, other)
     elif isinstance(expected, float):
         assert got == pytest.approx(expected, abs=1e-5)
     else:
@@ -101,7 +109,7 @@ def near_ties(values: np.ndarray) -> bool:
 @pytest.mark.parametrize("name", ["intents", "topics", "stars", "pairs"])
 @pytest.mark.usefixtures("onnx")
 def test_answers_are_those_of_python(name: str) -> None:
-    predictor, found = Predictor(MODELS / f"{name}.onnx"), in_node(name)
+    predictor, found = Predictor(MODELS / f"{name}.onnx", too_long="truncate"), in_node(name)
     texts = asked(name, hostile_texts())
     assert (found["task"], found["labels"]) == (predictor.task.name, list(predictor.labels.names))
     assert found["pairs"] is (name == "pairs")
@@ -115,6 +123,28 @@ def test_answers_are_those_of_python(name: str) -> None:
         if len(str(text)) < 300 and not near_ties(logits):
             same_numbers(item["prediction"], prediction.to_dict())
         assert item["prediction"]["truncated"] == prediction.truncated
+
+
+@pytest.mark.usefixtures("onnx")
+def test_tags_are_those_of_python() -> None:
+    predictor, found = Predictor(MODELS / "slots.onnx", too_long="truncate"), in_node("slots")
+    assert (found["task"], found["labels"]) == ("tagging", list(predictor.labels.names))
+    spans = 0
+    for item, prediction in zip(found["out"], predictor.predict(hostile_texts()), strict=True):
+        same_numbers(item["prediction"], prediction.to_dict())
+        spans += len(item["prediction"]["spans"])
+    assert spans > 100
+
+
+@pytest.mark.usefixtures("onnx")
+def test_answers_to_questions_are_those_of_python() -> None:
+    predictor, found = Predictor(MODELS / "answers.onnx"), in_node("answers")
+    texts = asked("answers", hostile_texts())
+    for item, text, prediction in zip(found["out"], texts, predictor.predict(texts), strict=True):
+        got, expected = item["prediction"], prediction.to_dict()
+        if len(text[1]) > 300:  # repeated words are equally good answers, of which rounding chooses
+            got, expected = ({"score": values["score"]} for values in (got, expected))
+        same_numbers(got, expected)
 
 
 @pytest.mark.usefixtures("onnx")
@@ -136,6 +166,25 @@ def test_explanations_are_those_of_python(name: str) -> None:
         for one, other in zip(got["words"], expected.pop("words"), strict=True):
             same_numbers(one, other)
         same_numbers({key: value for key, value in got.items() if key != "words"}, {**expected})
+
+
+def test_thresholds_and_sets_of_labels_are_those_of_python(tmp_path: Path) -> None:
+    texts = [text for text in hostile_texts() if len(text) < 100]
+    values: dict[str, dict[str, Any]] = {
+        "topics": {"label_thresholds": {"a": 0.51, "c": 0.53}},
+        "intents": {"threshold": 0.4, "conformal": {"method": "aps", "coverage": 0.9, "quantile": 0.4}},
+    }
+    for method, quantile in (("aps", 0.4), ("lac", 0.68)):
+        values["intents"]["conformal"] |= {"method": method, "quantile": quantile}
+        for name, changes in values.items():
+            content = amend((MODELS / f"{name}.onnx").read_bytes(), **changes)
+            (tmp_path / "model.onnx").write_bytes(content)
+            found = run(tmp_path / "model.onnx", texts, [])["out"]
+            chosen, predictor = set(), Predictor(content, too_long="truncate")
+            for item, prediction in zip(found, predictor.predict(texts), strict=True):
+                same_numbers(item["prediction"], prediction.to_dict())
+                chosen.add(str([item["prediction"].get(key) for key in ("abstained", "label_set", "labels")]))
+            assert len(chosen) > 3, "the thresholds decide nothing"
 
 
 def test_changed_files_are_refused_or_answer() -> None:

@@ -20,7 +20,7 @@ pytestmark = NEEDS_CHROMIUM
 MODELS = Path(__file__).parents[1] / "serving" / "models"
 READY = "#status:text-is('Ready')"
 HARD = "play <b>🫨</b> e\u0301te\u0301 שלום in paris <script>alert(1)</script>"
-NAMES = ("intents", "pairs", "stars")
+NAMES = ("intents", "pairs", "stars", "slots", "answers")
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -106,6 +106,22 @@ def test_models_side_by_side_and_pairs(page: Any) -> None:
     page.wait_for_selector("article[data-model=pairs] tr")
     expected = Predictor(MODELS / "pairs.onnx").predict_one(("book a table", "book two tables")).probabilities
     assert probabilities(page) == pytest.approx(expected, abs=1e-6)
+
+
+def test_spans_and_answers_are_marked(page: Any) -> None:
+    page.select_option("#first", "slots")
+    page.fill("#text", HARD)
+    page.wait_for_selector("article mark")
+    spans = Predictor(MODELS / "slots.onnx").predict_one(HARD).spans
+    assert page.locator("article mark bdi").all_text_contents() == [HARD[item.start : item.end] for item in spans]
+    assert page.locator("article mark small").all_text_contents() == [item.label for item in spans]
+    question, context = "what is fine?", "🫨 The weather in paris is fine. " * 40
+    page.select_option("#first", "answers")
+    page.fill("#text", question)
+    page.fill("#other", context)
+    page.wait_for_selector("article[data-model=answers] mark")
+    answer = Predictor(MODELS / "answers.onnx").predict_one((question, context)).answer
+    assert page.locator("article mark").text_content() == answer.text
 
 
 def test_a_damaged_model_is_reported(browser: Any, folder: Path, url: str) -> None:

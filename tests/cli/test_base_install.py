@@ -77,7 +77,7 @@ def test_answers_are_explained_and_texts_to_label_suggested(call: Call, folder: 
     assert done.out.count("\n") == 2
     done = call("evaluate", GOLDEN, tmp_path / "rows.csv", "--slices", "--errors", tmp_path / "errors.csv")
     assert done.code == 0, done.err
-    assert (tmp_path / "errors.csv").read_text().startswith("path,line,text,target,predicted,severity,words\n")
+    assert (tmp_path / "errors.csv").read_text().startswith("path,line,text,target,predicted,severity,words,nearest\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

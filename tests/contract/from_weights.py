@@ -34,6 +34,9 @@ def remixing(mixer: Mixer, x: Tensor, source: Tensor, found: dict[str, Tensor]) 
         a = mixer.alpha(x) if callable(mixer.alpha) else mixer.alpha
         a = a.sigmoid() if isinstance(a, Tensor) else a
         composed = a * mixed * inner + (1 - a) * (inner - mixed)
+    if mixer.choice is not None:
+        g = mixer.choice(x).sigmoid()
+        composed = g * composed + (1 - g) * mixed
     return mixer.out(composed) + (inner if mixer.residual else 0)
 
 

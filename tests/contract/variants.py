@@ -33,7 +33,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "qrnn-deep-forward": {"cell": "qrnn", "bidirectional": False, "num_layers": 2, "hidden_dim": 5},
     },
     "remixing": {
-        "matched-vector": {"inner_dim": 11, "alpha": "vector"},
+        "matched-vector": {"inner_dim": 11, "alpha": "vector", "choose": True},
         "gated": {"alpha": "gated", "dropout": 0.1},
         "difference": {"alpha": 0.0},
         "not-compositional": {"inner_dim": 5, "compositional": False},

@@ -35,7 +35,10 @@ def test_all_models_are_as_large_as_t5(parsing: ModuleType) -> None:
         shape = parsing.SHAPE.model_copy(
             update={"max_source_len": data.max_source_len, "max_target_len": data.max_target_len}
         )
-        labels = [*((name, name) for name in parsing.MODELS), *(("Remixer", name) for name in parsing.BLOCKS)]
+        labels = [
+            *((name, name) for name in parsing.MODELS),
+            *(("Remixer", name) for name in parsing.BLOCKS if "dropout" not in name),
+        ]
         sizes = [
             parsing.size(parsing.system(family, label, shape, data.subwords).model, data.subwords)
             for family, label in labels

@@ -122,7 +122,7 @@ def test_the_graph_of_every_part_is_followed() -> None:
     """What no preset has: other mixers, norms, feed-forwards, pools and embedding layers, in one model."""
     mixers = [
         {"type": "pooling", "pooling": "max"},
-        {"type": "remixing", "alpha": "gated"},
+        {"type": "remixing", "alpha": "gated", "choose": True},
         {"type": "synthesizer", "num_heads": 2, "positions": {"num_buckets": 8, "max_distance": 6}},
         {"type": "attention", "num_heads": 2, "positions": {"num_buckets": 8, "max_distance": 6, "init": "alibi"}},
         {"type": "linear_attention", "num_heads": 2},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from mixling import PRESETS, build_model, model_config
+from mixling.export.native_mixers import layer_plan
 from mixling.export.onnx import ExportedModel, trace
 from mixling.export.quantize import quantize_graph
 from mixling.export.write import write_graph
@@ -33,19 +35,24 @@ def write(module: ExportedModel) -> Any:
     return write_graph(module.model, module.table, module.scale, has_weights=module.has_weights)
 
 
-def run(graph: Any) -> list[np.ndarray]:
-    """The logits and rows of texts of 5, 1 and no tokens."""
-    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
-    onnx.checker.check_model(proto, full_check=True)
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+def texts(num_columns: int) -> dict[str, np.ndarray]:
+    """The input of texts of 5, 1 and no tokens, without weights."""
     random = np.random.default_rng(3)
-    feed = {
-        "cached": random.standard_normal((2, session.get_inputs()[0].shape[1])).astype(np.float32),
+    return {
+        "cached": random.standard_normal((2, num_columns)).astype(np.float32),
         "positions": random.integers(0, 60, (4, 3)).astype(np.int32),
         "index": np.array([[6, 1, 3, 2, 4], [5, 0, 0, 0, 0], [0, 0, 0, 0, 0]], np.int32),
     }
+
+
+def run(graph: Any) -> list[np.ndarray]:
+    """The logits and rows of `texts`."""
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    onnx.checker.check_model(proto, full_check=True)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    feed = texts(session.get_inputs()[0].shape[1])
     if any(item.name == "weights" for item in session.get_inputs()):
-        feed["weights"] = random.standard_normal((4, 3)).astype(np.float32)
+        feed["weights"] = np.random.default_rng(4).standard_normal((4, 3)).astype(np.float32)
     return session.run(["logits", "rows"], feed)
 
 
@@ -82,6 +89,18 @@ def test_every_preset_is_written(name: str) -> None:
     for mixer in mixers:
         mixer.update({"num_heads": 2} if "num_heads" in mixer else {})
     assert write(exported(name, layers=layers, num_layers=len(layers))) is not None
+
+
+def test_the_authors_positions_are_written_as_they_are_computed() -> None:
+    mixer = {"type": "hypermixing", "hidden_dim": 6, "positions": "idiap"}
+    module = exported("pnlp-mixer-x-small", "float32", "text", layers=[{"mixers": [mixer]}], num_layers=1)
+    layers: Any = module.model.encoder.layers
+    assert layer_plan(Mock(), layers[0].mixers[0]) is None, "the native engine does not know them"
+    written = run(write(module))
+    with torch.no_grad():
+        expected = module(*map(torch.from_numpy, texts(16).values()))
+    for ours, theirs in zip(written, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 def test_another_class_is_not_taken_for_its_parent() -> None:

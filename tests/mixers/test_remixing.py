@@ -26,6 +26,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "wide": {"inner_dim": 5},
     "wide-vector": {"inner_dim": 5, "alpha": "vector"},
     "narrow-gated": {"inner_dim": 3, "alpha": "gated"},
+    "choose": {"choose": True},
+    "wide-choose": {"inner_dim": 5, "choose": True, "alpha": "vector"},
     "same-width": {"inner_dim": DIM},
     "wide-not-compositional": {"inner_dim": 5, "compositional": False},
 }
@@ -85,7 +87,9 @@ def by_loops(
                 a = sigmoid(matvec(mixer.alpha.weight.tolist(), x[i])[e])
             else:
                 a = kind
-            composed.append(a * mixed * inner[i][e] + (1 - a) * (inner[i][e] - mixed))
+            whole = a * mixed * inner[i][e] + (1 - a) * (inner[i][e] - mixed)
+            g = sigmoid(matvec(mixer.choice.weight.tolist(), x[i])[e]) if "choose" in options else 1.0
+            composed.append(g * whole + (1 - g) * mixed)
         out = matvec(w3, composed)
         if "inner_dim" not in options:
             out = [value + rest for value, rest in zip(out, inner[i], strict=True)]

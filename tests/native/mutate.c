@@ -1,11 +1,13 @@
 /* Open changed copies of a model, and predict with those that still open; to be built with -fsanitize=address,undefined.
 
-   mutate MODEL NUMBER SEED: seven of eight copies get a checksum that is right, so that the change is read. */
+   mutate MODEL NUMBER SEED [SECONDS]: seven of eight copies get a checksum that is right, so that the change is read;
+   with a time, copies are made until it is over. */
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "file.h"
 #include "mixling.h"
@@ -56,6 +58,11 @@ static size_t change(uint8_t *data, size_t size) {
     return drawn(50) ? size : drawn(size) + 1;
 }
 
+/* A context of several windows. */
+#define FILM "what a film, isn't it \xce\xa3\xea\xb0\x81 unbelievablelovers! "
+#define LINE FILM FILM FILM FILM FILM
+static const char LONG[] = LINE LINE LINE;
+
 static int try_model(const uint8_t *data, size_t size) {
     static const char *TEXTS[] = {"what a film", "", "\xed\xa0\x80 a\xcc\x81 \xe2\x80\x99s isn't \xff\xfe",
                                   "\xce\xa3\xce\xa3 \xea\xb0\x81 unbelievable alors"};
@@ -65,15 +72,25 @@ static int try_model(const uint8_t *data, size_t size) {
     int status = mixling_open(data, size, &model, reason, sizeof reason);
     if (status != MIXLING_OK) return status;
     if (mixling_start(model, 1 << 16, 1, &worker) == MIXLING_OK) {
-        float *logits = malloc(mixling_num_labels(model) * sizeof *logits);
-        for (size_t i = 0; logits && i < sizeof TEXTS / sizeof *TEXTS; i++) {
+        size_t rows = mixling_per_token(model) ? mixling_max_len(model) : 1, words;
+        float *logits = malloc(rows * mixling_num_labels(model) * sizeof *logits);
+        mixling_word *places = malloc(rows * sizeof *places);
+        uint32_t *tags = malloc(rows * sizeof *tags);
+        for (size_t i = 0; logits && places && tags && i < sizeof TEXTS / sizeof *TEXTS; i++) {
             uint8_t flags;
+            mixling_span span;
             mixling_text text = {TEXTS[i], strlen(TEXTS[i]), NULL, 0};
             mixling_text pair = {TEXTS[i], strlen(TEXTS[i]), TEXTS[0], strlen(TEXTS[0])};
+            mixling_text question = {TEXTS[0], strlen(TEXTS[0]), LONG, sizeof LONG - 1};
             mixling_predict(worker, &text, 1, logits, &flags);
             mixling_predict(worker, &pair, 1, logits, &flags);
+            mixling_tag(worker, &text, places, logits, i % 2 ? tags : NULL, &words, &flags);
+            mixling_answer(worker, &pair, &span, &flags);
+            if (!i) mixling_answer(worker, &question, &span, &flags);
         }
         free(logits);
+        free(places);
+        free(tags);
         mixling_stop(worker);
     }
     mixling_close(model);
@@ -82,7 +99,7 @@ static int try_model(const uint8_t *data, size_t size) {
 
 int main(int number, char **arguments) {
     long counts[5] = {0};
-    FILE *file = number == 4 ? fopen(arguments[1], "rb") : NULL;
+    FILE *file = number >= 4 ? fopen(arguments[1], "rb") : NULL;
     if (!file) return 2;
     fseek(file, 0, SEEK_END);
     size_t size = (size_t)ftell(file);
@@ -93,7 +110,8 @@ int main(int number, char **arguments) {
     long copies = atol(arguments[2]);
     state = (uint64_t)atol(arguments[3]) * 2654435761u + 88172645463325252u;
     if (try_model(original, size) != MIXLING_OK) return 3;
-    for (long i = 0; i < copies; i++) {
+    time_t end = number > 4 ? time(NULL) + atol(arguments[4]) : 0;
+    for (long i = 0; end ? time(NULL) < end : i < copies; i++) {
         copy = malloc(size);
         memcpy(copy, original, size);
         size_t changed = change(copy, size);

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import ConfigError, Example, Prediction, Predictor
+from mixling import ConfigError, Dataset, Example, Prediction, Predictor
 from mixling.metrics.intervals import resampled, wilson
 from mixling.runs.mistakes import find_mistakes, slices
 from mixling.tasks.base import Task
@@ -72,6 +72,34 @@ def test_numbers_are_sorted_by_their_errors() -> None:
         predictor(task), [example("p", 1.5), example("q", 2.0), example("r", 2.0)], predictions
     )  # fmt: skip
     assert [(item.example.text, item.severity) for item in found] == [("q", 3.0), ("p", 0.5)]
+
+
+def test_the_nearest_training_examples_are_named() -> None:
+    vectors = {
+        "one": [3.0, 0.0],
+        "near one": [2.0, 0.5],
+        "other": [-1.0, 2.0],
+        "last": [-4.0, -2.5],
+        "asked": [9.0, 1.0],
+    }
+
+    class Vectors(Stub):
+        def text_vectors(self, texts: Any) -> np.ndarray:
+            return np.array([vectors[text] for text in texts], np.float32)
+
+    train = Dataset.from_examples(example(text, "a") for text in vectors if text != "asked")
+    (found,) = find_mistakes(
+        Vectors(CLASSES), [example("asked", "a")], [of_class("b", 0.6)], train=train  # type: ignore[arg-type]
+    )  # fmt: skip
+    center = np.mean([vectors[item.text] for item in train], axis=0)  # type: ignore[index]
+
+    def cosine(text: str) -> float:
+        first, second = np.array(vectors[text]) - center, np.array(vectors["asked"]) - center
+        return float(first @ second / np.sqrt((first @ first) * (second @ second)))
+
+    expected = sorted((str(item.text) for item in train), key=lambda text: -cosine(text))[:3]
+    assert [item.example.text for item in found.neighbors] == expected
+    assert [item.similarity for item in found.neighbors] == pytest.approx([cosine(text) for text in expected], abs=1e-6)
 
 
 def test_taggers_are_refused() -> None:

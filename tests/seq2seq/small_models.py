@@ -8,7 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
-from mixling.seq2seq.presets import Shape, hypermixer, mixer, mixer_transformer, remixer, t5
+from mixling.seq2seq.presets import (
+    Shape,
+    bag_of_words,
+    hypermixer,
+    lstm,
+    mixer,
+    mixer_transformer,
+    remixer,
+    t5,
+)  # fmt: skip
 
 SUBWORDS = 11
 SHAPE = Shape(
@@ -26,6 +35,8 @@ FAMILIES: dict[str, Callable[[Shape], EncoderDecoderConfig]] = {
     "t5-sinusoidal": lambda shape: t5(shape.model_copy(update={"source_positions": "sinusoidal"})),
     "remixer": remixer,
     "remixer-literal": lambda shape: remixer(shape, matched=False),
+    "bilstm": lambda shape: lstm(shape, bidirectional=True),
+    "bag-of-words": bag_of_words,
     "mixer-transformer": mixer_transformer,
     "mixer-windowed": lambda shape: mixer(shape, window=3),
     "mixer": lambda shape: mixer(shape, window=None),

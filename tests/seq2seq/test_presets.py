@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -13,7 +15,18 @@ from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.model import count_parameters
 from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
-from mixling.seq2seq.presets import BASE, CPU, SEQ2SEQ_PRESETS, Shape, remixer, seq2seq_config, t5, with_dropout
+from mixling.seq2seq.presets import (
+    BASE,
+    CPU,
+    SEQ2SEQ_PRESETS,
+    Shape,
+    bag_of_words,
+    lstm,
+    remixer,
+    seq2seq_config,
+    t5,
+    with_dropout,
+)  # fmt: skip
 
 ALPHA = 1
 
@@ -43,6 +56,17 @@ def test_the_block_as_it_stands_is_as_wide_as_the_tokens() -> None:
     assert counted(SEQ2SEQ_PRESETS["remixer-literal-base"].config) == counted(t5(BASE)) + replaced
 
 
+def test_dropout_on_h_may_differ_from_that_of_the_rest() -> None:
+    def rates(**sizes: float) -> tuple[float, float]:
+        (layer,) = seq2seq_config("remixer-2m", **sizes).decoder.layers
+        (block,) = [mixer for mixer in layer.mixers if mixer.type == "remixing"]
+        return layer.dropout, block.dropout  # type: ignore[attr-defined]
+
+    assert rates(dropout=0.1) == (0.1, 0.1)
+    assert rates(dropout=0.1, mixing_dropout=0.2) == (0.1, 0.2)
+    assert rates(dropout=0.1, mixing_dropout=0.0) == (0.1, 0.0)
+
+
 @pytest.mark.parametrize(("before", "after"), [((12, 12), (18, 3)), ((4, 4), (6, 1)), ((24, 24), (36, 6))])
 def test_layers_of_the_scaled_form(before: tuple[int, int], after: tuple[int, int]) -> None:
     shape = BASE.model_copy(update=dict(zip(("num_layers", "num_decoder_layers"), before, strict=True)))
@@ -65,6 +89,23 @@ def test_the_scaled_base_has_18_and_3_layers() -> None:
         counted(SEQ2SEQ_PRESETS["remixer-base"].config) - counted(config)
         == 3 * (attention + 3 * 768 * 2048 + 512**2 + ALPHA + 4 * 768**2 + 2 * 768) + (9 - 3) * attention
     )
+
+
+def test_a_bag_of_words_does_not_know_the_order_and_an_lstm_does() -> None:
+    shape = Shape(dim=8, ffn_dim=8, num_heads=2, head_dim=4, num_layers=2, num_decoder_layers=1)
+    source, target = torch.tensor([[3, 4, 5, 6]]), torch.tensor([[1, 2]])
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    for family, alike in ((bag_of_words, True), (lstm, False), (partial(lstm, bidirectional=True), False)):
+        model = build_encoder_decoder(family(shape), vocab_size=9, seed=0).double().eval()
+        found, mirrored = model(source, mask, target), model(source.flip(1), mask, target)
+        assert torch.allclose(found, mirrored, rtol=0, atol=1e-12) == alike
+
+
+def test_lstms_have_as_many_units_in_both_directions_together() -> None:
+    shape = Shape(dim=8, ffn_dim=8, num_heads=2, head_dim=4, num_layers=1, num_decoder_layers=1)
+    cell = 4 * (8 * 8 + 8 * 8 + 8 + 8)  # gates of inputs and states, two biases
+    half = 4 * (4 * 8 + 4 * 4 + 4 + 4)
+    assert counted(lstm(shape, bidirectional=True)) - counted(lstm(shape)) == 2 * half - cell
 
 
 ATTENTION, REMIXING, TOKEN_MLP, HYPERMIXING = AttentionConfig, RemixingConfig, TokenMLPConfig, HyperMixingConfig

@@ -169,7 +169,7 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
         outside = evaluate_out_of_scope(predictor, report.out_of_scope, evaluation.confidence, columns=columns)
         text, values["out_of_scope"] = f"{text}\n\n{outside.summary()}", asdict(outside)
     if kept is not None:
-        table, found = report_mistakes(predictor, kept, report)
+        table, found = report_mistakes(model, predictor, kept, report)
         text, values = f"{text}\n\n{table}".rstrip(), values | found
 
     def draw(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from mixling.runs.mistakes import Mistake, Slice
     from mixling.runtime.predictor import Predictor
 
-_COLUMNS = ["path", "line", "text", "target", "predicted", "severity", "words"]
+_COLUMNS = ["path", "line", "text", "target", "predicted", "severity", "words", "nearest"]
 _WORDS = 5  # of an explanation
+_SHOWN_CHARS = 100  # of a training text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ class MistakeOptions:
 
 
 def report_mistakes(
-    predictor: Predictor, examples: Sequence[Example], options: MistakeOptions
+    model: str, predictor: Predictor, examples: Sequence[Example], options: MistakeOptions
 ) -> tuple[str, dict[str, Any]]:
     """Write the mistakes, and return the slices as text and as values.
 
@@ -59,10 +61,14 @@ def report_mistakes(
     from mixling.cli.predictions import open_output
     from mixling.metrics.robustness import format_columns
     from mixling.runs.mistakes import find_mistakes, slices
+    from mixling.runs.neighbors import training_or_reason
 
     predictions = list(predictor.predict_stream(example.text for example in examples))
     if options.errors is not None:
-        found = find_mistakes(predictor, examples, predictions)
+        train, reason = training_or_reason(model, predictor)
+        if train is None:
+            print(f"--errors: without the nearest training examples: {reason}", file=sys.stderr)
+        found = find_mistakes(predictor, examples, predictions, train=train)
         with open_output(options.errors) as write:
             write(_csv(found) if options.errors.suffix.lower() == ".csv" else "".join(map(_json_line, found)))
     if not options.slices:
@@ -88,9 +94,17 @@ def _csv(mistakes: Sequence[Mistake]) -> str:
         text = example.text if isinstance(example.text, str) else json.dumps(example.text, ensure_ascii=False)
         top = [word for word in mistake.explanation.top(_WORDS) if word.effect]
         words = "; ".join(f"{word.word} {word.effect:+.2f}" for word in top)
-        fields = [_plain(example.target), _plain(mistake.answer), f"{mistake.severity:.4f}", words]
+        fields = [_plain(example.target), _plain(mistake.answer), f"{mistake.severity:.4f}", words, _near(mistake)]
         lines.append(csv_line([example.path, example.line, text, *fields]))
     return "".join(lines)
+
+
+def _near(mistake: Mistake) -> str:
+    parts = []
+    for item in mistake.neighbors:
+        text = item.example.text if isinstance(item.example.text, str) else " ".join(item.example.text)
+        parts.append(f"{_plain(item.example.target)}: {text[:_SHOWN_CHARS]} ({item.similarity:.2f})")
+    return "; ".join(parts)
 
 
 def _plain(target: Any) -> str:
@@ -107,5 +121,15 @@ def _json_line(mistake: Mistake) -> str:
         "predicted": mistake.answer,
         "severity": mistake.severity,
         "explanation": mistake.explanation.to_dict(),
+        "nearest": [
+            {
+                "path": item.example.path,
+                "line": item.example.line,
+                "text": item.example.text,
+                "target": item.example.target,
+                "similarity": item.similarity,
+            }
+            for item in mistake.neighbors
+        ],
     }
     return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from torch import Tensor, nn
 
@@ -51,7 +51,7 @@ def layer_plan(plan: Finder, layer: nn.Module) -> dict[str, Any] | None:
             return {"mixes": "fourier"}
         case SpatialGating() if type(layer) is SpatialGating and layer.mask_padding:
             return _gating(plan, layer)
-        case HyperMixing() if type(layer) is HyperMixing:
+        case HyperMixing() if type(layer) is HyperMixing and type(layer.positions) is Positions:
             return _hyper(plan, layer)
         case Attention() if type(layer) is Attention:
             return _attention(plan, layer)
@@ -122,7 +122,7 @@ def _hyper(plan: Finder, layer: HyperMixing) -> dict[str, Any]:
         "mixes": "hyper",
         "heads": layer.num_heads,
         "hidden": layer.hidden_dim // layer.num_heads,
-        "positions": positions_plan(plan, layer.positions),
+        "positions": positions_plan(plan, cast(Positions, layer.positions)),
         "keys": _network(plan, layer.keys),
         "queries": None if layer.queries is None else _network(plan, layer.queries),
         "output_norm": None if layer.norm is None else plan.norm(layer.norm),

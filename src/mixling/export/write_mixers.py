@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mixling.export.scope import NoWriter, Scope, Writers
 from mixling.export.write_recurrent import RECURRENT_WRITERS
 from mixling.layers.hypernetwork import HeadLinear, Hypernetwork
-from mixling.layers.positions import Positions, RelativeBias
+from mixling.layers.positions import Positions, PublishedPositions, RelativeBias
 from mixling.mixers.attention import Attention
 from mixling.mixers.fourier import Fourier
 from mixling.mixers.hypermixing import HyperMixing
@@ -37,12 +37,35 @@ def _write_positions(scope: Scope, module: Positions, x: str) -> str:
     dim = module.table.shape[1]
     rates = np.exp(np.arange(0, dim, 2) * (-math.log(10_000.0) / dim)) / (2 * math.pi)
     numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=TensorProto.DOUBLE), graph.integers(1))
-    turns = graph.add("Mul", numbers, graph.constant(rates, np.float64))
-    turns = graph.add("Cast", graph.add("Sub", turns, graph.add("Round", turns)), to=TensorProto.FLOAT)
-    angles = graph.add("Mul", turns, graph.constant(2 * math.pi))
+    angles = _angles(scope, graph.add("Mul", numbers, graph.constant(rates, np.float64)))
     waves = [graph.add("Unsqueeze", graph.add(name, angles), graph.integers(2)) for name in ("Sin", "Cos")]
     rows = graph.add("Reshape", graph.add("Concat", *waves, axis=2), graph.integers(0, -1))
     return graph.add("Add", x, graph.slice(rows, (1,), (0,), (dim,)) if dim % 2 else rows)
+
+
+def _write_published_positions(scope: Scope, module: PublishedPositions, x: str) -> str:
+    from onnx import TensorProto
+
+    graph = scope.graph
+    rates, phases = (np.array(part) for part in module.turns())
+    numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=TensorProto.DOUBLE), graph.integers(1))
+    turns = graph.add("Mul", numbers, graph.constant(rates, np.float64))
+    # Positions are counted from 1.
+    turns = graph.add("Add", turns, graph.constant(rates + phases, np.float64))
+    return graph.add(
+        "Add",
+        graph.add("Mul", x, graph.constant(math.sqrt(module.dim))),
+        graph.add("Sin", _angles(scope, turns)),
+    )
+
+
+def _angles(scope: Scope, turns: str) -> str:
+    """Return angles in single precision of turns in double precision."""
+    from onnx import TensorProto
+
+    graph = scope.graph
+    rest = graph.add("Cast", graph.add("Sub", turns, graph.add("Round", turns)), to=TensorProto.FLOAT)
+    return graph.add("Mul", rest, graph.constant(2 * math.pi))
 
 
 def _write_token_mlp(scope: Scope, module: TokenMLP, x: str) -> str:
@@ -235,6 +258,9 @@ def _write_remixing(scope: Scope, module: Remixing, x: str) -> str:
         product = graph.add("Mul", share, graph.add("Mul", mixed, inner))
         rest = graph.add("Sub", graph.constant(1.0), share)
         composed = graph.add("Add", product, graph.add("Mul", rest, graph.add("Sub", inner, mixed)))
+    if module.choice is not None:
+        chosen = graph.add("Sigmoid", scope.write(module.choice, x))
+        composed = graph.add("Add", mixed, graph.add("Mul", chosen, graph.add("Sub", composed, mixed)))
     y = scope.write(module.out, composed)
     return graph.add("Add", y, inner) if module.residual else y
 
@@ -299,6 +325,7 @@ MIXER_WRITERS: Writers = {
     LinearAttention: _write_linear_attention,
     Pooling: _write_pooling,
     Positions: _write_positions,
+    PublishedPositions: _write_published_positions,
     Remixing: _write_remixing,
     SpatialGating: _write_spatial_gating,
     Synthesizer: _write_synthesizer,

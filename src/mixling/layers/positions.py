@@ -65,6 +65,32 @@ class Positions(nn.Module):
         return x + rows.to(x.dtype)
 
 
+class PublishedPositions(nn.Module):
+    """sqrt(D) x_i + p_i, p[2k] = sin((i + 1) / 10000^(4k/D)), p[2k+1] = cos((i + 1) / 10000^((4k+2)/D)).
+
+    The positions of HyperMixer's published code (idiap/hypermixing), which differ from those of the paper: x is scaled,
+    positions are counted from 1, and the exponent grows twice as fast.
+    """
+
+    def __init__(self, *, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.weight = None
+
+    def forward(self, x: Float[Tensor, "B N D"], start: int = 0) -> Float[Tensor, "B N D"]:
+        """Scale the tokens, and add the positions from `start` on."""
+        numbers = torch.arange(start + 1, start + x.shape[1] + 1, device=x.device).double()
+        rates, phases = (torch.tensor(part, dtype=torch.float64, device=x.device) for part in self.turns())
+        turns = numbers[:, None] * rates + phases
+        rows = ((turns - turns.round()).float() * (2 * math.pi)).sin()
+        return x * math.sqrt(self.dim) + rows.to(x.dtype)
+
+    def turns(self) -> tuple[list[float], list[float]]:
+        """Return the turns by position of each channel, and at which turn it starts: a cosine leads by a quarter."""
+        rates = [10_000.0 ** (-2 * channel / self.dim) / (2 * math.pi) for channel in range(self.dim)]
+        return rates, [channel % 2 / 4 for channel in range(self.dim)]
+
+
 def _sinusoidal(positions: Int[Tensor, " N"], dim: int) -> Float[Tensor, "N D"]:
     """Return single precision of angles in double precision: at position 10^6 single angles are off by 0.1."""
     rates = torch.exp(torch.arange(0, dim, 2, device=positions.device).double() * (-math.log(10_000.0) / dim))

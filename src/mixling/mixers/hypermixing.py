@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from mixling.layers.hypernetwork import Generated, Hypernetwork, gelu_inplace
 from mixling.layers.masks import as_mask, real
 from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
-from mixling.layers.positions import PositionKind, Positions, Size
+from mixling.layers.positions import PositionKind, Positions, PublishedPositions, Size
 
 # On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; for
 # a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py measures both).
@@ -48,7 +48,7 @@ class HyperMixing(Mixer):
         max_len: tokens of the longest input, which count where positions are learned.
         hidden_dim: H, generated hidden units of all heads together, a multiple of num_heads.
         tied: one MLP generates both layers.
-        positions: those added to the input of the MLPs.
+        positions: those added to the input of the MLPs; "idiap": as in the authors' published code, for its weights.
         bias: whether the MLPs have biases.
         num_heads: K.
         norm: LayerNorm of the output.
@@ -64,7 +64,7 @@ class HyperMixing(Mixer):
         max_len: int,
         hidden_dim: int,
         tied: bool,
-        positions: PositionKind,
+        positions: PositionKind | Literal["idiap"],
         bias: bool,
         num_heads: int,
         norm: bool,
@@ -74,7 +74,11 @@ class HyperMixing(Mixer):
         self.dim, self.hidden_dim, self.num_heads, self.causal = dim, hidden_dim, num_heads, causal
         self.head_dim = dim // num_heads
         self.max_len = max_len if positions == "learned" else None
-        self.positions = Positions(positions, dim=dim, max_len=max_len)
+        self.positions: Positions | PublishedPositions
+        if positions == "idiap":
+            self.positions = PublishedPositions(dim=dim)
+        else:
+            self.positions = Positions(positions, dim=dim, max_len=max_len)
         self.keys = Hypernetwork(dim=dim, hidden_dim=hidden_dim, num_heads=num_heads, bias=bias)
         self.queries = None if tied else Hypernetwork(dim=dim, hidden_dim=hidden_dim, num_heads=num_heads, bias=bias)
         self.norm = nn.LayerNorm(dim) if norm else None
@@ -250,7 +254,10 @@ class HyperMixingConfig(MixerConfig):
         512, ge=1, description="generated hidden units, of all heads together; a multiple of num_heads"
     )
     tied: bool = Field(True, description="one hypernetwork generates both layers")
-    positions: PositionKind = Field("sinusoidal", description="positions added to the input of the hypernetworks")
+    positions: PositionKind | Literal["idiap"] = Field(
+        "sinusoidal",
+        description="positions added to the input of the hypernetworks; idiap: as the authors' published code has them",
+    )
     bias: bool = Field(True, description="whether the hypernetworks have biases")
     num_heads: int = Field(1, ge=1, description="must divide the width and hidden_dim")
     norm: bool = Field(True, description="LayerNorm of the output")

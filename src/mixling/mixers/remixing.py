@@ -23,7 +23,9 @@ class Remixing(Mixer):
 
     Shapes: X, Y (N, D); W1, W2 (D, E); X', X_S, X_C (N, E); W3 (E, D); H (max_len, max_len). No biases; exact gelu.
     Cost is O(N * D * E + N^2 * E). Source: Remixer, "A Mixer-Transformer Architecture with Compositional Operators for
-    NLU": the block, and Table 5 for the forms of a and for X_C = X_S (`compositional=False`).
+    NLU": the block, and Table 5 for the forms of a and for X_C = X_S (`compositional=False`). Its row (2) is labeled a
+    gate between X_C and X_S and described as a form of a: `choose=True` is the former, g X_C + (1 - g) X_S in place of
+    X_C with g = sigmoid(X W5), W5 (D, E), `alpha="gated"` the latter.
 
     The block takes the place of T5.1.1's gated feed-forward layer. The inner residual + X' needs E = D:
     - `inner_dim=None`: the equation as printed, E = D;
@@ -36,7 +38,7 @@ class Remixing(Mixer):
     - H starts at zero: every token begins with the mean of those it sees. Its entries get gradients of their own at
       once, so nothing holds them together;
     - a is sigmoid(parameter): one number, or one for each of the E channels; or sigmoid(X W4), W4 (D, E) ("gated").
-      All start at zero, that is at a = 0.5. A given number is fixed;
+      All, and g, start at zero, that is at a = 0.5. A given number is fixed;
     - dropout falls on the entries of softmax(H), for each text anew, without bringing the rows' sums back to one.
 
     Args:
@@ -46,6 +48,7 @@ class Remixing(Mixer):
         alpha: a: learned as one number ("scalar"), one for each channel ("vector") or from the input ("gated"), or a
             fixed number from 0 to 1.
         compositional: False: X_C = X_S, without a.
+        choose: a gate chooses between X_C and X_S.
         dropout: rate on the entries of softmax(H), in training.
         causal: tokens see no later ones.
     """
@@ -60,6 +63,7 @@ class Remixing(Mixer):
         inner_dim: int | None = None,
         alpha: LearnedAlpha | float = "scalar",
         compositional: bool = True,
+        choose: bool = False,
         dropout: float = 0.0,
         causal: bool = False,
     ) -> None:
@@ -81,6 +85,9 @@ class Remixing(Mixer):
             self.alpha = nn.Parameter(torch.zeros(inner_dim if alpha == "vector" else 1))
         else:
             self.alpha = float(alpha)
+        self.choice = nn.Linear(dim, inner_dim, bias=False) if choose else None  # W5
+        if self.choice is not None:
+            nn.init.zeros_(self.choice.weight)
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
@@ -99,7 +106,7 @@ class Remixing(Mixer):
         return {"softmax(H)": position_softmax(self.scores[:length, :length], causal=self.causal)[None]}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        projections = 4 if isinstance(self.alpha, nn.Linear) else 3
+        projections = 3 + isinstance(self.alpha, nn.Linear) + (self.choice is not None)
         return 2 * batch * length * self.inner_dim * (projections * self.dim + length)
 
     def initial_state(self, like: Float[Tensor, "B D"]) -> State:
@@ -133,6 +140,8 @@ class Remixing(Mixer):
             else:
                 a = (self.alpha(x) if isinstance(self.alpha, nn.Linear) else self.alpha).sigmoid()
             composed = a * (mixed * inner) + (1 - a) * (inner - mixed)
+        if self.choice is not None:
+            composed = mixed + self.choice(x).sigmoid() * (composed - mixed)
         y = self.out(composed)
         return y + inner if self.residual else y
 
@@ -154,6 +163,7 @@ class RemixingConfig(MixerConfig):
         "(vector) or from the input (gated), or fixed by a number from 0 to 1",
     )
     compositional: bool = Field(True, description="False: the mixed tokens alone, without alpha")
+    choose: bool = Field(False, description="a gate from the input between composed and mixed tokens")
     dropout: float = Field(0.0, ge=0, lt=1, description="on the entries of softmax(H), in training")
 
     @field_validator("alpha", mode="before")
@@ -169,6 +179,8 @@ class RemixingConfig(MixerConfig):
     def _alpha_has_a_use(self) -> RemixingConfig:
         if not self.compositional and self.alpha != "scalar":
             raise ValueError(f"alpha = {self.alpha!r} has no use with compositional = false; leave one of them out")
+        if not self.compositional and self.choose:
+            raise ValueError("choose has no use with compositional = false; leave one of them out")
         return self
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Remixing:

@@ -82,11 +82,6 @@ static void set_rows(float *out, size_t rows, size_t width, const float *bias) {
     for (size_t i = 0; i < rows; i++) memcpy(out + i * width, bias, width * sizeof *out);
 }
 
-static void set_columns(float *out, size_t rows, size_t width, const float *bias) {
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < width; j++) out[i * width + j] = bias[i];
-}
-
 /* The tokens and the hidden layer of the first sublayer, from the rows and products of words. */
 static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n) {
     const mixling_model *model = worker->model;
@@ -141,9 +136,8 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     }
     if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
         size_t hidden = expand->rows;
-        set_columns(inner, hidden, width, layer->expand_bias);
-        kernels->multiply(hidden, width, n, expand->values, expand->stride, x, width, inner, width);
-        kernels->gelu(inner, hidden * width);
+        kernels->expand(
+            hidden, width, n, expand->values, expand->stride, x, width, layer->expand_bias, 1, inner, width);
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
         kernels->multiply(n, width, hidden, second->values, second->stride, inner, width, y, width);
@@ -152,9 +146,9 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
             for (size_t i = 0; i < n; i++) memset(y + i * width + model->dim, 0, (width - model->dim) * sizeof *y);
         return;
     }
-    set_rows(inner, n, expand->stride, layer->expand_bias);
-    kernels->multiply(n, expand->stride, model->dim, x, width, expand->values, expand->stride, inner, expand->stride);
-    kernels->gelu(inner, n * expand->stride);
+    kernels->expand(
+        n, expand->stride, model->dim, x, width, expand->values, expand->stride, layer->expand_bias, 0, inner,
+        expand->stride);
     contract(worker, layer, n, y);
 }
 

@@ -4,6 +4,12 @@
 
 #include <math.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "gelu_table.h"
+#endif
+
 #define NAME(x) x##_plain
 #define TARGET
 #define WIDTH 4
@@ -22,8 +28,22 @@
 #define TEXT "avx2"
 #include "kernels_body.h"
 
+/* gelu(x) = max(x, 0) - g(|x|), with a polynomial of g for each of 16 intervals: off by less than 4e-7, without a division.
+   What is no number remains so. */
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" WIDE_REGISTERS)))
+AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 x) {
+    __m512 place = _mm512_mul_ps(_mm512_min_ps(_mm512_abs_ps(x), _mm512_set1_ps(5.999999f)), _mm512_set1_ps(16.0f / 6.0f));
+    __m512i interval = _mm512_cvttps_epi32(place);
+    __m512 rest = _mm512_sub_ps(place, _mm512_cvtepi32_ps(interval));
+    __m512 g = _mm512_permutexvar_ps(interval, _mm512_loadu_ps(GELU_TABLE[4]));
+    for (int i = 3; i >= 0; i--)
+        g = _mm512_fmadd_ps(g, rest, _mm512_permutexvar_ps(interval, _mm512_loadu_ps(GELU_TABLE[i])));
+    return _mm512_sub_ps(_mm512_max_ps(_mm512_setzero_ps(), x), g);
+}
+
+#define GELU_OF(x) gelu_by_table((__m512)(x))
 #define NAME(x) x##_avx512
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
+#define TARGET AVX512
 #define WIDTH 16
 #define TEXT "avx512"
 #include "kernels_body.h"

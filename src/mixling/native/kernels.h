@@ -6,6 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* clang takes registers of 512 bits where vectors have them, and does not know how to be told. */
+#ifdef __clang__
+#define WIDE_REGISTERS ""
+#else
+#define WIDE_REGISTERS ",prefer-vector-width=512"
+#endif
+
 /* Rows of matrices are padded with zeros to a multiple of this many floats. */
 enum { LANES = 32 };
 
@@ -16,6 +23,10 @@ typedef struct {
     /* C (m, n) += A (m, k) B (k, n); n is a multiple of LANES, ld* are the floats from one row to the next. */
     void (*multiply)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
+    /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column. */
+    void (*expand)(
+        size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias,
+        int by_row, float *c, size_t ldc);
     /* x = gelu(x), of n values, a multiple of LANES. */
     void (*gelu)(float *x, size_t n);
     /* Layer norm of rows: y = w (x - mean) / sqrt(variance + 1e-5) + b over the first `dim` values of `stride`. */

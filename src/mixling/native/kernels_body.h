@@ -11,54 +11,7 @@ INLINE VECTOR NAME(highest)(VECTOR x, VECTOR y) {
     return (VECTOR)(((NAME(integers))x & greater) | ((NAME(integers))y & ~greater));
 }
 
-/* `rows` rows of C, `columns` registers wide. Every value is summed in the order of k, whatever the tile: a text's logits
-   are the same bits in any company. */
-INLINE void NAME(tile)(
-    const int rows, const int columns, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
-    size_t ldc) {
-    VECTOR sums[6][8];
-    for (int r = 0; r < rows; r++)
-        for (int j = 0; j < columns; j++) sums[r][j] = *(const VECTOR *)(c + (size_t)r * ldc + j * WIDTH);
-    for (size_t i = 0; i < k; i++, b += ldb) {
-        VECTOR row[8];
-        for (int j = 0; j < columns; j++) row[j] = *(const VECTOR *)(b + j * WIDTH);
-        for (int r = 0; r < rows; r++) {
-            float x = a[(size_t)r * lda + i];
-            for (int j = 0; j < columns; j++) sums[r][j] += x * row[j];
-        }
-    }
-    for (int r = 0; r < rows; r++)
-        for (int j = 0; j < columns; j++) *(VECTOR *)(c + (size_t)r * ldc + j * WIDTH) = sums[r][j];
-}
-
-/* All columns of a few rows: the fewer rows, the wider the tile, so that sums enough are under way. */
-INLINE void NAME(band)(
-    const int rows, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
-    const int columns = rows == 1 ? 8 : rows <= 3 ? 4 : 2;
-    size_t j = 0;
-    for (; j + columns * WIDTH <= n; j += columns * WIDTH)
-        NAME(tile)(rows, columns, k, a, lda, b + j, ldb, c + j, ldc);
-    for (; j < n; j += 2 * WIDTH) NAME(tile)(rows, 2, k, a, lda, b + j, ldb, c + j, ldc);
-}
-
-TARGET static void NAME(multiply)(
-    size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
-    while (m) {
-        size_t rows = m >= 12 || m == 6 ? 6 : m > 6 ? (m + 1) / 2 : m;
-        switch (rows) {
-            case 6: NAME(band)(6, n, k, a, lda, b, ldb, c, ldc); break;
-            case 5: NAME(band)(5, n, k, a, lda, b, ldb, c, ldc); break;
-            case 4: NAME(band)(4, n, k, a, lda, b, ldb, c, ldc); break;
-            case 3: NAME(band)(3, n, k, a, lda, b, ldb, c, ldc); break;
-            case 2: NAME(band)(2, n, k, a, lda, b, ldb, c, ldc); break;
-            default: NAME(band)(1, n, k, a, lda, b, ldb, c, ldc); break;
-        }
-        a += rows * lda;
-        c += rows * ldc;
-        m -= rows;
-    }
-}
-
+#ifndef GELU_OF
 /* gelu(x) = x (1 + erf(x / sqrt 2)) / 2; erf as a quotient of polynomials, off by less than 6e-7 (that of Eigen). */
 INLINE VECTOR NAME(gelu_of)(VECTOR x) {
     VECTOR t = x * 0.70710678118654752f, most = (VECTOR){0} + 4.0f;
@@ -75,9 +28,92 @@ INLINE VECTOR NAME(gelu_of)(VECTOR x) {
     q = q * z - 1.42647390514189e-02f;
     return 0.5f * x * (1.0f + t * p / q);
 }
+#else
+INLINE VECTOR NAME(gelu_of)(VECTOR x) { return (VECTOR)GELU_OF(x); }
+#endif
 
 TARGET static void NAME(gelu)(float *x, size_t n) {
     for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(x + i) = NAME(gelu_of)(*(const VECTOR *)(x + i));
+}
+
+/* How a product begins and ends: with its own values, or with a bias for each row (`step` 1) or column (`step` 0); and
+   whether GELU follows. */
+typedef struct {
+    const float *bias;
+    size_t step;
+    int activate;
+} NAME(edge);
+
+/* `rows` rows of C, `columns` registers wide. Every value is summed in the order of k, whatever the tile: a text's logits
+   are the same bits in any company. */
+INLINE void NAME(tile)(
+    const int rows, const int columns, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
+    size_t ldc, NAME(edge) edge) {
+    VECTOR sums[6][8];
+    if (!edge.bias) {
+        for (int r = 0; r < rows; r++)
+            for (int j = 0; j < columns; j++) sums[r][j] = *(const VECTOR *)(c + (size_t)r * ldc + j * WIDTH);
+    } else if (edge.step) {
+        for (int r = 0; r < rows; r++)
+            for (int j = 0; j < columns; j++) sums[r][j] = (VECTOR){0} + edge.bias[r];
+    } else {
+        for (int r = 0; r < rows; r++)
+            for (int j = 0; j < columns; j++) sums[r][j] = *(const VECTOR *)(edge.bias + j * WIDTH);
+    }
+    for (size_t i = 0; i < k; i++, b += ldb) {
+        VECTOR row[8];
+        for (int j = 0; j < columns; j++) row[j] = *(const VECTOR *)(b + j * WIDTH);
+        for (int r = 0; r < rows; r++) {
+            float x = a[(size_t)r * lda + i];
+            for (int j = 0; j < columns; j++) sums[r][j] += x * row[j];
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) *(VECTOR *)(c + (size_t)r * ldc + j * WIDTH) = sums[r][j];
+    for (size_t r = 0; r < (size_t)rows && edge.activate; r++) NAME(gelu)(c + r * ldc, (size_t)columns * WIDTH);
+}
+
+/* All columns of a few rows: the fewer rows, the wider the tile, so that sums enough are under way. */
+INLINE void NAME(band)(
+    const int rows, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
+    NAME(edge) edge) {
+    const int columns = rows == 1 ? 8 : rows <= 3 ? 4 : 2;
+    const size_t step = edge.bias && !edge.step ? WIDTH : 0;
+    size_t j = 0;
+    for (; j + columns * WIDTH <= n; j += columns * WIDTH, edge.bias += columns * step)
+        NAME(tile)(rows, columns, k, a, lda, b + j, ldb, c + j, ldc, edge);
+    for (; j < n; j += 2 * WIDTH, edge.bias += 2 * step) NAME(tile)(rows, 2, k, a, lda, b + j, ldb, c + j, ldc, edge);
+}
+
+TARGET static void NAME(product)(
+    size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
+    NAME(edge) edge) {
+    while (m) {
+        size_t rows = m >= 12 || m == 6 ? 6 : m > 6 ? (m + 1) / 2 : m;
+        switch (rows) {
+            case 6: NAME(band)(6, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            case 5: NAME(band)(5, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            case 4: NAME(band)(4, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            case 3: NAME(band)(3, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            case 2: NAME(band)(2, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            default: NAME(band)(1, n, k, a, lda, b, ldb, c, ldc, edge); break;
+        }
+        a += rows * lda;
+        c += rows * ldc;
+        if (edge.bias) edge.bias += rows * edge.step;
+        m -= rows;
+    }
+}
+
+TARGET static void NAME(multiply)(
+    size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
+    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){NULL, 0, 0});
+}
+
+TARGET static void NAME(expand)(
+    size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias, int by_row,
+    float *c, size_t ldc) {
+    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, 1});
 }
 
 INLINE float NAME(sum)(VECTOR x) {
@@ -189,11 +225,12 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 }
 
 static const kernels NAME(kernels) = {
-    TEXT,      NAME(multiply), NAME(gelu), NAME(norm),     NAME(hidden), NAME(combine),
+    TEXT,      NAME(multiply), NAME(expand), NAME(gelu), NAME(norm),     NAME(hidden), NAME(combine),
     NAME(add), NAME(pool),     NAME(dot),  NAME(add_int8), NAME(minhash),
 };
 
 #undef VECTOR
+#undef GELU_OF
 #undef INLINE
 #undef NAME
 #undef TARGET

@@ -13,7 +13,7 @@
 #include <immintrin.h>
 
 #define LEAST INT8_LEAST
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,prefer-vector-width=512")))
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni" WIDE_REGISTERS)))
 #define AVX2 __attribute__((target("avx2,fma")))
 #define INLINE static inline __attribute__((always_inline))
 enum { ROWS_VNNI = INT8_ROWS, ROWS_AVX2 = 2 };

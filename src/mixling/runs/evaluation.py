@@ -22,6 +22,7 @@ from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
 from mixling.metrics.robustness import Robustness
 from mixling.runs.artifact import RUN_FILE, read_run
 from mixling.runtime.predictor import Predictor
+from mixling.runtime.windows import TooLong, too_long_for
 from mixling.text.noise import NoiseLevel, noisy_texts
 
 
@@ -87,7 +88,13 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
             targets += [example.answers for example in window]
             continue
         texts = [example.text for example in window]
-        outputs += predictor.text_logits(texts)
+        try:
+            outputs += predictor.text_logits(texts)
+        except TooLong as error:
+            example, problem = window[error.number], too_long_for(error.max_len)
+            raise DataError(
+                f"the text {problem}; use --too-long windows", path=example.path, line=example.line
+            ) from None
         for level, found in noisy.items():
             found += predictor.text_logits(noisy_texts(texts, level, first=len(targets)))
         targets += [example.target for example in window]

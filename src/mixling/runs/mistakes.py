@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
 from mixling.errors import ConfigError
 from mixling.explain.explanation import Explanation
 from mixling.metrics.intervals import Interval, rate_interval
+from mixling.runs.neighbors import Neighbor, nearest
 from mixling.runtime.predictor import Predictor
 from mixling.text.encoder import Text
 from mixling.text.predictions import Prediction
@@ -32,12 +34,14 @@ class Mistake:
         answer: what the model predicts, in the form of a target.
         severity: the probability of the wrong answer (1 - it, of a label that is missing), or the absolute error.
         explanation: of the wrong answer; of several labels, of the most certain wrong one.
+        neighbors: the nearest training examples; empty if they are not known.
     """
 
     example: Example
     answer: Target
     severity: float
     explanation: Explanation
+    neighbors: Sequence[Neighbor] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +64,16 @@ class Slice:
 
 
 def find_mistakes(
-    predictor: Predictor, examples: Sequence[Example], predictions: Sequence[Prediction]
+    predictor: Predictor,
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    *,
+    train: Dataset | None = None,
 ) -> list[Mistake]:
     """Return the worst mistakes, the worst first: up to `MAX_MISTAKES`, explained by leaving words out.
+
+    Args:
+        train: the training examples, of which the nearest ones are named; None: none are.
 
     Raises:
         ConfigError: answers are not for whole texts.
@@ -75,14 +86,19 @@ def find_mistakes(
         if (wrong := _wrong(prediction, example.target)) is not None:
             found.append((*wrong, example, task.answer(prediction, example.text)))
     found.sort(key=lambda item: -item[0])
+    found = found[:MAX_MISTAKES]
+    near: Sequence[Sequence[Neighbor]] = [()] * len(found)
+    if train is not None and found:
+        near = nearest(predictor, train, [example.text for _, _, example, _ in found])
     return [
         Mistake(
             example=example,
             answer=answer,
             severity=severity,
             explanation=predictor.explain(example.text, label, "leave_one_out"),
+            neighbors=neighbors,
         )
-        for severity, label, example, answer in found[:MAX_MISTAKES]
+        for (severity, label, example, answer), neighbors in zip(found, near, strict=True)
     ]
 
 

@@ -378,6 +378,12 @@ class Predictor:
             out.extend(self._read_and_run(window, len(out))[1])  # `+=` would add numbers of an array
         return out
 
+    def text_vectors(self, texts: Sequence[Text]) -> Float32:
+        """Return a vector (B, R) for each text: the mean of its words' rows, which are the input of the network."""
+        with _ENCODING:
+            encoded = self.encoder.encode(texts)
+            return np.stack([self._word_rows(item.words).mean(0) for item in encoded])
+
     def encode(self, texts: Sequence[Text]) -> list[Encoded]:
         """Encode texts for `logits` of this predictor and of others that share its encoder; long ones are truncated."""
         for number, text in enumerate(texts):

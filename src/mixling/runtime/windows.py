@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mixling.arrays import Float32
     from mixling.tasks.base import Task
     from mixling.text.encoder import Text, TextEncoder
-    from mixling.text.long_texts import TextWindow
+    from mixling.text.long_texts import TextWindow, TextWindows
     from mixling.text.predictions import Read
 
 TOO_LONG = ("windows", "truncate", "error")
@@ -32,6 +32,18 @@ class ReadInWindows(NamedTuple):
     offsets: list[tuple[int, int]] | None
 
 
+class TooLong(DataError):
+    """A text that is longer than the model reads at a time, and is not read in windows.
+
+    Attributes:
+        number: its index among the texts.
+    """
+
+    def __init__(self, number: int, max_len: int) -> None:
+        super().__init__(f"item {number} {too_long_for(max_len)}; with too_long='windows', it is read in parts")
+        self.number, self.max_len = number, max_len
+
+
 def check_too_long(value: str) -> None:
     """Raise a ConfigError unless a value is one of `TOO_LONG`."""
     if value not in TOO_LONG:
@@ -39,9 +51,9 @@ def check_too_long(value: str) -> None:
 
 
 def refuse_long(read: Read, number: int, max_len: int) -> None:
-    """Raise a DataError if a text was not read completely; `number` is its index among the texts."""
+    """Raise a TooLong if a text was not read completely; `number` is its index among the texts."""
     if read.truncated:
-        raise DataError(f"item {number} {too_long_for(max_len)}; with too_long='windows', it is read in parts")
+        raise TooLong(number, max_len)
 
 
 def too_long_for(max_len: int) -> str:
@@ -69,26 +81,37 @@ def read_in_windows(
     from mixling.text.long_texts import text_windows
 
     out_read, out_logits = list(read), list(logits)
+    waiting: list[tuple[int, TextWindows]] = []
+
+    def finish() -> None:
+        found_read: list[Any] = []
+        found_logits: list[Float32] = []
+        texts = [window.text for _, (windows, _) in waiting for window in windows]
+        for first in range(0, len(texts), _TOGETHER):
+            found = run(texts[first : first + _TOGETHER])
+            found_read.extend(found[0])
+            found_logits.extend(found[1])  # `+=` would add the numbers of an array
+        end = 0
+        for index, (windows, cut) in waiting:
+            first, end = end, end + len(windows)
+            parts, values = found_read[first:end], found_logits[first:end]
+            offsets = None
+            if task.per_word:
+                offsets, out_logits[index] = _stitch(windows, parts, values)
+            else:
+                out_logits[index] = task.pool_windows(np.stack(values)).astype(np.float32)
+            truncated = cut or any(part.truncated for part in parts)
+            out_read[index] = ReadInWindows(truncated=truncated, is_empty=False, offsets=offsets)
+        waiting.clear()
+
     for index, item in enumerate(read):
-        if not item.truncated:
-            continue
-        windows, cut = text_windows(texts[index], encoder.config, encoder.vocabulary, per_word=task.per_word)
-        if len(windows) == 1:  # a word is too long, not the text
-            continue
-        parts: list[Any] = []
-        values: list[Float32] = []
-        for first in range(0, len(windows), _TOGETHER):
-            found = run([window.text for window in windows[first : first + _TOGETHER]])
-            parts.extend(found[0])
-            values.extend(found[1])  # `+=` would add the numbers of an array
-        offsets = None
-        if task.per_word:
-            offsets, out_logits[index] = _stitch(windows, parts, values)
-        else:
-            out_logits[index] = task.pool_windows(np.stack(values)).astype(np.float32)
-        out_read[index] = ReadInWindows(
-            truncated=cut or any(part.truncated for part in parts), is_empty=False, offsets=offsets
-        )
+        if item.truncated:
+            made = text_windows(texts[index], encoder.config, encoder.vocabulary, per_word=task.per_word)
+            if len(made.windows) > 1:  # otherwise a word is too long, not the text
+                waiting.append((index, made))
+            if sum(len(windows) for _, (windows, _) in waiting) >= _TOGETHER:
+                finish()
+    finish()
     return out_read, out_logits
 
 

@@ -21,6 +21,8 @@ from mixling.layers.mixer import MixerConfig
 from mixling.layers.positions import PositionKind, RelativePositions
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
+from mixling.mixers.pooling import PoolingConfig
+from mixling.mixers.recurrent import RecurrentConfig
 from mixling.mixers.remixing import RemixingConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
@@ -34,6 +36,7 @@ class Shape(Config):
     Attributes:
         dropout: as in T5, on embeddings, on the output of every sublayer and stack, on the feed-forward's hidden layer
             and on mixing weights.
+        mixing_dropout: dropout on the Remixer's softmax(H), of which the paper tries 0, 0.1 and 0.2; None: `dropout`.
         biases: initialization of attention's relative biases. T5's are (about) zero, and training from scratch then
             needs thousands of steps to learn to attend to neighbors.
         source_positions: position embeddings of the source; T5 has none, so that its encoder knows distances only.
@@ -48,6 +51,7 @@ class Shape(Config):
     max_source_len: int = Field(512, ge=1)
     max_target_len: int = Field(512, ge=1)
     dropout: float = Field(0.0, ge=0, lt=1)
+    mixing_dropout: float | None = Field(None, ge=0, lt=1)
     biases: Literal["zero", "alibi"] = "zero"
     source_positions: PositionKind = "none"
 
@@ -80,7 +84,8 @@ def remixer(shape: Shape, *, matched: bool = True) -> EncoderDecoderConfig:
             else it is literally the paper's equation, as wide as the tokens and with the inner residual.
     """
     own = _attention(shape, relative=True)
-    block = RemixingConfig(inner_dim=shape.ffn_dim if matched else None, dropout=shape.dropout)
+    dropout = shape.dropout if shape.mixing_dropout is None else shape.mixing_dropout
+    block = RemixingConfig(inner_dim=shape.ffn_dim if matched else None, dropout=dropout)
     return _model(shape, (own, block), (own, block), _attention(shape), ffn=False)
 
 
@@ -118,6 +123,25 @@ def hypermixer(shape: Shape) -> EncoderDecoderConfig:
     own = HyperMixingConfig(hidden_dim=3 * shape.dim)
     causal = HyperMixingConfig(hidden_dim=shape.dim, tied=False, num_heads=math.gcd(shape.dim, shape.num_heads))
     return _model(shape, (own,), (causal,), own)
+
+
+def lstm(shape: Shape, *, bidirectional: bool = False) -> EncoderDecoderConfig:
+    """Return LSTMs as encoder and decoder, whose attention reads the source (baselines of Remixer's Table 4).
+
+    Their sizes are not in the paper: here an LSTM as wide as the tokens replaces each self-attention of T5.1.1.
+
+    Args:
+        bidirectional: the encoder also reads backwards, each direction with half of the units.
+    """
+    units = shape.dim // 2 if bidirectional else shape.dim
+    encoder = RecurrentConfig(cell="lstm", hidden_dim=units, bidirectional=bidirectional)
+    decoder = RecurrentConfig(cell="lstm", hidden_dim=shape.dim, bidirectional=False)
+    return _model(shape, (encoder,), (decoder,), _attention(shape))
+
+
+def bag_of_words(shape: Shape) -> EncoderDecoderConfig:
+    """Return an encoder whose only mixing is the mean of all tokens, with T5.1.1's decoder (Remixer's CBoW)."""
+    return _model(shape, (PoolingConfig(),), (_attention(shape, relative=True),), _attention(shape))
 
 
 def _attention(shape: Shape, *, relative: bool = False) -> AttentionConfig:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from mixling.models.model import Output
 
+_TOGETHER = 64  # texts whose probabilities are computed at a time
 _IOB_TAG = re.compile(r"O|[BI]-\S.*", re.DOTALL)
 
 
@@ -180,20 +181,37 @@ class Tagging(Task):
         return (texts, tokens, len(self.labels))
 
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+        return self.decode_many([logits], [encoded], [text])[0]
+
+    def decode_many(
+        self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
+    ) -> list[Prediction]:
+        out = []
+        for first in range(0, len(texts), _TOGETHER):
+            part = slice(first, first + _TOGETHER)
+            # An empty text is read as one special word, which is not a token.
+            rows = [row[: len(item.offsets or ())] for row, item in zip(logits[part], encoded[part], strict=True)]
+            ends = np.cumsum([len(row) for row in rows])[:-1]
+            probabilities = np.split(self.probabilities(np.concatenate(rows)), ends)
+            out += map(self._decode, rows, probabilities, encoded[part], texts[part])
+        return out
+
+    def _decode(
+        self, logits: npt.NDArray, probabilities: npt.NDArray[np.float64], encoded: Encoded, text: Text
+    ) -> Prediction:
         if isinstance(text, tuple):
             raise DataError("the model labels the tokens of one text; got a pair of texts")
-        assert encoded.offsets is not None
-        offsets = np.array(encoded.offsets, np.int64).reshape(-1, 2)
-        tokens = [text[a:b] for a, b in encoded.offsets] if isinstance(text, str) else text[: len(offsets)]
-        logits = logits[: len(tokens)]  # an empty text is read as one special word, which is not a token
+        offsets = encoded.offsets
+        assert offsets is not None
+        tokens = [text[a:b] for a, b in offsets] if isinstance(text, str) else text[: len(offsets)]
         assert len(logits) == len(tokens), f"{len(logits)} rows of logits for {len(tokens)} tokens"
-        probabilities = self.probabilities(logits)
         known = getattr(encoded, "tags", None)  # the native engine finds them
         tag_ids = self.best_tags(logits) if known is None else known
+        tags = [self.labels.names[tag_id] for tag_id in tag_ids.tolist()]
         return Prediction(
-            spans=self.decode_spans(tag_ids, offsets, probabilities[np.arange(len(tag_ids)), tag_ids]),
+            spans=_spans(tags, offsets, probabilities[np.arange(len(tags)), tag_ids].tolist()),
             tokens=tuple(tokens),
-            tags=tuple(self.labels.names[tag_id] for tag_id in tag_ids.tolist()),
+            tags=tuple(tags),
             truncated=encoded.truncated,
             empty=encoded.is_empty,
         )
@@ -246,12 +264,8 @@ class Tagging(Task):
             probabilities: (W,) of the chosen tags; None: 1 each.
         """
         assert len(tag_ids) == len(offsets), f"{len(tag_ids)} tags for {len(offsets)} offsets"
-        characters = offsets.tolist()
         scores = [1.0] * len(tag_ids) if probabilities is None else probabilities.tolist()
-        return tuple(
-            Span(label, characters[start][0], characters[end - 1][1], sum(scores[start:end]) / (end - start))
-            for label, start, end in iob_spans([self.labels.names[tag_id] for tag_id in tag_ids.tolist()])
-        )
+        return _spans([self.labels.names[tag_id] for tag_id in tag_ids.tolist()], offsets.tolist(), scores)
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> TaggingMetrics:
         """Return the metrics; words beyond the model's maximum length count as tagged O, which is what a user gets."""
@@ -299,3 +313,10 @@ class Tagging(Task):
         """Return the tags; words beyond the model's maximum length are tagged O."""
         tags = prediction.tags or ()
         return (*tags, *("O" for _ in range(len(text) - len(tags))))
+
+
+def _spans(tags: Sequence[str], offsets: Sequence[Sequence[int]], scores: Sequence[float]) -> tuple[Span, ...]:
+    return tuple(
+        Span(label, offsets[start][0], offsets[end - 1][1], sum(scores[start:end]) / (end - start))
+        for label, start, end in iob_spans(tags)
+    )

@@ -8,6 +8,7 @@ from mixling.vision.model import (
     PatchEmbedding,
     build_image_model,
 )
+from mixling.vision.timm_weights import from_timm
 
 __all__ = [
     "IMAGE_PRESETS",
@@ -16,4 +17,5 @@ __all__ = [
     "ImagePreset",
     "PatchEmbedding",
     "build_image_model",
+    "from_timm",
 ]

@@ -24,6 +24,8 @@ export interface Prediction {
   label?: string;
   /** classification, of a model that abstains: whether the label is too uncertain. */
   abstained?: boolean;
+  /** classification, of a model with conformal sets: the labels of the set, the most probable first. */
+  label_set?: string[];
   /** multi_label: those whose probability reaches the threshold. */
   labels?: string[];
   /** classification, multi_label */

@@ -8,6 +8,7 @@ import { DECODERS } from "./predictions.js";
 export { ConfigError, DataError, MixlingError, ModelFileError, UnsupportedModelError };
 
 const CACHE_BYTES = 16 << 20;
+const FILES_OF_NODE = "node:fs/promises"; // not in the import itself, where bundlers for browsers would look for it
 const WASM = new URL("./mixling.wasm", import.meta.url);
 
 let compiled; // of WASM, once for all models
@@ -158,7 +159,6 @@ class RemoteModel {
   }
 
   close() {
-    this.#worker?.terminate();
     this.#fail(new MixlingError("the model was closed"));
   }
 
@@ -172,6 +172,7 @@ class RemoteModel {
   }
 
   #fail(error) {
+    this.#worker?.terminate();
     this.#worker = undefined;
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
@@ -190,9 +191,11 @@ function checked(engine, name) {
   };
   const optional = (value) => (value === null || value === undefined ? null : number(value));
   try {
-    const { threshold, reading, labels } = JSON.parse(engine.metadata);
+    const { threshold, label_thresholds, conformal, reading, labels } = JSON.parse(engine.metadata);
     if (new Set(engine.labels).size < engine.labels.length) throw wrong;
-    const out = { threshold: optional(threshold) };
+    const out = { threshold: optional(threshold), labelThresholds: new Map(), conformal: conformal ?? null };
+    for (const [name, value] of Object.entries(label_thresholds ?? {})) out.labelThresholds.set(name, number(value));
+    if (conformal && (number(conformal.quantile) < 0 || !["lac", "aps"].includes(conformal.method))) throw wrong;
     if (engine.task === "question_answering") out.reading = { threshold: optional(reading.threshold) };
     if (engine.task === "regression") {
       out.numbers = { mean: number(labels.numbers.mean), deviation: number(labels.numbers.deviation) };
@@ -231,7 +234,7 @@ async function read(source) {
   const name = String(source);
   try {
     if (!/^(https?|data|blob):/.test(name) && globalThis.process?.versions?.node) {
-      const { readFile } = await import("node:fs/promises");
+      const { readFile } = await import(/* webpackIgnore: true */ /* @vite-ignore */ FILES_OF_NODE);
       return [await readFile(name.startsWith("file:") ? new URL(name) : name), name];
     }
     const response = await fetch(source);

@@ -6,20 +6,23 @@ const THRESHOLD = 0.5; // of the probability of each of several labels
 
 /** The decoders by task: of a model, what was typed, and its metadata, to the fields of a prediction. */
 export const DECODERS = {
-  classification(engine, { first, second }, { threshold }) {
+  classification(engine, { first, second }, { threshold, conformal }) {
     const { logits, ...flags } = engine.predict(first, second);
     const probabilities = softmax(logits);
     const best = argmax(logits);
     const fields = { label: engine.labels[best] };
     if (threshold !== null) fields.abstained = probabilities[best] < threshold;
+    if (conformal !== null) fields.label_set = labelSet(probabilities, conformal).map((i) => engine.labels[i]);
     fields.probabilities = byName(engine.labels, probabilities);
     return finish(fields, flags);
   },
 
-  multi_label(engine, { first, second }, { threshold }) {
+  multi_label(engine, { first, second }, { threshold, labelThresholds }) {
     const { logits, ...flags } = engine.predict(first, second);
     const probabilities = Array.from(finite(logits), sigmoid);
-    const labels = engine.labels.filter((_, i) => probabilities[i] >= (threshold ?? THRESHOLD));
+    const labels = engine.labels.filter(
+      (name, i) => probabilities[i] >= (labelThresholds.get(name) ?? threshold ?? THRESHOLD),
+    );
     return finish({ labels, probabilities: byName(engine.labels, probabilities) }, flags);
   },
 
@@ -87,6 +90,17 @@ function softmax(logits) {
 export function sigmoid(value) {
   const small = Math.exp(-Math.abs(value));
   return (value >= 0 ? 1 : small) / (1 + small);
+}
+
+/** The labels of a conformal set, the most probable first; see mixling/text/conformal.py. */
+function labelSet(probabilities, { method, quantile }) {
+  const order = probabilities.map((_, i) => i).sort((a, b) => probabilities[b] - probabilities[a]); // a stable sort
+  let before = 0; // the probability of the labels that are more probable
+  return order.filter((i) => {
+    const score = method === "lac" ? 1 - probabilities[i] : Math.min(before, 1);
+    before += probabilities[i];
+    return score <= quantile;
+  });
 }
 
 /** An object with a property for each name, also for "__proto__", which an assignment would not make. */
