@@ -5,7 +5,7 @@ other options are the defaults, and those given with +KEY=VALUE. Only training a
 
     python experiments/batch_size.py --data ../shared/data snips clinc150 sst2 --sizes 64 256 256+train.optim.lr=3e-3
 
-Results go to results/batch_size.json, one item for each set, batch size and seed.
+Results go to results/batch_size.json, one item for each set, batch size and seed; those in the file are kept.
 """
 
 from __future__ import annotations
@@ -65,10 +65,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    made, items = provenance(seed=0), []
+    made = provenance(seed=0)
+    items = json.loads(options.out.read_text())["results"] if options.out.exists() else []
+    done = {(item["set"], item["batch_size"], item["seed"]) for item in items}
     for seed in options.seeds:
         for name in options.sets:
             for size in options.sizes:
+                if (name, size, seed) in done:
+                    continue
                 items.append(trained(name, size, seed, options.data))
                 print(json.dumps(items[-1]), flush=True)
                 write_json(options.out, {**made, "results": items})

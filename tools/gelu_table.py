@@ -1,7 +1,7 @@
 """Print the table of GELU for AVX-512 (src/mixling/native/gelu_table.h).
 
-gelu(x) = max(x, 0) - g(|x|), g(a) = a (1 - Phi(a)), which is below 1e-8 from 6 on. Of each of 16 intervals of [0, 6) the
-table has the polynomial of degree 4 that meets g at the Chebyshev nodes, in the fraction of the interval.
+gelu(x) = max(x, 0) - g(|x|), g(a) = a (1 - Phi(a)), which is below 1e-8 from 6 on. For each of 16 intervals of [0, 6)
+the table has the polynomial of degree 4 that meets g at the Chebyshev nodes, in the fraction of the interval.
 
     python tools/gelu_table.py > src/mixling/native/gelu_table.h
 """

@@ -22,6 +22,7 @@ from mixling.metrics.robustness import Robustness
 from mixling.runs.artifact import ONNX_FILE
 from mixling.runs.config import RunConfig
 from mixling.runs.run import Run
+from mixling.runs.shared import Shared
 from mixling.runs.spec import Resolved
 from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
@@ -158,10 +159,12 @@ def train_all(
         refit=config.refit,
         log=log,
     )
-    ours = []
+    ours, shared = [], Shared()
     for index, candidate in enumerate(field):
         spent = choosing if index == 0 else 0.0
-        ours.append(_train(candidate, train, validation, seeds, folder, spent=spent, log=log, callback=callback))
+        ours.append(
+            _train(candidate, train, validation, seeds, folder, shared, spent=spent, log=log, callback=callback)
+        )
     return [*ours, *rivals]
 
 
@@ -217,6 +220,7 @@ def _train(
     validation: Dataset,
     seeds: Sequence[int],
     folder: Path,
+    shared: Shared,
     *,
     spent: float,
     log: Log,
@@ -230,23 +234,24 @@ def _train(
     seconds = []
     for seed in seeds:
         rates = (best_rate,) if finished else candidate.rates
-        begin = time.perf_counter()
+        begin, saved = time.perf_counter(), shared.saved
         made: dict[float, Run] = {}
         for rate in rates:
             config = _with_rate(candidate.config, seed, rate)
             lr = config.train.optim.lr
             run_folder = folder / candidate.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
             log(f"== {candidate.name}, seed {seed}" + (f", rate {lr:g}" if len(candidate.rates) > 1 else ""))
-            run_begin = time.perf_counter()
-            run = fit(config, train, validation, folder=run_folder, callback=callback(), log=log)
+            run_begin, run_saved = time.perf_counter(), shared.saved
+            run = fit(config, train, validation, folder=run_folder, callback=callback(), shared=shared, log=log)
             assert run is not None, "one process"
             made[rate] = run
             if len(rates) > 1:
                 value = run.metrics.numbers()[task.metric]
-                tried.append(Tried({"lr": lr}, value, time.perf_counter() - run_begin))
+                spent_here = time.perf_counter() - run_begin + shared.saved - run_saved
+                tried.append(Tried({"lr": lr}, value, spent_here))
         best_rate = better(made, key=lambda rate: made[rate].metrics.numbers()[task.metric])
         finished.append(made[best_rate])
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time.perf_counter() - begin + shared.saved - saved)  # as if each were trained alone
     seconds[0] += spent
     options = {
         "lr": candidate.config.train.optim.lr * best_rate,

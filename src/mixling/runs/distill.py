@@ -23,6 +23,7 @@ from mixling.data.unlabeled import choose_texts, read_unlabeled
 from mixling.metrics.base import Metrics
 from mixling.runs.config import RunConfig
 from mixling.runs.run import Run
+from mixling.runs.shared import Shared
 from mixling.runs.teacher import DistillConfig, TrainMember, open_teacher
 from mixling.storage import write_sealed
 from mixling.tasks.base import Task
@@ -208,6 +209,7 @@ class Member:
         }
         self._config = config.with_changes(own, where="teacher")
         self._train, self._validation, self._vectors, self._fit, self._log = train, validation, vectors, fit, log
+        self._shared = Shared()
         # Files are identified by content, not by path.
         model = config.model
         content = [] if vectors is None else [vectors.vectors.tobytes(), "\n".join(vectors.words).encode()]
@@ -220,6 +222,7 @@ class Member:
 
     def __call__(self, seed: int, folder: Path) -> None:
         config = self._config.with_changes({"train": {"seed": seed}}, where="teacher")
-        run = self._fit(config, self._train, self._validation, folder=folder, vectors=self._vectors)
+        data = {"vectors": self._vectors, "shared": self._shared}
+        run = self._fit(config, self._train, self._validation, folder=folder, **data)
         assert run is not None, "one process"
         self._log(f"teacher: validation {run.metrics.summary()}")

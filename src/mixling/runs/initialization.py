@@ -10,6 +10,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import DataError
 from mixling.runs.config import RunConfig
+from mixling.runs.shared import Shared
 from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
@@ -32,7 +33,7 @@ def init_texts(config: RunConfig) -> Iterator[Text]:
             )
 
 
-def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) -> WordVectors | None:
+def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None], shared: Shared) -> WordVectors | None:
     """Load or count the word vectors of the initialization; None: the model is initialized otherwise.
 
     Raises:
@@ -49,7 +50,8 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None]) 
     texts: Iterable[Text] = chain(train.texts, init_texts(config))
     counting = VectorConfig(dim=config.model.dim, lowercase=text.lowercase, contractions=text.contractions)
     try:
-        vectors = train_vectors(texts, counting)
+        key = "vectors", init.model_dump_json(), counting.model_dump_json()
+        vectors = shared.get(lambda: train_vectors(texts, counting), *key, of=(train,))
     except DataError as error:
         implied = config.distill is not None and init.texts == config.distill.unlabeled
         if init.has_texts and not implied:

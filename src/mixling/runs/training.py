@@ -33,6 +33,7 @@ from mixling.runs.refit import with_validation
 from mixling.runs.replacement import link_folder
 from mixling.runs.replay import load_head, replayed_run
 from mixling.runs.run import Parts, Run, Stage, execute
+from mixling.runs.shared import Shared
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import LabeledValidation, Outputs, QuestionValidation, Validation
@@ -69,6 +70,7 @@ def fit(
     resume: bool = False,
     distributed: DistributedContext | None = None,
     callback: Callback | None = None,
+    shared: Shared | None = None,
     log: Log = lambda message: None,
 ) -> Run[Metrics] | None:
     """Train, choose the best epoch on validation data, export, evaluate the exported model, and write the run folder.
@@ -85,6 +87,7 @@ def fit(
         resume: continue from the folder's checkpoint.
         distributed: this process among all; by default the only one.
         callback: called during training.
+        shared: for several trainings on the same examples in one process.
         log: receives messages.
 
     Returns:
@@ -95,8 +98,11 @@ def fit(
         UserError: see `open_run` and `Trainer.fit`.
     """
 
+    known = shared or Shared()
+
     def prepare(stage: Stage) -> _Labeled:
-        return _Labeled(_examples(config, train, validation, weights, teacher, unlabeled, vectors, stage), stage)
+        examples = _examples(config, train, validation, weights, teacher, unlabeled, vectors, known, stage)
+        return _Labeled(examples, known, stage)
 
     run = execute(
         TRAINING, config, prepare,
@@ -135,6 +141,7 @@ def _examples(
     teacher: Teacher | None,
     unlabeled: Iterable[Text],
     vectors: WordVectors | None,
+    shared: Shared,
     stage: Stage,
 ) -> _Examples:
     validation, held_out = hold_out(config, validation)
@@ -150,7 +157,7 @@ def _examples(
         stage.begin()  # what follows may take long
     self_distilled = config.distill is not None and config.distill.teacher == SELF
     if vectors is None and (not stage.begun or config.refit or self_distilled):
-        vectors = make_vectors(config, train, stage.log)
+        vectors = make_vectors(config, train, stage.log, shared)
     if config.distill is not None:
         distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, stage)
         texts, targets = distillation.texts, distillation.targets
@@ -174,14 +181,20 @@ class _Labeled(Parts[Metrics]):
 
     model: Model
 
-    def __init__(self, examples: _Examples, stage: Stage) -> None:
+    def __init__(self, examples: _Examples, shared: Shared, stage: Stage) -> None:
         config, task, texts = examples.config, examples.task, examples.texts
         self.examples, self.config, self.labels = examples, config, task.labels
         text = config.model.text
         self.vocabulary = (
             Vocabulary.load(text.vocabulary)
             if text.vocabulary is not None
-            else train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text)
+            else shared.get(
+                lambda: train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text),
+                *("vocabulary", text.model_dump_json()),
+                # A sample of all texts is the same with every seed.
+                *((config.train.seed,) if texts.text_bytes().sum() > _VOCABULARY_BYTES else ()),
+                of=(texts,),
+            )
         )
         text = text.for_vocabulary(self.vocabulary)
         self.model_config: ModelConfig = config.model.model_copy(update={"text": text})
@@ -192,8 +205,8 @@ class _Labeled(Parts[Metrics]):
             distilled=config.distill is not None,
             augmented=not task.windows,
         )
-        encoder = TextEncoder(text, self.vocabulary)
-        self.data, self.validation = _training_data(examples, self.training, encoder, stage.log)
+        encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
+        self.data, self.validation = _training_data(examples, self.training, encoder, shared, stage.log)
         self.adjustments = Adjustments(task, self.validation, stage.log)
         self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
@@ -311,7 +324,7 @@ class _Labeled(Parts[Metrics]):
 
 
 def _training_data(
-    examples: _Examples, training: TrainConfig, encoder: TextEncoder, log: Log
+    examples: _Examples, training: TrainConfig, encoder: TextEncoder, shared: Shared, log: Log
 ) -> tuple[LabeledData | QuestionData, Validation]:
     """Return the encoded examples, and the evaluation of models on the validation examples."""
     config, task, validation = examples.config, examples.task, examples.validation
@@ -325,12 +338,16 @@ def _training_data(
     augmenter = None
     if changes is not None and changes.rate:
         augmenter = Augmenter.of_texts(changes, encoder, examples.texts.sample_texts(WORD_SAMPLE_BYTES, training.seed))
+
+    def encoded(texts: Dataset) -> TextSet:
+        return shared.get(lambda: TextSet(texts, encoder, keep=not texts.spooled), "encoded", of=(texts, encoder))
+
     validation_task = task.with_unknown(validation.targets)
     data = LabeledData(
         objective=task,
-        train=TextSet(examples.texts, encoder, keep=not examples.texts.spooled),
+        train=encoded(examples.texts),
         train_targets=examples.targets,
-        validation=TextSet(validation, encoder, keep=not validation.spooled),
+        validation=encoded(validation),
         validation_task=validation_task,
         validation_targets=validation_task.targets(validation.targets),
         token_dropout=dropout,

@@ -186,7 +186,7 @@ class Tagging(Task):
     def decode_many(
         self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
-        out = []
+        out: list[Prediction] = []
         for first in range(0, len(texts), _TOGETHER):
             part = slice(first, first + _TOGETHER)
             # An empty text is read as one special word, which is not a token.

@@ -15,7 +15,7 @@ from pathlib import Path
 # More primitives than one step of a deep model needs; those of other steps are rarely reused.
 _ONEDNN_PRIMITIVES = "128"
 # Bytes by which the process may grow before free pages are returned; allocating them again costs 0.1 s.
-_GROWTH = 560 << 20
+_GROWTH = 320 << 20
 _STATM = Path("/proc/self/statm")
 
 
