@@ -117,7 +117,7 @@ def _draw_panel(axes: Any, title: str, curves: Mapping[str, list[tuple[float, fl
     """Draw one quantity, its best evaluation, and its curves' names at their ends if there are several."""
     for (key, points), color in zip(curves.items(), _COLORS, strict=False):
         xs, ys = zip(*points, strict=True)
-        axes.plot(xs, ys, color=color, marker=".", markersize=4)
+        axes.plot(xs, ys, color=color, marker=".", markersize=4, label=key)
         if len(curves) > 1:
             name = "training" if key.startswith("train") else "validation"
             axes.annotate(f" {name}", (xs[-1], ys[-1]), color=color, fontsize=9, va="center", annotation_clip=False)
