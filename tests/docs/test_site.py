@@ -65,6 +65,7 @@ def test_the_claims_of_the_first_lines_are_those_of_the_results(load_script: Cal
 
 
 def test_every_page_is_in_the_navigation(pages: Path) -> None:
+    # A new page belongs into the navigation of mkdocs.yml.
     listed = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(path.relative_to(pages).as_posix() for path in pages.rglob("*.md"))
 

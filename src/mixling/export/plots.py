@@ -15,7 +15,7 @@ from mixling.storage import write_atomic
 
 _MAX_COUNTED_CLASSES = 30  # with more classes, cells have no room for counts
 LEGEND_SUFFIX = ".txt"  # of the legend's file next to a plot
-_PERPLEXITY = "val_perplexity"
+_COLORS = ("#4269d0", "#d1602e")
 
 
 def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path) -> None:
@@ -47,7 +47,8 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     }
     axes.set_xticks(shown, [drawn.shown[index] for index in shown], rotation=90, **text)
     axes.set_yticks(shown, [drawn.shown[index] for index in shown], **text)
-    axes.set_xlabel("predicted")
+    most = "\n".join(["predicted", *_most_confused(counts, drawn.shown)])
+    axes.set_xlabel(most, fontfamily=drawn.families, parse_math=False, linespacing=1.5)
     axes.set_ylabel("true")
     if n <= _MAX_COUNTED_CLASSES:
         for row, column in np.ndindex(n, n):
@@ -60,11 +61,19 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     save(figure, path)
 
 
+def _most_confused(counts: np.ndarray, names: Sequence[str]) -> list[str]:
+    """Return a line for each of the pairs of classes that are confused most often, at most three."""
+    wrong = counts - np.diag(np.diag(counts))
+    order = [divmod(int(index), len(names)) for index in np.argsort(-wrong, axis=None, kind="stable")[:3]]
+    return [f"{wrong[i, j]} of {names[i]} as {names[j]}" for i, j in order if wrong[i, j]]
+
+
 def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """Plot the records of metrics.jsonl, one for each evaluation.
 
-    Losses, validation metrics, perplexity and learning rate have a panel each, over the epoch, or over the step if no
-    epoch is complete. Uses `epoch`, `step`, `train_loss`, `val_*` and `learning_rate`, as far as they are present.
+    Each quantity has a panel: the two losses together, every validation metric and the learning rate alone, over the
+    epoch, or over the step if no epoch is complete. A line marks the best evaluation, whose weights are kept. Uses
+    `epoch`, `step`, `train_loss`, `val_*`, `learning_rate` and `best`, as far as they are present.
 
     Raises:
         DataError: no record has both an epoch or step and one of these values.
@@ -72,13 +81,10 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
         MissingPackage: matplotlib is not installed.
     """
     keys = dict.fromkeys(key for record in records for key in record)
-    metrics = [key for key in keys if key.startswith("val_") and key not in ("val_loss", _PERPLEXITY)]
-    panels = {
-        "loss": ["train_loss", "val_loss"],
-        "validation metrics": metrics,
-        "perplexity": [_PERPLEXITY],
-        "learning rate": ["learning_rate"],
-    }
+    metrics = [key for key in keys if key.startswith("val_") and key != "val_loss"]
+    metrics.sort(key=lambda key: "loss" in key or "calibration" in key)  # accuracies first
+    panels = {"loss": ["train_loss", "val_loss"], **{_title(key): [key] for key in metrics}}
+    panels["learning rate"] = ["learning_rate"]
     x_key = "epoch" if any(x >= 1 for x, _ in _points(records, "epoch", "epoch")) else "step"
     drawn = {
         title: curves
@@ -89,21 +95,50 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
         raise DataError(
             "there is no training curve: no record has an epoch with a loss, a validation metric or a learning rate"
         )
-    figure = new_figure(8.0, 2.8 * len(drawn))
+    columns = 1 if len(drawn) < 3 else 2
+    rows = math.ceil(len(drawn) / columns)
+    figure = new_figure(4.6 * columns + 0.6, 2.5 * rows)
     from matplotlib.ticker import MaxNLocator
 
-    all_axes = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
-    for axes, (title, panel) in zip(all_axes, drawn.items(), strict=True):
-        for key, points in panel.items():
-            axes.plot(*zip(*points, strict=True), label=key, marker=".")
-        axes.set_ylabel(title)
-        axes.grid(alpha=0.3, which="both")
-        axes.legend()
-        if title == "perplexity":  # from the size of the vocabulary down to a few
-            axes.set_yscale("log")
-    all_axes[-1].set_xlabel(x_key)
-    all_axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    all_axes = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
+    best = [float(record[x_key]) for record in records if record.get("best") and _is_number(record.get(x_key))]
+    for axes, (title, panel) in zip(all_axes, drawn.items(), strict=False):
+        _draw_panel(axes, title, panel, best[-1] if best else None)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in all_axes[len(drawn) :]:
+        axes.set_visible(False)
+    for axes in all_axes[max(0, len(drawn) - columns) : len(drawn)]:
+        axes.set_xlabel(x_key)
+        axes.xaxis.set_tick_params(labelbottom=True)
     save(figure, path)
+
+
+def _draw_panel(axes: Any, title: str, curves: Mapping[str, list[tuple[float, float]]], best: float | None) -> None:
+    """Draw one quantity, its best evaluation, and its curves' names at their ends if there are several."""
+    for (key, points), color in zip(curves.items(), _COLORS, strict=False):
+        xs, ys = zip(*points, strict=True)
+        axes.plot(xs, ys, color=color, marker=".", markersize=4, label=key)
+        if len(curves) > 1:
+            name = "training" if key.startswith("train") else "validation"
+            axes.annotate(f" {name}", (xs[-1], ys[-1]), color=color, fontsize=9, va="center", annotation_clip=False)
+        elif best is not None and best in xs and key.startswith("val_"):
+            value = ys[xs.index(best)]
+            axes.plot([best], [value], color=color, marker="o", markersize=7, fillstyle="none")
+            axes.annotate(f"{value:.4g}", (best, value), (0, 8), textcoords="offset points", ha="center", fontsize=9)
+    if best is not None:
+        axes.axvline(best, color="0.6", linestyle=":", linewidth=1.2)
+    axes.margins(y=0.18)
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.grid(alpha=0.3, which="both")
+    axes.spines[["top", "right"]].set_visible(False)
+    if title == "perplexity":  # from the size of the vocabulary down to a few
+        axes.set_yscale("log")
+
+
+def _title(key: str) -> str:
+    """Return the readable name of a validation metric: macro F1 of val_macro_f1."""
+    words = key.removeprefix("val_").split("_")
+    return " ".join({"f1": "F1", "roc": "ROC", "auc": "AUC"}.get(word, word) for word in words)
 
 
 def _points(records: Sequence[Mapping[str, Any]], x_key: str, key: str) -> list[tuple[float, float]]:

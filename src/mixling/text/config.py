@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.text.fingerprint import MinHash, Projection
+from mixling.text.fingerprint import HASH_VERSION, MinHash, Projection
 from mixling.text.vocabulary import Vocabulary, VocabularyKind
 
 
@@ -37,7 +37,7 @@ class TextConfig(Config):
     vocabulary_size: int | None = Field(
         None, ge=100, le=1_000_000, description="number of subwords to train; None: from the data"
     )
-    hash_version: Literal[1] = Field(1, description="version of the hash functions")
+    hash_version: Literal[1] = Field(HASH_VERSION, description="version of the hash functions")  # type: ignore[arg-type]
 
     @property
     def max_chars(self) -> int:

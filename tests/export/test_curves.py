@@ -1,0 +1,50 @@
+"""What the plots of a run show: each quantity by itself, the best evaluation, and what is confused most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from mixling.export import plots
+
+RECORDS: list[dict[str, Any]] = [
+    {"epoch": epoch, "step": 10 * epoch, "train_loss": 1 / epoch, "val_loss": 0.5, "val_log_loss": 0.4,
+     "val_macro_f1": 0.1 * epoch, "learning_rate": 0.01, "best": epoch in (1, 3)}
+    for epoch in (1, 2, 3, 4)
+]  # fmt: skip
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that are saved."""
+    found: list[Any] = []
+    save = plots.save
+    monkeypatch.setattr(plots, "save", lambda figure, path: found.append(figure) or save(figure, path))
+    return found
+
+
+def test_each_quantity_has_a_panel_with_a_readable_name(figures: list[Any], tmp_path: Path) -> None:
+    plots.training_curves(RECORDS, tmp_path / "curves.svg")
+    shown = [axes for axes in figures[0].axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in shown] == ["loss", "macro F1", "log loss", "learning rate"]
+    texts = [[text.get_text().strip() for text in axes.texts] for axes in shown]
+    assert texts == [["training", "validation"], ["0.3"], ["0.4"], []]
+
+
+def test_the_last_best_evaluation_is_marked_in_every_panel(figures: list[Any], tmp_path: Path) -> None:
+    plots.training_curves(RECORDS, tmp_path / "curves.png")
+    for axes in (axes for axes in figures[0].axes if axes.get_visible()):
+        assert [list(line.get_xdata()) for line in axes.lines if line.get_linestyle() == ":"] == [[3, 3]]
+
+
+def test_the_most_confused_pairs_are_named(figures: list[Any], tmp_path: Path) -> None:
+    counts = np.array([[5, 3, 0], [0, 5, 0], [7, 0, 5]])
+    plots.confusion_matrix(counts, ["a", "b", "$c"], tmp_path / "confusion.png")
+    assert figures[0].axes[0].get_xlabel().splitlines() == ["predicted", "7 of $c as a", "3 of a as b"]
+    plots.confusion_matrix(np.diag([1, 2]), ["a", "b"], tmp_path / "confusion.png")
+    assert figures[1].axes[0].get_xlabel() == "predicted"
