@@ -96,6 +96,26 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return out
 
 
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables from dotted keys."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        *parents, leaf = name.split(".")
+        table = out
+        for parent in parents:
+            table = table.setdefault(parent, {})
+        table[leaf] = value
+    return out
+
+
+def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return dotted keys from nested tables."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        out |= dotted(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return out
+
+
 def present(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested values without those that are None or empty."""
     out = {key: _present(value) for key, value in values.items()}

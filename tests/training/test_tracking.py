@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-from mixling import Callback, Step, TrainConfig, UserError
-from mixling.errors import StorageError
+from mixling import Callback, CallbackList, ConfigError, Predictor, Step, TrainConfig, UserError
+from mixling.config import parse
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.optim import OptimConfig, learning_rate
+from mixling.training.tracking import Tracker, Tracking, track_model
 
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
-CONFIG = TrainConfig(epochs=7, evaluations=7, batch_size=8, track="tensorboard", optim=OptimConfig(lr=0.02))
+CONFIG = TrainConfig(epochs=7, evaluations=7, batch_size=8, track=("tensorboard",), optim=OptimConfig(lr=0.02))
+MODEL = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 Curves = dict[str, list[tuple[int, float]]]
 
 
@@ -82,20 +90,173 @@ def test_only_the_main_process_writes_and_only_into_a_run_folder(
 ) -> None:
     trainer(CONFIG, folder=run_folder, distributed=DistributedContext(1, 1)).fit()
     trainer(CONFIG).fit()
-    trainer(CONFIG.model_copy(update={"track": "none"}), folder=run_folder).fit()
+    trainer(CONFIG.model_copy(update={"track": ()}), folder=run_folder).fit()
     assert not (run_folder / "tensorboard").exists()
 
 
 def test_a_missing_package_is_reported_before_the_first_step(
     trainer: Callable[..., Trainer], run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(UserError, match=r'pip install "mixling\[track\]"'):
         trainer(CONFIG, folder=run_folder)
     assert not list(run_folder.iterdir())
 
 
-def test_a_folder_that_cannot_be_made_is_reported(trainer: Callable[..., Trainer], run_folder: Path) -> None:
+def test_a_folder_that_cannot_be_made_stops_no_run(trainer: Callable[..., Trainer], run_folder: Path) -> None:
     (run_folder / "tensorboard").write_text("a file")
-    with pytest.raises(StorageError, match="tensorboard: could not be written"):
-        trainer(CONFIG, folder=run_folder).fit()
+    messages: list[str] = []
+    assert len(trainer(CONFIG, folder=run_folder, log=messages.append).fit()) == 7
+    (message,) = messages
+    assert re.match("tracking by tensorboard fails: .*Error.*; the run goes on without it", message)
+
+
+class Recorder(Tracker):
+    """Keeps what it is sent, and can raise or hang at a step."""
+
+    package = "recorder"
+
+    def __init__(self, folder: Path, at: int | None = None, trouble: Callable[[], object] = lambda: None) -> None:
+        super().__init__(folder)
+        self.calls: list[tuple[str, int, dict[str, float]]] = []
+        self.closed, self._at, self._trouble = False, at, trouble
+
+    def open(self, step: int, config: Mapping[str, Any]) -> None:
+        self.calls.append(("open", step, dict(config)))
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        if step == self._at:
+            self._trouble()
+        self.calls.append(("write", step, dict(values)))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def quit_process() -> None:
+    raise SystemExit(1)
+
+
+def raise_error() -> None:
+    raise ConnectionError("no network")
+
+
+def test_several_trackers_get_the_same_and_one_that_fails_stops_nothing(
+    trainer: Callable[..., Trainer], run_folder: Path
+) -> None:
+    released = threading.Event()
+    trackers = [
+        Recorder(run_folder),
+        Recorder(run_folder, 14, raise_error),
+        Recorder(run_folder, 14, quit_process),
+        Recorder(run_folder, 14, released.wait),
+    ]
+    messages: list[str] = []
+    callback = CallbackList(
+        *(Tracking(tracker, config={"a": 1}, log=messages.append, patience=0.2) for tracker in trackers)
+    )
+    begin = time.monotonic()
+    history = trainer(CONFIG.model_copy(update={"track": ()}), folder=run_folder, callback=callback).fit()
+    released.set()
+    assert time.monotonic() - begin < 30
+    whole = trackers[0]
+    assert whole.closed
+    assert whole.calls[0] == ("open", 0, {"a": 1})
+    seen = [(step, values) for _, step, values in whole.calls[1:] if "val/loss" in values]
+    assert [step for step, _ in seen] == [record["step"] for record in history]
+    for (_, values), record in zip(seen, history, strict=True):
+        assert {f"val_{key[4:]}": value for key, value in values.items() if key.startswith("val/")} == {
+            key: value for key, value in record.items() if key.startswith("val_")
+        }
+    for tracker in trackers[1:]:
+        assert tracker.calls[:2] == whole.calls[:2]
+        assert len(tracker.calls) < len(whole.calls)
+    assert sorted(message.partition(";")[0] for message in messages) == [
+        "tracking by recorder does not answer after 0.2 s",
+        "tracking by recorder fails: ConnectionError: no network",
+        "tracking by recorder fails: SystemExit: 1",
+    ]
+
+
+def test_one_name_or_several_are_configured_and_unknown_ones_refused() -> None:
+    assert TrainConfig(track="tensorboard").track == ("tensorboard",)  # type: ignore[arg-type]
+    assert TrainConfig(track=("mlflow", "wandb")).track == ("mlflow", "wandb")
+    with pytest.raises(ConfigError, match="track"):
+        parse(TrainConfig, {"track": ["tensorbord"]}, where="options")
+
+
+def test_wandb_continues_the_same_run(
+    trainer: Callable[..., Trainer], run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for wandb, whose interface trackio has as well."""
+    begun: list[dict[str, Any]] = []
+    rows: list[tuple[int, dict[str, float]]] = []
+
+    class Run:
+        def log(self, values: dict[str, float], step: int) -> None:
+            rows.append((step, values))
+
+        def finish(self) -> None:
+            rows.append((-1, {}))
+
+    module = ModuleType("wandb")
+    module.__spec__ = ModuleSpec("wandb", None)
+    module.init = lambda **options: begun.append(options) or Run()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    monkeypatch.setenv("WANDB_PROJECT", "mine")
+    config = CONFIG.model_copy(update={"track": ("wandb",), "checkpoint_seconds": 1e-9})
+    with pytest.raises(Cut):
+        trainer(config, folder=run_folder, callback=CutAt(22)).fit()
+    config = config.model_copy(update={"checkpoint_seconds": 1e9})
+    trainer(config, folder=run_folder).fit(resume=True)
+    assert begun[0]["id"] == begun[1]["id"]
+    assert begun[0]["id"].startswith("run-")
+    assert (begun[0]["project"], begun[0]["resume"]) == ("mine", "allow")
+    assert begun[0]["config"]["optim.lr"] == 0.02
+    steps = [step for step, values in rows if "val/loss" in values]
+    assert steps == [7, 14, 21, 28, 35, 42, 49]
+    assert rows[-1] == (-1, {})
+    trainer(config.model_copy(update={"epochs": 1}), folder=run_folder).fit()
+    assert begun[2]["id"] != begun[0]["id"], "a new training is a new run"
+
+
+@pytest.mark.slow
+def test_trackio_has_the_metrics(
+    trainer: Callable[..., Trainer], run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    pytest.importorskip("trackio", reason="pip install trackio")
+    messages: list[str] = []
+    config = CONFIG.model_copy(update={"track": ("trackio",)})
+    history = trainer(config, folder=run_folder, log=messages.append).fit()
+    assert messages == []
+    from trackio.sqlite_storage import SQLiteStorage
+
+    (name,) = SQLiteStorage.get_runs("mixling")
+    found = {row["step"]: row["val/loss"] for row in SQLiteStorage.get_logs("mixling", name) if "val/loss" in row}
+    assert found == {record["step"]: pytest.approx(record["val_loss"]) for record in history}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow_has_the_metrics_and_the_model(
+    trainer: Callable[..., Trainer], run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="pip install mlflow")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    monkeypatch.chdir(tmp_path)
+    messages: list[str] = []
+    config = CONFIG.model_copy(update={"track": ("mlflow",), "checkpoint_seconds": 1e-9})
+    with pytest.raises(Cut):
+        trainer(config, folder=run_folder, callback=CutAt(22), log=messages.append).fit()
+    history = trainer(config, folder=run_folder, log=messages.append).fit(resume=True)
+    track_model(("mlflow",), run_folder, MODEL, messages.append)
+    assert messages == []
+    (run,) = mlflow.search_runs(experiment_names=["mixling"], output_format="list")
+    assert (run.info.status, run.data.params["optim.lr"]) == ("FINISHED", "0.02")
+    values = {item.step: item.value for item in mlflow.MlflowClient().get_metric_history(run.info.run_id, "val/loss")}
+    assert values == {record["step"]: pytest.approx(record["val_loss"]) for record in history}
+    (logged,) = mlflow.search_logged_models([run.info.experiment_id], output_format="list")
+    texts = ["a text", "another"]
+    table = mlflow.pyfunc.load_model(logged.model_uri).predict(texts)
+    assert table["label"].tolist() == [item.label for item in Predictor(MODEL).predict(texts)]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mixling import ConfigError, RunConfig, model_config
-from mixling.tuning.space import Dimension, check_space, default_space, dotted, nested, read_space
+from mixling.config import dotted, nested
+from mixling.tuning.space import Dimension, check_space, default_space, read_space
 from mixling.tuning.tune import configured
 
 BASE = RunConfig(model=model_config("mixling-small"))

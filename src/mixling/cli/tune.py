@@ -19,7 +19,7 @@ from mixling.errors import ConfigError, Interrupted, command_line
 if TYPE_CHECKING:
     from mixling.data.dataset import Dataset
     from mixling.tuning.study import Result
-    from mixling.tuning.tune import Plan, Search
+    from mixling.tuning.tune import Plan
 
 _TRIALS = 40
 
@@ -148,6 +148,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
     from mixling.tuning.final import train_best
+    from mixling.tuning.report import search_summary, trial_line, write_reports
     from mixling.tuning.tune import BEST_FOLDER, Search, data_hash, open_studies, read_plan, write_plan
 
     out, terminal = options.out, TrainingProgress()
@@ -169,8 +170,6 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     best: list[float] = []
 
     def finished(result: Result) -> None:
-        from mixling.tuning.report import trial_line
-
         number = "default" if result.number is None else f"trial {result.number}"
         name = f"{result.model} {number}" if len(plan.bases) > 1 else number
         outcome = f"failed: {result.error}" if result.error else "stopped early"
@@ -186,7 +185,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     if (known := search.best()) is not None and known.value is not None:
         best.append(known.value)
     search.run()
-    _write_reports(search, metric, terminal)
+    write_reports(search, metric=metric, log=terminal.log)
     chosen = search.best()
     if chosen is None:
         raise ConfigError("no trial has a result; see trials.csv for the errors")
@@ -196,7 +195,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     config = plan.configure(chosen.model, chosen.params)
     train_best(config, train, validation, folder=out / BEST_FOLDER, callback=final, log=lambda message: None)
     terminal.log(started.total_time())
-    _summarize(search, chosen, metric, validation)
+    put("\n".join(search_summary(search, chosen, metric=metric, examples=len(validation))) + "\n")
     twice = str(studies.count(chosen.model) * 2)
     terminal.log(
         f"next:  {command_line('mixling', 'evaluate', out / BEST_FOLDER, 'TEST_FILE')}\n"
@@ -206,12 +205,12 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
 
 def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tuple[Plan, Dataset, Dataset]:
     """Resolve the options, read the data, and check the space of each model."""
-    from mixling.config import parse, read_overrides, read_toml
+    from mixling.config import dotted, parse, read_overrides, read_toml
     from mixling.runs.choice import choose_model
     from mixling.runs.data import read_data
     from mixling.runs.spec import LABELS, resolve
     from mixling.tasks import task_type
-    from mixling.tuning.space import Dimension, check_space, default_space, dotted, read_space
+    from mixling.tuning.space import Dimension, check_space, default_space, read_space
     from mixling.tuning.tune import PLAN_FILE, Plan, configured, data_hash
 
     out = options.out
@@ -270,57 +269,3 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
 def _name(model: str | None) -> str:
     """Return the name of a model's study and folder."""
     return "model" if model is None else Path(model).stem if model.endswith(".toml") else model
-
-
-def _write_reports(search: Search, metric: str, terminal: Any) -> None:
-    """Write the table of trials, and the plots that there are enough trials for."""
-    from mixling.runs.plots import if_possible
-    from mixling.tuning import report
-
-    plan, results, folder = search.plan, search.results(), search.folder
-    report.write_table(results, folder, metric=metric)
-    models = [model for model in plan.bases if len(report.complete_trials(results, model)) > 1]
-    if not models:
-        return
-
-    def draw() -> None:
-        less = plan.less_is_better
-        if plan.sampler == "random" and plan.pruner == "none":
-            path = folder / report.EXPECTED_FILE
-            report.plot_expected(results, models, path, metric=metric, less_is_better=less)
-        for model in models:
-            suffix = f"{model}_" if len(plan.bases) > 1 else ""
-            path = folder / f"{suffix}{report.PARALLEL_FILE}"
-            complete = report.complete_trials(results, model)
-            report.plot_parallel(complete, plan.spaces[model], path, metric=metric, less_is_better=less)
-            if importances := search.studies.importances(model):
-                report.plot_importance(importances, folder / f"{suffix}{report.IMPORTANCE_FILE}")
-
-    if_possible(draw, terminal.log)
-
-
-def _summarize(search: Search, chosen: Result, metric: str, validation: Dataset) -> None:
-    """Print the best trial, what the default configuration has, and the expected validation performance."""
-    from mixling.tuning.report import expected_lines, trial_line
-
-    plan, results = search.plan, search.results()
-    name = "the default configuration" if chosen.number is None else f"trial {chosen.number}"
-    several = f" of {chosen.model}" if len(plan.bases) > 1 else ""
-    default = search.studies.default(chosen.model)
-    beside = "" if default is None or default.value is None else f" (default configuration {default.value:.4f})"
-    lines = [f"best: {name}{several}, validation {metric} {chosen.value:.4f}{beside}"]
-    if chosen.number is not None:
-        lines.append(f"  {trial_line(chosen)}")
-    states = [result.state for result in results]
-    for state in ("failed", "stopped"):
-        if count := states.count(state):
-            lines.append(f"{count} trials {'failed' if state == 'failed' else 'were stopped early'}; see trials.csv")
-    if plan.sampler == "random" and plan.pruner == "none":
-        table = expected_lines(results, list(plan.bases), less_is_better=plan.less_is_better)
-        if table:
-            lines += [f"expected best validation {metric} of n random trials:", *table]
-    lines.append(
-        f"these metrics are on the {len(validation):,} validation examples that the best was chosen by; expect lower "
-        "values on new text"
-    )
-    put("\n".join(lines) + "\n")

@@ -26,8 +26,8 @@ from mixling.runs.config import run_provenance
 from mixling.runs.replacement import commit, complete, holds_model
 from mixling.storage import locked, remove, remove_leftovers, write_sealed
 from mixling.training.distributed import DistributedContext
-from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
-from mixling.training.tracking import remove_curves
+from mixling.training.files import CHECKPOINT
+from mixling.training.tracking import remove_tracking
 
 _BEGINNING = ".beginning"
 
@@ -145,7 +145,7 @@ def begin_run(folder: Path, config: Config, *, kind: str, first: Path) -> None:
         remove(folder / name)
     for name in (CORPUS_FOLDER, REFIT_FOLDER):
         shutil.rmtree(folder / name, ignore_errors=True)
-    remove_curves(folder / TENSORBOARD_FOLDER)
+    remove_tracking(folder)
     if first == folder or not first.exists():
         return
     try:

@@ -96,7 +96,7 @@ def refit(
     steps = max(1, round(step / first.steps_per_epoch * per_epoch))
     total_steps = max(steps, round(first.total_steps / first.steps_per_epoch * per_epoch))
     log(f"refit: {len(data):,} examples, including those of validation, {steps / per_epoch:.3g} epochs")
-    changes = {"steps": total_steps, "time_budget": None, "patience": None, "track": "none"}
+    changes = {"steps": total_steps, "time_budget": None, "patience": None, "track": ()}
     location = folder / REFIT_FOLDER
     trainer = Trainer(
         parts.model, data, parts.training.model_copy(update=changes),

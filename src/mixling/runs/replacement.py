@@ -25,7 +25,7 @@ from mixling.runs.artifact import (
     is_complete,
 )
 from mixling.storage import sync_folder, write_atomic
-from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER
+from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER, TRACKING_FILE
 
 _DONE = ".replaced"  # the new name of NEXT when all its files are in place
 _LINK = ".link"  # temporary file in NEXT
@@ -114,7 +114,7 @@ def _files(new: Path) -> list[Path]:
 
 def _replaced(folder: Path, new: Path) -> list[Path]:
     """Return the files of the old run."""
-    files = [folder / name for name in WRITTEN]
+    files = [folder / name for name in (*WRITTEN, TRACKING_FILE)]
     files += (folder / TENSORBOARD_FOLDER).glob("events.out.tfevents.*")
     trees = [CORPUS_FOLDER] + [TEACHER_FOLDER] * (new / TEACHER_FOLDER).exists()
     return files + [path for name in trees for path in (folder / name).rglob("*") if path.is_file()]

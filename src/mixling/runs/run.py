@@ -16,7 +16,7 @@ from mixling.config import Config
 from mixling.errors import command_line
 from mixling.export.plots import training_curves
 from mixling.models.model import count_parameters
-from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE, REFIT_FOLDER
+from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE, ONNX_FILE, REFIT_FOLDER
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.refit import refit
@@ -29,6 +29,7 @@ from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.state import weights_of
+from mixling.training.tracking import track_model
 
 _M = TypeVar("_M")
 _T = TypeVar("_T")
@@ -213,6 +214,7 @@ def execute(
             fingerprint=fingerprint,
             distributed=distributed,
             callback=callback,
+            log=log,
         )  # fmt: skip
         history = trainer.fit(resume=begun)
         chosen: _Chosen[_M] | None = None
@@ -236,6 +238,7 @@ def execute(
         parts.model.cpu()
         parts.calibrate()
         metrics, report = _save(kind, parts, location, history, chosen, log)
+        track_model(parts.training.track, location, location / ONNX_FILE, log)
         finish_run(location, config, kind=kind)
     return Run(folder=folder, metrics=metrics, history=history, report=report)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from mixling.config import Config
 from mixling.tasks.objective import LossConfig
@@ -12,7 +12,12 @@ from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
 
+TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 Initialization = Literal["random", "rows", "text", "model"]
+
+
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
 
 
 class TrainConfig(Config):
@@ -43,7 +48,9 @@ class TrainConfig(Config):
         "auto", description="auto: bfloat16 if the device supports it natively"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: a GPU if there is one")
-    track: Literal["none", "tensorboard"] = Field("none", description="also write curves to DIR/tensorboard")
+    track: Annotated[tuple[TrackerName, ...], BeforeValidator(_several)] = Field(
+        (), description="also send metrics to these, one or several"
+    )
     checkpoint_seconds: float = Field(15.0, gt=0, description="minimum number of seconds between two checkpoints")
 
     @model_validator(mode="after")

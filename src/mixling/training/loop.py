@@ -18,20 +18,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mixling.config import dotted
 from mixling.data.batches import Indices, Inputs, shard
 from mixling.errors import Interrupted, TrainingError, command_line
 from mixling.storage import append, write_atomic
-from mixling.training.callbacks import Callback, CallbackList, Step
+from mixling.training.callbacks import Callback, CallbackList, Log, Step
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
 from mixling.training.distributed import DistributedContext
-from mixling.training.files import CHECKPOINT, HISTORY, TENSORBOARD_FOLDER
+from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import build_optimizer, learning_rate
 from mixling.training.state import TrainingState, gather, pack, restore_weights, unpack, weights_of
-from mixling.training.tracking import TensorBoard
+from mixling.training.tracking import remove_tracking, tracking
 
 
 class Trainer:
@@ -48,6 +49,7 @@ class Trainer:
         callback: called at steps and evaluations.
         last_step: end after this step, with its weights and without evaluations; the learning rate is that of a
             training that continues.
+        log: receives messages about trackers that fail.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Trainer:
         distributed: DistributedContext | None = None,
         callback: Callback | None = None,
         last_step: int | None = None,
+        log: Log = lambda message: None,
     ) -> None:
         self.last_step, self.total_steps = last_step, 0
         self.data, self.config, self.folder = data, config, folder
@@ -70,8 +73,9 @@ class Trainer:
         self.distributed = distributed or DistributedContext()
         self.callback = callback or Callback()
         self._callbacks = CallbackList(self.callback)
-        if config.track == "tensorboard" and folder is not None and self.distributed.is_main:
-            self._callbacks = CallbackList(self.callback, TensorBoard(folder / TENSORBOARD_FOLDER))
+        if config.track and folder is not None and self.distributed.is_main:
+            trackers = tracking(config.track, folder, config=dotted(config.to_dict()), log=log)
+            self._callbacks = CallbackList(self.callback, trackers)
         cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
         self.device = torch.device("cuda" if cuda else "cpu")
         # Without native instructions bfloat16 on a CPU is slower than float32; old torch releases cannot detect them.
@@ -112,6 +116,8 @@ class Trainer:
         self._write_history(state)
         if self.folder is not None and not resume:
             self._save(state)
+            if self.distributed.is_main:
+                remove_tracking(self.folder)
         try:
             self._callbacks.started(state.step, self.last_step or state.total_steps)
             with Interrupts(enabled=self.folder is not None) as interrupts:

@@ -1,55 +1,248 @@
-"""Live training curves in TensorBoard."""
+"""Send the course of a training to trackers: TensorBoard, trackio, Weights & Biases, MLflow; several at once.
+
+A tracker works in a thread of its own. If it raises, or does not answer, that is logged once and the training goes on
+without it: everything is in metrics.jsonl as well.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import json
+import os
+import queue
+import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mixling.errors import MissingPackage, StorageError
-from mixling.storage import remove
-from mixling.training.callbacks import Callback, Step
+from mixling.errors import MissingPackage
+from mixling.storage import remove, write_json
+from mixling.training.callbacks import Callback, CallbackList, Log, Step
+from mixling.training.files import TENSORBOARD_FOLDER, TRACKING_FILE
+
+_PROJECT = "mixling"
+_PATIENCE = 60.0  # seconds that the end of a training waits for a tracker; MLflow needs many to create its tables
+_WAITING = 10_000  # calls that may wait for a tracker
 
 
-def remove_curves(folder: Path) -> None:
-    """Remove the event files of an older run.
+def remove_tracking(folder: Path) -> None:
+    """Remove the event files of an older run in a folder, and its ids.
 
     Raises:
         StorageError: a file cannot be removed.
     """
-    for path in folder.glob("events.out.tfevents.*"):
+    for path in (folder / TENSORBOARD_FOLDER).glob("events.out.tfevents.*"):
         remove(path)
+    remove(folder / TRACKING_FILE)
 
 
-class TensorBoard(Callback):
-    """Callback that writes train loss and learning rate every few steps, and the metrics of each evaluation.
-
-    A resumed run hides the points that were written after the last checkpoint. A new run removes the curves of an older
-    one.
+class Tracker(ABC):
+    """A program that shows the course of trainings; all methods may raise anything.
 
     Args:
-        folder: where event files go, for `tensorboard --logdir`.
-        every: steps between two points.
-
-    Raises:
-        MissingPackage: tensorboard is not installed.
+        folder: the run folder.
     """
 
-    def __init__(self, folder: Path, *, every: int = 10) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise MissingPackage('tracking needs tensorboard; install it by pip install "mixling[track]"') from None
-        self._make, self._folder, self._every = SummaryWriter, folder, every
-        self._writer: Any = None
+    package: str
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @abstractmethod
+    def open(self, step: int, config: Mapping[str, Any]) -> None:
+        """Begin a run, or after `step` steps continue it."""
+
+    @abstractmethod
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Store metrics of a step."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the run."""
+
+    def identity(self, name: str) -> str:
+        """Return the id of this run in a tracker: the stored one, else a new one, which is stored."""
+        path = self.folder / TRACKING_FILE
+        stored = json.loads(path.read_bytes()) if path.exists() else {}
+        if name not in stored:
+            stored[name] = f"{self.folder.resolve().name}-{uuid.uuid4().hex[:8]}"
+            write_json(path, stored)
+        return str(stored[name])
+
+    def store_identity(self, name: str, identity: str) -> None:
+        """Store an id that the tracker chose."""
+        path = self.folder / TRACKING_FILE
+        stored = json.loads(path.read_bytes()) if path.exists() else {}
+        write_json(path, {**stored, name: identity})
+
+
+class TensorBoard(Tracker):
+    """Writes DIR/tensorboard; after a resumption, points behind the last checkpoint are hidden."""
+
+    package = "tensorboard"
+
+    def open(self, step: int, config: Mapping[str, Any]) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        # Flush about as often as checkpoints are written, since a kill loses what was not flushed.
+        location = str(self.folder / TENSORBOARD_FOLDER)
+        self._writer = SummaryWriter(location, purge_step=step + 1 if step else None, flush_secs=10)
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+        if any(name.startswith("val/") for name in values):
+            self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _WandbLike(Tracker):
+    """A tracker with the interface of wandb; the project is that of WANDB_PROJECT or TRACKIO_PROJECT, or `mixling`."""
+
+    def _init(self, module: Any, project: str, identity: str, step: int, config: Mapping[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def open(self, step: int, config: Mapping[str, Any]) -> None:
+        module, project = importlib.import_module(self.package), os.environ.get(f"{self.package.upper()}_PROJECT")
+        self._run = self._init(module, project or _PROJECT, self.identity(self.package), step, config)
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class Wandb(_WandbLike):
+    """Weights & Biases."""
+
+    package = "wandb"
+
+    def _init(self, module: Any, project: str, identity: str, step: int, config: Mapping[str, Any]) -> Any:
+        return module.init(
+            project=project, id=identity, name=identity, dir=str(self.folder), config=dict(config), resume="allow"
+        )
+
+
+class Trackio(_WandbLike):
+    """trackio, which stores runs on this machine."""
+
+    package = "trackio"
+
+    def _init(self, module: Any, project: str, identity: str, step: int, config: Mapping[str, Any]) -> Any:
+        return module.init(
+            project=project, name=identity, config=dict(config), resume="allow", embed=False,
+            auto_log_gpu=False, auto_log_cpu=False,
+        )  # fmt: skip
+
+
+class Mlflow(Tracker):
+    """MLflow, where MLFLOW_TRACKING_URI says; the experiment is MLFLOW_EXPERIMENT_NAME or `mixling`."""
+
+    package = "mlflow"
+
+    def open(self, step: int, config: Mapping[str, Any]) -> None:
+        import mlflow
+        from mlflow.entities import Param
+
+        self._client = mlflow.MlflowClient()
+        path = self.folder / TRACKING_FILE
+        self._id: str = json.loads(path.read_bytes()).get(self.package, "") if path.exists() else ""
+        if self._id:
+            self._client.update_run(self._id, "RUNNING")
+            return
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", _PROJECT)
+        experiment = self._client.get_experiment_by_name(name)
+        number = self._client.create_experiment(name) if experiment is None else experiment.experiment_id
+        self._id = self._client.create_run(number, run_name=self.folder.resolve().name).info.run_id
+        self.store_identity(self.package, self._id)
+        params = [Param(key, str(value)[:500]) for key, value in config.items()]
+        for first in range(0, len(params), 100):  # more are refused
+            self._client.log_batch(self._id, params=params[first : first + 100])
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        from mlflow.entities import Metric
+
+        now = time.time_ns() // 1_000_000
+        self._client.log_batch(self._id, [Metric(name, value, now, step) for name, value in values.items()])
+
+    def close(self) -> None:
+        self._client.set_terminated(self._id)
+
+
+TRACKERS: dict[str, type[Tracker]] = {kind.package: kind for kind in (TensorBoard, Trackio, Wandb, Mlflow)}
+
+
+class Guard:
+    """Calls functions one after another in a thread, until one raises or does not return in time.
+
+    Args:
+        name: what is called, for messages.
+        log: receives one message about a failure.
+    """
+
+    def __init__(self, name: str, log: Log) -> None:
+        self._name, self._log = name, log
+        self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue(_WAITING)
+        self._failed = False
+        self._thread = threading.Thread(target=self._work, name=f"tracking by {name}", daemon=True)
+        self._thread.start()
+
+    def post(self, call: Callable[[], None] | None) -> None:
+        """Append a call, unless an earlier one has failed; None ends the thread."""
+        if not self._failed:
+            try:
+                self._calls.put_nowait(call)
+            except queue.Full:
+                self._fail("does not answer")
+
+    def finish(self, seconds: float = _PATIENCE) -> None:
+        """Wait for all calls, but not longer than this."""
+        self.post(None)
+        if self._failed:
+            return
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            self._fail(f"does not answer after {seconds:g} s")
+
+    def _work(self) -> None:
+        while not self._failed and (call := self._calls.get()) is not None:
+            try:
+                call()
+            except BaseException as error:  # some libraries raise SystemExit
+                text = str(error).strip()
+                self._fail(f"fails: {type(error).__name__}{f': {text.splitlines()[0]}' if text else ''}")
+
+    def _fail(self, reason: str) -> None:
+        if not self._failed:
+            self._failed = True
+            self._log(f"tracking by {self._name} {reason}; the run goes on without it, metrics.jsonl has all metrics")
+
+
+class Tracking(Callback):
+    """Callback that sends train loss and learning rate every few steps, and the metrics of each evaluation.
+
+    Args:
+        tracker: receives them.
+        config: the configuration of the run, by dotted keys.
+        every: steps between two points.
+        patience: seconds that the end of the training waits for the tracker.
+    """
+
+    def __init__(
+        self, tracker: Tracker, *, config: Mapping[str, Any], log: Log, every: int = 10, patience: float = _PATIENCE
+    ) -> None:
+        self._tracker, self._config, self._every, self._patience = tracker, config, every, patience
+        self._guard = Guard(tracker.package, log)
 
     def started(self, step: int, total_steps: int) -> None:
-        if step == 0:
-            remove_curves(self._folder)
-        try:
-            # Flush about as often as checkpoints are written, since a kill loses what was not flushed.
-            self._writer = self._make(str(self._folder), purge_step=step + 1 if step else None, flush_secs=10)
-        except OSError as error:
-            raise StorageError(f"{self._folder}: could not be written: {error.strerror or error}") from error
+        self._guard.post(lambda: self._tracker.open(step, self._config))
 
     def stepped(self, step: Step) -> None:
         if step.number % self._every == 0:
@@ -58,12 +251,38 @@ class TensorBoard(Callback):
     def evaluated(self, record: dict[str, Any]) -> None:
         values = {f"val/{key.removeprefix('val_')}": value for key, value in record.items() if key.startswith("val_")}
         self._write({**values, "train/mean_loss": record["train_loss"]}, record["step"])
-        self._writer.flush()
 
     def finished(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        self._guard.post(self._tracker.close)
+        self._guard.finish(self._patience)
 
     def _write(self, values: dict[str, float], step: int) -> None:
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
+        self._guard.post(lambda: self._tracker.write(values, step))
+
+
+def track_model(names: tuple[str, ...], folder: Path, model_file: Path, log: Log) -> None:
+    """Add the model of a finished run to its run in MLflow, if it is tracked there."""
+    if Mlflow.package not in names or not model_file.exists() or not (folder / TRACKING_FILE).exists():
+        return
+    from mixling.runtime.mlflow_model import log_pyfunc
+
+    identity = json.loads((folder / TRACKING_FILE).read_bytes()).get(Mlflow.package)
+    guard = Guard(Mlflow.package, log)
+    if identity is not None:
+        guard.post(lambda: log_pyfunc(identity, model_file))
+    guard.finish()
+
+
+def tracking(names: tuple[str, ...], folder: Path, *, config: Mapping[str, Any], log: Log) -> Callback:
+    """Return a callback for several trackers, for a new run or one to continue.
+
+    Raises:
+        MissingPackage: the package of a tracker is not installed.
+    """
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise MissingPackage(f'train.track = "{name}" needs {name}; install it by {_INSTALL[name]}')
+    return CallbackList(*(Tracking(TRACKERS[name](folder), config=config, log=log) for name in names))
+
+
+_INSTALL = {name: f"pip install {name}" for name in TRACKERS} | {"tensorboard": 'pip install "mixling[track]"'}

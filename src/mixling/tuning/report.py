@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from mixling.export.figures import new_figure, save
+from mixling.runs.plots import if_possible
 from mixling.storage import write_atomic
+from mixling.training.callbacks import Log
 from mixling.tuning.expected import expected_best
 from mixling.tuning.space import Dimension, Space, Value
 from mixling.tuning.study import Result
+from mixling.tuning.tune import Search
 
 TABLE_FILE, EXPECTED_FILE = "trials.csv", "expected.png"
 PARALLEL_FILE, IMPORTANCE_FILE = "parallel_coordinates.png", "importance.png"
@@ -75,6 +78,8 @@ def plot_expected(
         StorageError, MissingPackage: see `mixling.export.figures`.
     """
     figure = new_figure(10.0, 4.2)
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
     by_trials, by_time = figure.subplots(1, 2, sharey=True)
     for model in models:
         found = complete_trials(results, model)
@@ -87,12 +92,16 @@ def plot_expected(
         minutes = counts * (float(np.mean(seconds)) if seconds else math.nan) / 60
         for axes, x in ((by_trials, counts), (by_time, minutes)):
             (line,) = axes.plot(x, mean, label=model)
-            axes.fill_between(x, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15)
+            low, high = np.clip((mean - deviation, mean + deviation), min(values), max(values))
+            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15)
     by_trials.set_ylabel(f"expected best validation {metric}")
     by_trials.set_xlabel("trials")
     by_time.set_xlabel("minutes of training")
+    most = max((len(complete_trials(results, model)) for model in models), default=0)
     for axes in (by_trials, by_time):
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter() if most > 10 else StrMethodFormatter("{x:.2g}"))
         axes.grid(alpha=0.3)
     by_trials.legend()
     save(figure, path)
@@ -109,7 +118,8 @@ def plot_parallel(results: Sequence[Result], space: Space, path: Path, *, metric
 
     axes = figure.add_subplot()
     values = np.array([item.value for item in results], float)
-    rank = np.argsort(np.argsort(values)) / max(len(values) - 1, 1)
+    _, rank = np.unique(values, return_inverse=True)
+    rank = rank / max(rank.max(), 1)
     colors = matplotlib.colormaps["viridis"](1 - rank if less_is_better else rank)
     span = float(np.ptp(values)) or 1.0
     rows = [
@@ -120,7 +130,7 @@ def plot_parallel(results: Sequence[Result], space: Space, path: Path, *, metric
         axes.plot(rows[index], color=colors[index], alpha=0.8)
     ends = [_ends(item) for item in space.values()] + [(f"{values.min():.4g}", f"{values.max():.4g}")]
     for x, (low, high) in enumerate(ends):
-        axes.axvline(x, color="black", linewidth=0.8)
+        axes.vlines(x, 0, 1, color="black", linewidth=0.8)
         axes.text(x, -0.02, low, ha="center", va="top", fontsize=8, parse_math=False)
         axes.text(x, 1.02, high, ha="center", va="bottom", fontsize=8, parse_math=False)
     axes.set_xticks(range(len(ends)), [*(_two_lines(key) for key in space), metric], fontsize=8)
@@ -174,3 +184,56 @@ def _two_lines(key: str) -> str:
 def trial_line(result: Result) -> str:
     """Return the values of a trial on one line, in the form of `--set`."""
     return " ".join(f"{key}={_shown(value)}" for key, value in result.params.items()) or "the default configuration"
+
+
+def write_reports(search: Search, *, metric: str, log: Log) -> None:
+    """Write the table of trials into the folder of a search, and the plots that there are enough trials for.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    plan, results, folder = search.plan, search.results(), search.folder
+    write_table(results, folder, metric=metric)
+    models = [model for model in plan.bases if len(complete_trials(results, model)) > 1]
+
+    def draw() -> None:
+        less = plan.less_is_better
+        if plan.independent:
+            plot_expected(results, models, folder / EXPECTED_FILE, metric=metric, less_is_better=less)
+        for model in models:
+            prefix = f"{model}_" if len(plan.bases) > 1 else ""
+            trials, path = complete_trials(results, model), folder / f"{prefix}{PARALLEL_FILE}"
+            plot_parallel(trials, plan.spaces[model], path, metric=metric, less_is_better=less)
+            if importances := search.studies.importances(model):
+                plot_importance(importances, folder / f"{prefix}{IMPORTANCE_FILE}")
+
+    if models:
+        if_possible(draw, log)
+
+
+def search_summary(search: Search, chosen: Result, *, metric: str, examples: int) -> list[str]:
+    """Return lines with the best trial, what the default configuration reaches, and the expected performance.
+
+    Args:
+        examples: the number of validation examples.
+    """
+    plan, results = search.plan, search.results()
+    name = "the default configuration" if chosen.number is None else f"trial {chosen.number}"
+    several = f" of {chosen.model}" if len(plan.bases) > 1 else ""
+    default = search.studies.default(chosen.model)
+    beside = "" if default is None or default.value is None else f" (default configuration {default.value:.4f})"
+    lines = [f"best: {name}{several}, validation {metric} {chosen.value:.4f}{beside}"]
+    if chosen.number is not None:
+        lines.append(f"  {trial_line(chosen)}")
+    states = [result.state for result in results]
+    if count := states.count("failed"):
+        lines.append(f"{count} trials failed; see {TABLE_FILE}")
+    if count := states.count("stopped"):
+        lines.append(f"{count} trials were stopped early")
+    if plan.independent and (table := expected_lines(results, [*plan.bases], less_is_better=plan.less_is_better)):
+        lines += [f"expected best validation {metric} of n random trials:", *table]
+    lines.append(
+        f"these metrics are on the {examples:,} validation examples that the best was chosen by; on new text, expect "
+        "lower ones"
+    )
+    return lines

@@ -83,26 +83,6 @@ def _dimensions(table: Mapping[str, Any], prefix: str, path: str) -> Iterator[tu
             yield from _dimensions(value, f"{name}.", path)
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested tables from dotted keys."""
-    out: dict[str, Any] = {}
-    for name, value in values.items():
-        *parents, leaf = name.split(".")
-        table = out
-        for parent in parents:
-            table = table.setdefault(parent, {})
-        table[leaf] = value
-    return out
-
-
-def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return dotted keys from nested tables."""
-    out: dict[str, Any] = {}
-    for name, value in values.items():
-        out |= dotted(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return out
-
-
 def check_space(space: Space, configure: Callable[[Mapping[str, Any]], RunConfig], *, where: str) -> None:
     """Check that the configuration has every key of a space, and allows its extreme values.
 
@@ -163,7 +143,8 @@ def default_space(config: RunConfig, *, examples: int, labels: int | None) -> Sp
 
 def _batch_sizes(examples: int) -> tuple[int, ...]:
     sizes = (16, 32, 64) if examples < _FEW else (32, 64, 128) if examples < _MANY else (64, 128, 256)
-    return tuple(size for size in sizes if size * _LEAST_STEPS <= examples) or (sizes[0] // 2, sizes[0])
+    small_enough = tuple(size for size in sizes if size * _LEAST_STEPS <= examples)
+    return small_enough if len(small_enough) > 1 else (sizes[0] // 2, sizes[0])
 
 
 def _around(value: int, examples: int) -> tuple[int, ...]:

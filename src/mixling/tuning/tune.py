@@ -16,14 +16,14 @@ from typing import Any
 
 from pydantic import Field
 
-from mixling.config import Config, parse
+from mixling.config import Config, nested, parse
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError, StorageError, TrainingError
 from mixling.runs.config import RunConfig
 from mixling.storage import read_json, write_sealed
 from mixling.tasks import task_type
 from mixling.training.callbacks import Log
-from mixling.tuning.space import Dimension, Value, nested
+from mixling.tuning.space import Dimension, Value
 from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
 from mixling.tuning.worker import Failed, Intermediate, Job, Message, Stopped, Trained, work
 
@@ -58,6 +58,11 @@ class Plan(Config):
     def less_is_better(self) -> bool:
         """Whether a lower validation metric is better."""
         return task_type(self.task).less_is_better
+
+    @property
+    def independent(self) -> bool:
+        """Whether trials are independent draws, as the expected validation performance assumes."""
+        return self.sampler == "random" and self.pruner == "none"
 
     def configure(self, model: str, params: dict[str, Value]) -> RunConfig:
         """Return the configuration of a model with the values of a trial.
