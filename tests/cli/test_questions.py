@@ -134,6 +134,7 @@ def test_answers_do_not_depend_on_their_neighbours(asked: Path) -> None:
 
 
 def test_a_long_context_is_answered_in_parts_alike(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIXLING_ENGINE", "onnx")  # which runs the windows in parts
     context = " ".join(f"word{number} in a house with {number} cats." for number in range(900))
     question = ("What has anna?", context)
     whole = Predictor(asked / "one").predict([question, question])
@@ -158,7 +159,8 @@ def test_a_long_context_is_answered_in_parts_alike(asked: Path, monkeypatch: pyt
 
 def test_show_card_and_export(call: Call, asked: Path, tmp_path: Path) -> None:
     shown = call("show", asked / "one").out
-    assert "task        question_answering\nanswers     up to 30 tokens, always one\n" in shown
+    assert "task        question_answering\n" in shown
+    assert "\nanswers     up to 30 tokens, always one\n" in shown
     facts = json.loads(call("show", asked / "two", "--json").out)
     threshold = facts["reading"]["threshold"]
     assert threshold is not None
