@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mixling.mixers import MIXERS
+from mixling.tasks import TASKS
 from mixling.training.loop import Trainer
 from mixling.training.state import TrainingState
 
@@ -125,6 +127,8 @@ def folder(files: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     shutil.copytree(model, out / "model")
     monkeypatch.chdir(out)
     monkeypatch.setattr(Trainer, "_plan", lambda self: TrainingState(total_steps=2, eval_interval=2))
+    for registry in (MIXERS, TASKS):  # what a page registers is not known to other tests
+        monkeypatch.setattr(registry, "registered", {})
     return out
 
 
