@@ -196,6 +196,6 @@ def test_options_become_values_of_a_configuration() -> None:
     assert values["data"]["train"] == ["a.csv"]
     assert values["data"]["columns"]["text"] == "t"
     assert values["data"]["columns"]["group"] == "g"
-    assert values["init"] == {"vectors": "v", "texts": None, "pretrained": None}
+    assert values["init"] == {"vectors": "v", "texts": None, "pretrained": None, "replay": None}
     assert values["train"] == {"epochs": 3, "time_budget": 120.0, "seed": None}
     assert PretrainOptions(out=Path("run"), steps=5).values()["train"]["steps"] == 5
