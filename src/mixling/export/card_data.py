@@ -73,7 +73,7 @@ def pictures(validation: Mapping[str, Any]) -> str:
     return f"{confusion}\n![Training curves](curves.png)\n"
 
 
-SERVED = """Over HTTP with a page to try it (`pip install "mixling[serve]"`); or, if the native engine computes the model
+SERVED = """Over HTTP with a page to try it (`pip install "mixling[serve]"`); or, if the native engine computes it
 (`mixling show . --engine`), as a web page that needs no server. That engine is a C library, too.
 
 ```
