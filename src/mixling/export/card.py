@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mixling.export.card_data import HTTP, SHOWN_LABELS, code, data_section, label_table, pictures
+from mixling.export.card_data import SERVED, SHOWN_LABELS, code, data_section, label_table, pictures
 from mixling.tasks.base import Task
 from mixling.text.labels import LabelSet
 
@@ -61,7 +61,7 @@ prediction = predictor.predict({text})
 print({task.usage})
 ```
 
-{HTTP}
+{SERVED}
 ## {heading}
 
 {outputs}

@@ -73,9 +73,11 @@ def pictures(validation: Mapping[str, Any]) -> str:
     return f"{confusion}\n![Training curves](curves.png)\n"
 
 
-HTTP = """Over HTTP, with a page to try it (`pip install "mixling[serve]"`):
+SERVED = """Over HTTP with a page to try it (`pip install "mixling[serve]"`); or, if the native engine computes it
+(`mixling show . --engine`), as a web page that needs no server. That engine is a C library, too.
 
 ```
 mixling serve .
+mixling export . --browser site/
 ```
 """
