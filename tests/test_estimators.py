@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -338,7 +339,7 @@ def test_progress_is_shown_on_request(capfd: pytest.CaptureFixture[str]) -> None
     for verbose in (0, 1, 2):
         made = classifier(epochs=2, verbose=verbose).fit(texts, labels)
         out, err = capfd.readouterr()
-        steps = [line for line in err.splitlines() if line.startswith("step ")]
+        steps = [line for line in err.splitlines() if re.match(r"\s*[\d.]+/\d+ ", line)]
         assert out == ""
         assert len(steps) == (len(made.history_) if verbose else 0)
         assert ("parameters" in err) is (verbose > 1)
