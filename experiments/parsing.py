@@ -29,10 +29,10 @@ it: what is chosen by them is no longer chosen blindly.
 from __future__ import annotations
 
 import argparse
-import bisect
 import gzip
 import itertools
 import json
+import math
 import random
 import re
 import statistics
@@ -146,8 +146,10 @@ def matched(family: Family, shape: Shape, subwords: int, *, tied: bool = False) 
     def model(width: int) -> EncoderDecoderConfig:
         return family(shape.model_copy(update={"ffn_dim": width})).model_copy(update=of)
 
+    # The number of parameters is affine in the width, so that two models give the width of all.
     widths = range(16, 4 * shape.ffn_dim, 8)
-    location = bisect.bisect_left(widths, wanted, key=lambda width: size(model(width), subwords))
+    first, last = (size(model(width), subwords) for width in (widths[0], widths[-1]))
+    location = math.ceil((wanted - first) / (last - first) * (len(widths) - 1))
     near = [model(width) for width in widths[max(location - 1, 0) : location + 1]]
     return min(near, key=lambda config: abs(size(config, subwords) - wanted))
 
