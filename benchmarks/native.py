@@ -37,10 +37,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from mixling import PRESETS, Predictor, build_model
+from mixling import Dataset, Predictor, build_model, model_config
 from mixling.comparison.fast_text import as_line, is_installed
 from mixling.cost.provenance import provenance
+from mixling.data.examples import Example
 from mixling.export.onnx import export_onnx
+from mixling.runs.choice import choose_model
+from mixling.runs.config import RunConfig
 from mixling.runtime.native import CACHE_BYTES, NativeEngine
 from mixling.storage import write_json
 from mixling.text.encoder import train_vocabulary
@@ -143,8 +146,10 @@ def built_for_avx2() -> Any:
 
 
 def exported(preset: str, texts: list[str], labels: list[str]) -> bytes:
-    """A model of the preset in 8 bits."""
-    config = PRESETS[preset].config
+    """A model of the preset in 8 bits, which reads texts as long as a training would have it."""
+    examples = [Example(text, labels[0], "", number) for number, text in enumerate(texts)]
+    changes = choose_model(Dataset.from_examples(examples), RunConfig()).changes if preset.startswith("mixling") else {}
+    config = model_config(preset, changes)
     vocabulary = train_vocabulary(texts, config.text)
     model = build_model(config, num_outputs=len(labels), output="text", seed=0)
     named = LabelSet(tuple(labels), "single")
