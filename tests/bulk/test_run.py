@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -286,3 +287,26 @@ def test_workers_that_are_killed_are_replaced_and_the_first_error_is_raised(
     (rows / "b.jsonl").write_text("\n".join(lines))
     with pytest.raises(DataError, match=r"b.jsonl:51: no column 'text'"):
         predict(rows / "b.jsonl", tmp_path / "bad", workers=2)
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_before_it_has_read_the_job_is_noticed() -> None:
+    psutil = pytest.importorskip("psutil")
+    job: Any = bytes(8 << 20)  # more than a pipe or socket holds
+    part: Any = SimpleNamespace(path="a.jsonl", start=0, stop=1)
+    with engines.ProcessPool(job, 1) as pool:
+        starting = threading.Thread(target=pool.start, args=(part, 0.0), daemon=True)
+        starting.start()
+        while not (workers := [child for child in psutil.Process().children() if is_worker(child)]):
+            time.sleep(0.001)
+        workers[0].kill()
+        starting.join(30)
+        assert not starting.is_alive()
+        ((ended, outcome),) = pool.wait()
+    assert ended is part
+    assert outcome.again
+    assert "died with signal 9" in str(outcome.error)
+
+
+def is_worker(process: Any) -> bool:
+    return any("spawn_main" in word for word in process.cmdline())

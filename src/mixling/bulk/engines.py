@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -101,11 +102,7 @@ class ProcessPool:
             assert len(self._workers) < self.slots, "more parts than slots"
             worker = self._hire()
         worker.part = part
-        try:
-            worker.connection.send((part, delay))
-        except OSError:  # it died while it was idle
-            self._workers.remove(worker)
-            self.start(part, delay)
+        _send(worker.connection, (part, delay))
 
     def wait(self) -> list[tuple[FilePart, Outcome]]:
         busy = {worker.connection: worker for worker in self._workers if worker.part is not None}
@@ -125,12 +122,21 @@ class ProcessPool:
 
     def _hire(self) -> _Worker:
         mine, its = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(its, self._job), daemon=True)
+        # The job, which holds the model, goes through the connection. An argument goes through a pipe whose other end
+        # is open in this process, too: if the worker died before it has read it, writing would never end.
+        process = self._context.Process(target=_serve, args=(its,), daemon=True)
         process.start()
-        its.close()  # so that the death of the worker closes the pipe
+        its.close()  # so that the death of the worker closes the connection
+        _send(mine, self._job)
         worker = _Worker(process, mine)
         self._workers.append(worker)
         return worker
+
+
+def _send(connection: Connection, item: object) -> None:
+    """Send an item to a worker; that it has died is noticed by `ProcessPool.wait`."""
+    with contextlib.suppress(OSError):
+        connection.send(item)
 
 
 def _death(worker: _Worker) -> str:
@@ -144,16 +150,15 @@ def _death(worker: _Worker) -> str:
     )
 
 
-def _serve(connection: Connection, job: BulkJob) -> None:
-    """Predict the parts that arrive, until no more can."""
+def _serve(connection: Connection) -> None:
+    """Receive a job, and predict the parts of it that arrive, until no more can."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        try:
+    with contextlib.suppress(EOFError):
+        job: BulkJob = connection.recv()
+        while True:
             part, delay = connection.recv()
-        except EOFError:
-            return
-        connection.send(perform_later(job, part, delay))
+            connection.send(perform_later(job, part, delay))
 
 
 def _end_with_parent() -> None:
