@@ -289,6 +289,20 @@ def test_workers_that_are_killed_are_replaced_and_the_first_error_is_raised(
         predict(rows / "b.jsonl", tmp_path / "bad", workers=2)
 
 
+def test_what_a_killed_worker_was_writing_is_removed(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perform, out = engines.perform, tmp_path / "out"
+
+    def leave(*args: Any) -> Outcome:
+        (out / ".a.jsonl.12345678.part").write_bytes(b"half")
+        return perform(*args)
+
+    monkeypatch.setattr(engines, "perform", leave)
+    predict(rows / "a.jsonl", out, workers=1)
+    assert not list(out.glob(".*"))
+
+
 @pytest.mark.slow
 def test_a_worker_that_dies_before_it_has_read_the_job_is_noticed() -> None:
     psutil = pytest.importorskip("psutil")

@@ -14,6 +14,7 @@ from mixling.bulk.files import Folder, InputFile
 from mixling.bulk.plan import PartPlan, stem_of
 from mixling.bulk.work import PROGRESS, PartRecord, record_name
 from mixling.errors import ConfigError, ModelFileError, shown
+from mixling.storage import remove_leftovers
 from mixling.version import __version__
 
 JOB = f"{PROGRESS}/job.json"
@@ -93,7 +94,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, r
 
 
 def close_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, records: Sequence[PartRecord]) -> None:
-    """Write the manifest of a finished job.
+    """Write the manifest of a finished job, and remove what killed processes left.
 
     Args:
         records: of all parts, in order.
@@ -110,6 +111,8 @@ def close_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, rec
     }
     folder.write_json(MANIFEST, manifest)
     folder.remove_folder(PROGRESS)
+    if folder.local is not None:
+        remove_leftovers(folder.local)
 
 
 def _input(file: InputFile) -> dict[str, Any]:
