@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -33,3 +33,30 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=PATH, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@contextmanager
+def watched_page(
+    browser: Any, origin: str, *, width: int, failure: Callable[[Any], bool]
+) -> Iterator[tuple[Any, list[str]]]:
+    """Open an empty page; at the end nothing may have been asked of another server, and nothing may have failed.
+
+    Args:
+        origin: the beginning of all addresses that the page may ask.
+        width: of the window, in pixels.
+        failure: whether a message of the console is one.
+
+    Yields:
+        The page, and the addresses that it has asked.
+    """
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    asked: list[str] = []
+    failed: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: failed.append(str(error)))
+    page.on("console", lambda message: failed.append(message.text) if failure(message) else None)
+    yield page, asked
+    page.close()
+    assert asked
+    assert [url for url in asked if not url.startswith(origin)] == []
+    assert failed == []

@@ -17,7 +17,7 @@ import pytest
 
 from mixling import Predictor
 
-from ..chromium import NEEDS_CHROMIUM, chromium
+from ..chromium import NEEDS_CHROMIUM, chromium, watched_page
 from .process import Served, serving
 
 pytestmark = NEEDS_CHROMIUM
@@ -40,19 +40,12 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, served: Served) -> Iterator[Any]:
-    """The page, opened; at the end nothing may have been asked of another server, and nothing may have failed."""
-    page = browser.new_page(viewport={"width": 1400, "height": 900})
-    asked: list[str] = []
-    failed: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: failed.append(str(error)))
-    page.on("console", lambda message: failed.append(message.text) if "Content Security" in message.text else None)
-    open_page(page, served)
-    yield page
-    page.close()
-    assert asked
-    assert [url for url in asked if not url.startswith(f"http://127.0.0.1:{served.port}/")] == []
-    assert failed == []
+    """The page, opened."""
+    origin = f"http://127.0.0.1:{served.port}/"
+    blocked = "Content Security"  # other errors are what tests provoke
+    with watched_page(browser, origin, width=1400, failure=lambda message: blocked in message.text) as (page, _):
+        open_page(page, served)
+        yield page
 
 
 def open_page(page: Any, served: Served) -> None:

@@ -1,4 +1,4 @@
-"""How well a model tells texts that it should answer from texts that are none of its labels (out of scope).
+"""How well a model separates texts that it should answer from texts that have none of its labels (out of scope).
 
 Both are ranked by their top probability (Hendrycks and Gimpel, "A Baseline for Detecting Misclassified and
 Out-of-Distribution Examples", ICLR 2017).
