@@ -118,7 +118,7 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
     if done.bad_rows:
         print(f"{done.bad_rows:,} bad rows have an error instead of a prediction", file=sys.stderr)
     kept = f", {done.kept} of them from before" if done.kept else ""
-    print(f"{options.out}: {done.rows:,} rows in {done.parts} files{kept}", file=sys.stderr)
+    print(f"{options.out}: {done.rows:,} rows in {done.parts} file{'s' * (done.parts != 1)}{kept}", file=sys.stderr)
 
 
 class _Bar:
