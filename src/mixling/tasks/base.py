@@ -297,6 +297,10 @@ class Task(Objective):
         """
         return logits.mean(0)
 
+    def thresholds(self) -> dict[str, float]:
+        """Return the probability from which each label is predicted, if the task `has_label_thresholds`."""
+        raise NotImplementedError(f"labels of {self.name} have no thresholds of their own")
+
     @abstractmethod
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
         """Return the prediction for one text.
