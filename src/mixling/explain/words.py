@@ -26,6 +26,7 @@ _MANY = 64
 
 Logits = Callable[[list[Text]], Sequence[npt.NDArray]]
 _Word = tuple[str, int, int, int]  # as in `WordEffect`
+_BITS = tuple(tuple(mask >> place & 1 for place in range(7, -1, -1)) for mask in range(256))  # of a byte, highest first
 _MAX_WORDS = 10_000  # each of which is left out, at the cost of a prediction
 
 
@@ -196,8 +197,8 @@ class _Part:
     def _make(self, coalitions: npt.NDArray[np.bool_]) -> list[Text]:
         """Return the text with the words (N,) of each coalition (M, N) only."""
         spelled = self._spelled
-        if self._kind is str:  # a word is read as one between spaces, too
-            return [" ".join(itertools.compress(spelled, row)) for row in coalitions.tolist()]
+        if self._kind is str:
+            return _join(spelled, coalitions)
         if self._kind is list:
             return [list(itertools.compress(spelled, row)) for row in coalitions.tolist()]
         first, second = spelled[: self._first], spelled[self._first :]
@@ -205,6 +206,20 @@ class _Part:
             (" ".join(itertools.compress(first, row)), " ".join(itertools.compress(second, row[self._first :])))
             for row in coalitions.tolist()
         ]
+
+
+def _join(words: Sequence[str], coalitions: npt.NDArray[np.bool_]) -> list[Text]:
+    """Return the words (N,) of each coalition (M, N), separated by spaces: a word is read as one between them, too.
+
+    What eight words in succession contribute is put together once.
+    """
+    columns = []
+    for number, column in enumerate(np.packbits(coalitions, axis=1).T):
+        group = words[8 * number : 8 * number + 8]
+        bits = column.tolist()
+        made = {mask: f" {' '.join(itertools.compress(group, _BITS[mask]))}" for mask in set(bits)}
+        columns.append(map(made.__getitem__, bits))
+    return list(map("".join, zip(*columns, strict=True))) if columns else [""] * len(coalitions)
 
 
 def _read(

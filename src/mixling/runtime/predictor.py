@@ -367,7 +367,7 @@ class Predictor:
 
         self._check_all((text,), 0)
         return explain(
-            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self.text_logits,
+            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self._few_logits,
             divide=None if self._too_long == "truncate" else divide,
             target=target, word=word, method=method, evaluations=evaluations, seed=seed,
         )  # fmt: skip
@@ -375,6 +375,12 @@ class Predictor:
     def _with_offsets(self, text: Text) -> Encoded:
         with _ENCODING:
             return self.encoder.encode([text], offsets=True)[0]
+
+    def _few_logits(self, texts: list[Text]) -> Sequence[Float32]:
+        """Return the result of `text_logits`, for shortened texts that need no checks, as one array if they are few."""
+        if len(texts) > WINDOW_TEXTS:
+            return self.text_logits(texts)
+        return self._encode_and_run(texts, BATCH_SIZE)[1]
 
     def text_logits(self, texts: Iterable[Text]) -> list[Float32]:
         """Return the logits that predictions for texts are made of: (C,) each, or (W, C) of a tagger.

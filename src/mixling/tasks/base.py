@@ -288,7 +288,8 @@ class Task(Objective):
         if not self.exclusive:
             return values[:, label]
         others = np.delete(values, label, axis=1)
-        return values[:, label] - np.logaddexp.reduce(others, axis=1)
+        highest = others.max(1)
+        return values[:, label] - highest - np.log(np.exp(others - highest[:, None]).sum(1))
 
     def pool_windows(self, logits: npt.NDArray) -> npt.NDArray:
         """Return the logits (C,) of a long text, given those of its windows (windows, C).
