@@ -4,13 +4,13 @@
     python experiments/fashion_mnist.py --runs runs/fashion            # about an hour of one core
 
 Paper (ImageNet, Table 2): gMLP is as accurate as DeiT, a regularized ViT, of the same size, and more so than MLP-Mixer
-and ResMLP. Here: 60,000 images of clothes in gray, 28 x 28 pixels, 49 patches of 4 x 4, four blocks and less than half a
-million parameters, and as many epochs as fit into an hour of one core. All models have the same rate, batches and
+and ResMLP. Here: 60,000 images of clothes in gray, 28 x 28 pixels, 49 patches of 4 x 4, four blocks and less than half
+a million parameters, and as many epochs as fit into an hour of one core. All models have the same rate, batches and
 changes of images; nothing is chosen per model. 6,000 training images are kept apart for validation, which chooses the
 best epoch. The test images are read once by each finished run.
 
-A linear model of the pixels (logistic regression) is beside them. Runs that are finished in --runs are not repeated, and
-unfinished ones are resumed, so that an interrupted command is given again to go on.
+A linear model of the pixels (logistic regression) is beside them. Runs that are finished in --runs are not repeated,
+and unfinished ones are resumed, so that an interrupted command is given again to go on.
 """
 
 from __future__ import annotations
@@ -115,9 +115,8 @@ def main() -> None:
     except UserError as error:
         raise SystemExit(str(error)) from None
     for row in rows:
-        print(
-            f"{row['model']}: {row['parameters']:,} parameters, test {row['test']:.4f}, validation {row['validation']:.4f}"
-        )
+        found = f"test {row['test']:.4f}, validation {row['validation']:.4f}"
+        print(f"{row['model']}: {row['parameters']:,} parameters, {found}")
 
 
 if __name__ == "__main__":

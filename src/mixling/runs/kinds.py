@@ -26,7 +26,7 @@ def infer_kind(
     files: Sequence[str] = (),
     columns_named: bool = False,
 ) -> str:
-    """Return TRAINING, TEXT_TO_TEXT or IMAGES, from the named task, else from other options and the first file's columns.
+    """Return TRAINING, TEXT_TO_TEXT or IMAGES, from the named task, else from other options and the first file.
 
     Args:
         toml: the path of a configuration.

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics
 from mixling.runs.artifact import IMAGES, Artifact, read_artifact
 from mixling.tasks.classification import Classification
@@ -89,6 +90,19 @@ class ImageClassifier:
         if batch:
             yield from self._predictions(batch)
 
+    def predict_files(self, files: Sequence[str]) -> list[tuple[str, Prediction | DataError]]:
+        """Return each file with its prediction, or the error of reading it."""
+        read: list[Pixels | DataError] = []
+        for file in files:
+            try:
+                read.append(read_image(file, self.shape))
+            except DataError as error:
+                read.append(error)
+        pixels = [item for item in read if not isinstance(item, DataError)]
+        predictions = iter(self._predictions(pixels) if pixels else [])
+        results = [item if isinstance(item, DataError) else next(predictions) for item in read]
+        return list(zip(files, results, strict=True))
+
     def logits(self, pixels: Pixels) -> npt.NDArray[np.float32]:
         """Return the logits (images, C) of pixels (images, channels, height, width) of the model's size."""
         return image_logits(self._forward, pixels, self.config.num_tokens)
@@ -142,8 +156,8 @@ def image_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     return f"""# An image classifier with {len(data["labels"])} labels
 
 {report["parameters"]:,} parameters; token mixing by {mixers} between patches of {model["patch_size"]} x
-{model["patch_size"]} pixels. It reads images in {colors} of {size} x {size} pixels; of others it reads the largest square
-in the middle, resized.
+{model["patch_size"]} pixels. It reads images in {colors} of {size} x {size} pixels; of others it reads the largest
+square in the middle, resized.
 
 ## How to use
 

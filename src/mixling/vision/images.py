@@ -202,8 +202,10 @@ def _read_folder(folder: Path, shape: ImageShape, on_bad_row: str) -> LabeledIma
             skipped.append(str(error))
             continue
         if len(images) > most:
-            raise DataError(f"{folder}: has more than {most:,} images of {shape.size} x {shape.size} pixels, which need "
-                            f"{MAX_BYTES >> 30} GB of memory; choose a smaller model.image_size")  # fmt: skip
+            raise DataError(
+                f"{folder}: has more than {most:,} images of {shape.size} x {shape.size} pixels, which need "
+                f"{MAX_BYTES >> 30} GB of memory; choose a smaller model.image_size"
+            )
         labels.append(label)
         files.append((str(path), 0))
     if not images:

@@ -155,7 +155,7 @@ def vit_image(*, dim: int, num_layers: int, num_heads: int, ffn_dim: int) -> Ima
 
 
 def _small(config: ImageModelConfig) -> ImageModelConfig:
-    """Return the model for small images in gray, with the mean of the patches as read-out and less than 0.5M weights."""
+    """Return the model for small images in gray, which reads out the mean of the patches."""
     changes = {"image_size": 28, "patch_size": 4, "channels": 1, "class_token": False, "pre_logits": False}
     return config.model_copy(update=changes)
 
