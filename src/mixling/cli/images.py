@@ -140,8 +140,9 @@ def _row_writer(name: str, *, escape: bool, skip: bool) -> Callable[[str, Predic
 
     def row(file: str, result: Prediction | DataError) -> str:
         if name == "csv":
-            values = ["", "", str(result)] if isinstance(result, DataError) else Classification.csv_values(result, None)
-            return csv_line([file, *values, *[""] * (skip and not isinstance(result, DataError))], escape=escape)
+            if isinstance(result, DataError):
+                return csv_line([file, "", "", str(result)], escape=escape)
+            return csv_line([file, *Classification.csv_values(result, None), *[""] * skip], escape=escape)
         if name == "jsonl":
             values = {"error": str(result)} if isinstance(result, DataError) else _values(result)
             return json.dumps({"file": file, **values}, ensure_ascii=False) + "\n"

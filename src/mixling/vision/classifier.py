@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mixling.data.batches import Inputs
 from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics
 from mixling.runs.artifact import IMAGES, Artifact, read_artifact
@@ -18,7 +19,7 @@ from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
 from mixling.vision.images import ImageShape, LabeledImages, Pixels, image_pixels, read_image, read_labeled
 from mixling.vision.model import ImageModel, ImageModelConfig, build_image_model
-from mixling.vision.training import ImageBatch, image_logits
+from mixling.vision.training import image_logits
 
 HINT = "`mixling train IMAGES --task image_classification` makes one that classifies images"
 
@@ -114,11 +115,11 @@ class ImageClassifier:
     def evaluate(self, images: LabeledImages) -> ClassificationMetrics:
         """Return the metrics on labeled images; labels that the model does not have count as errors."""
         task = self.task.with_unknown(images.labels)
-        metrics = task.evaluate(self.logits(images.pixels), task.targets(images.labels))
+        metrics = task.evaluate(list(self.logits(images.pixels)), task.targets(images.labels))
         assert isinstance(metrics, ClassificationMetrics)
         return metrics
 
-    def _forward(self, batch: ImageBatch) -> torch.Tensor:
+    def _forward(self, batch: Inputs) -> torch.Tensor:
         return self.model(*batch.to(self.device).arguments)
 
     def _predictions(self, batch: list[Pixels]) -> list[Prediction]:

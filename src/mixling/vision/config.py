@@ -50,7 +50,7 @@ def _without_text_options(train: TrainConfig) -> TrainConfig:
 class ImageRunConfig(Config):
     """The complete configuration of a run, recorded in its run.json."""
 
-    task: Literal["image_classification"] = Field(IMAGE_CLASSIFICATION, description="always image_classification")
+    task: Literal["image_classification"] = Field("image_classification", description="always image_classification")
     data: ImageDataConfig = ImageDataConfig()
     model: ImageModelConfig = IMAGE_PRESETS[IMAGE_MODEL].config
     augment: ImageAugmentationConfig = Field(ImageAugmentationConfig(), description="changes of training images")
@@ -74,7 +74,8 @@ class _ImageSpec(Spec[ImageRunConfig]):
         shape = first_shape(str(sources[0]))
         if shape is None:
             return options
-        patch = table.get("patch_size", max(4, shape.size // _PATCHES))
+        named = table.get("patch_size")
+        patch = named if isinstance(named, int) and named > 0 else max(4, shape.size // _PATCHES)
         fitted = {"image_size": max(1, shape.size // patch) * patch, "patch_size": patch, "channels": shape.channels}
         return {**options, "model": {"preset": self.preset, **fitted, **table}}
 

@@ -109,9 +109,9 @@ def first_shape(source: str) -> ImageShape | None:
                 _, height, width = _idx_header(file, Path(source), rank=3)
             return ImageShape(size=min(height, width, _LARGEST), channels=1)
         for path, _ in _labeled_files(Path(source)):
-            image = _open_image(path)
-            gray = image.mode in ("1", "L", "LA", "I", "I;16", "F")
-            return ImageShape(size=min(*image.size, _LARGEST), channels=1 if gray else 3)
+            with _open_image(path) as image:
+                gray = image.mode in ("1", "L", "LA", "I", "I;16", "F")
+                return ImageShape(size=min(*image.size, _LARGEST), channels=1 if gray else 3)
     except DataError:  # reported when all images are read
         pass
     return None
@@ -128,8 +128,8 @@ def read_image(path: str | Path, shape: ImageShape) -> Pixels:
     Raises:
         DataError: the file cannot be read.
     """
-    image = _open_image(Path(path))
-    return image_pixels(image, shape, where=str(path))
+    with _open_image(Path(path)) as image:
+        return image_pixels(image, shape, where=str(path))
 
 
 def image_pixels(image: Any, shape: ImageShape, *, where: str) -> Pixels:
@@ -171,6 +171,7 @@ def _open_image(path: Path) -> Any:
         reason = str(error).replace(f" '{path}'", "")
         raise DataError(f"{path}: is not a readable image: {reason}") from None
     if image.width * image.height > MAX_PIXELS:
+        image.close()
         raise DataError(f"{path}: has {image.width:,} x {image.height:,} pixels; allowed: up to {MAX_PIXELS:,}")
     return image
 

@@ -91,14 +91,14 @@ class ImageData(TrainingData):
     def _soft(self, own: Tensor, others: Tensor, fraction: float) -> Tensor:
         """Return the weighted mean of two labels (B, C), smoothed, which the loss does to hard targets only."""
         count, smoothing = len(self.objective.labels), self.objective.loss_config.label_smoothing
-        both = (nn.functional.one_hot(item, count).float() for item in (own, others))
-        return (1 - smoothing) * torch.lerp(*reversed(list(both)), fraction) + smoothing / count
+        first, second = (nn.functional.one_hot(item, count).float() for item in (own, others))
+        return (1 - smoothing) * torch.lerp(second, first, fraction) + smoothing / count
 
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         logits = image_logits(forward, self.validation.pixels, self.num_patches)
         if not np.isfinite(logits).all():
             raise TrainingError("an output on validation data is not finite")
-        metrics = self.validation_task.evaluate(logits, self.validation_targets, tables=False)
+        metrics = self.validation_task.evaluate(list(logits), self.validation_targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, list(logits), self.validation_targets)
 
     def where(self, index: int) -> tuple[str, int] | None:
