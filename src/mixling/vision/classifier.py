@@ -21,7 +21,7 @@ from mixling.vision.images import ImageShape, LabeledImages, Pixels, image_pixel
 from mixling.vision.model import ImageModel, ImageModelConfig, build_image_model
 from mixling.vision.training import image_logits
 
-HINT = "`mixling train IMAGES --task image_classification` makes one that classifies images"
+_HINT = "`mixling train IMAGES --task image_classification` makes one that classifies images"
 
 
 class ImageClassifier:
@@ -42,7 +42,7 @@ class ImageClassifier:
 
     def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
         self.device = torch.device(device)
-        read_artifact(folder, self._read, hint=HINT, kinds=(IMAGES,))
+        read_artifact(folder, self._read, hint=_HINT, kinds=(IMAGES,))
         self._ready()
 
     @classmethod

@@ -116,10 +116,11 @@ def build_image_model(config: ImageModelConfig, *, num_outputs: int, seed: int |
 
 @dataclass(frozen=True)
 class ImagePreset:
-    """A named model, and its source."""
+    """A named model, its source, and what it is for."""
 
     config: ImageModelConfig
     source: str
+    use: str = ""
 
 
 def gmlp_image(*, dim: int, drop_path: float, num_layers: int = 30, ffn_dim: int | None = None) -> ImageModelConfig:
@@ -160,8 +161,9 @@ def _small(config: ImageModelConfig) -> ImageModelConfig:
     return config.model_copy(update=changes)
 
 
-_GMLP, _OWN = "gMLP, Table 1", "mixling"
+_GMLP = "gMLP, Table 1"
 _RESMLP, _DEIT = "ResMLP, Table 1", "DeiT, Table 1"
+_OWN, _SMALL = "mixling", "image_classification, small images"
 IMAGE_PRESETS: dict[str, ImagePreset] = {
     "gmlp-ti": ImagePreset(gmlp_image(dim=128, drop_path=0.0), _GMLP),
     "gmlp-s": ImagePreset(gmlp_image(dim=256, drop_path=0.05), _GMLP),
@@ -174,8 +176,8 @@ IMAGE_PRESETS: dict[str, ImagePreset] = {
     "deit-s": ImagePreset(vit_image(dim=384, num_layers=12, num_heads=6, ffn_dim=1536), _DEIT),
     "deit-b": ImagePreset(vit_image(dim=768, num_layers=12, num_heads=12, ffn_dim=3072), _DEIT),
     # Of equal size, for small images.
-    "gmlp-images": ImagePreset(_small(gmlp_image(dim=128, ffn_dim=512, num_layers=4, drop_path=0.0)), _OWN),
-    "mixer-images": ImagePreset(_small(mixer_image(dim=128, num_layers=4, hidden_dim=64, ffn_dim=368)), _OWN),
-    "resmlp-images": ImagePreset(_small(resmlp_image(dim=112, num_layers=4)), _OWN),
-    "vit-images": ImagePreset(_small(vit_image(dim=104, num_layers=4, num_heads=4, ffn_dim=264)), _OWN),
+    "gmlp-images": ImagePreset(_small(gmlp_image(dim=128, ffn_dim=512, num_layers=4, drop_path=0.0)), _OWN, _SMALL),
+    "mixer-images": ImagePreset(_small(mixer_image(dim=128, num_layers=4, hidden_dim=64, ffn_dim=368)), _OWN, _SMALL),
+    "resmlp-images": ImagePreset(_small(resmlp_image(dim=112, num_layers=4)), _OWN, _SMALL),
+    "vit-images": ImagePreset(_small(vit_image(dim=104, num_layers=4, num_heads=4, ffn_dim=264)), _OWN, _SMALL),
 }
