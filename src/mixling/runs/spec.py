@@ -137,7 +137,8 @@ class _Layers(Generic[_C]):
         spec, (given, model) = self.spec, self.model_values(chosen)
         defaults = spec.defaults(given, self.values, self.folder)
         if self.recipe is not None:
-            defaults = merge(defaults, {"train": self.recipe.train})
+            augment = {"augment": self.recipe.augment} if self.recipe.augment else {}
+            defaults = merge(defaults, {"train": self.recipe.train, **augment})
         values = merge(defaults, self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
 
