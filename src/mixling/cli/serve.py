@@ -62,7 +62,8 @@ def serve_command(options: ServeOptions) -> None:
 
     Open the printed address in a browser, or send texts to /v1/models/NAME/predict; /openapi.json describes all routes.
     Several models are served by name. A model file that is replaced is used within a second; a damaged one is not.
-    SIGTERM stops the server when all requests in flight are answered. Needs the extra "serve", but no torch.
+    SIGTERM stops the server when all requests in flight are answered. Needs the extra "serve"; torch is needed only for
+    models that generate text.
     """
     with no_collections():
         from mixling.serving.server import Address, serve

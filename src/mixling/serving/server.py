@@ -232,7 +232,7 @@ def _announce(listener: socket.socket, service: Service) -> None:
     host, port = listener.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
     for loaded in service.models:
-        print(f"{loaded.name}: {loaded.predictor.metadata.task}, engine {loaded.predictor.engine}", file=sys.stderr)
+        print(f"{loaded.name}: {loaded.task}, engine {loaded.engine}", file=sys.stderr)
     print(f"serving on http://{host}:{port}", file=sys.stderr, flush=True)
 
 

@@ -11,6 +11,7 @@ from mixling.hub import on_hub
 from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.onnx_file import ONNX_FILE
 
+GENERATION = "text2text"  # the task of models that generate text
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
