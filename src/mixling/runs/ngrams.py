@@ -25,7 +25,7 @@ from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.config import NgramConfig
-from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, fit_scale, make_features
+from mixling.training.ngrams import Features, Mixture, fit_branch, fit_mixture, fit_scale, make_features
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
@@ -110,7 +110,7 @@ def fit_ngrams(
         return None
     network = data.network[known]
 
-    def attempt(strength: float) -> _Attempt:
+    def attempt(strength: float, features: Features = features) -> _Attempt:
         branch = fit_branch(task, features, targets, weights, strength=strength, max_bytes=max_bytes)
         logits = task.logits_of_scores(branch.logits(found, branch.row_sums(words)))
         return _Attempt(strength, logits, fit_mixture(task, network, logits[known], gold))
@@ -125,6 +125,7 @@ def fit_ngrams(
     if config.use == "auto" and len(gold) >= _MIN_PROOF and gain < _MIN_GAIN:
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
+    del attempt, features  # which take most of the memory of a training
     everything = make_features([*texts, *(validation[i] for i in known)], encoder, **shape)
     all_weights = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
     branch = fit_branch(
