@@ -52,6 +52,7 @@ from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.tasks import task_type
+from mixling.training.augmentation import AugmentationConfig
 from mixling.training.config import NgramConfig
 
 PAIR: Mapping[str, str] = {"text_pair": "text_pair"}
@@ -126,9 +127,11 @@ def beside(folder: Path, rows: Rows, logits: np.ndarray | None = None) -> Linear
         train=rows.train,
         validation=rows.validation,
         network=logits,
+        predict=predictor.text_logits,
         weights=None,
         text=predictor.text_config,
         vocabulary=predictor.encoder.vocabulary,
+        typo_kinds=AugmentationConfig().typo_kinds,
     )
 
 

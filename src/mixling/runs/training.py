@@ -299,16 +299,18 @@ class _Labeled(Parts[Metrics]):
         write_atomic(folder / ONNX_FILE, content)
         return self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
 
-    def _linear_data(self, outputs: Outputs) -> LinearData:
-        examples = self.examples
+    def _linear_data(self, path: Path, outputs: Outputs) -> LinearData:
+        examples, changes = self.examples, self.training.augmentation
         return LinearData(
             task=examples.task,
             train=examples.train,
             validation=examples.validation,
             network=np.stack(outputs),
+            predict=Predictor(path, num_threads=torch.get_num_threads()).text_logits,
             weights=examples.weights if self.config.distill is None else None,
             text=self.model_config.text,
             vocabulary=self.vocabulary,
+            typo_kinds=changes.typo_kinds if changes is not None and changes.typos else (),
         )
 
     def draw(self, folder: Path, metrics: Metrics) -> None:

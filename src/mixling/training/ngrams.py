@@ -210,7 +210,13 @@ class Mixture:
 
 
 def fit_mixture(
-    task: Task, network: npt.NDArray, branch: npt.NDArray, targets: npt.NDArray, *, usual: float = 3.0
+    task: Task,
+    network: npt.NDArray,
+    branch: npt.NDArray,
+    targets: npt.NDArray,
+    *,
+    usual: float = 3.0,
+    examples: int | None = None,
 ) -> Mixture:
     """Return the weights with the smallest loss on texts that neither was trained on.
 
@@ -220,23 +226,26 @@ def fit_mixture(
     Args:
         network, branch: logits (B, C).
         usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
+        examples: number of different examples among the texts, which have copies of some; by default all.
     """
-    a, b = _minimize(task, (network, branch), (1.0, usual), targets)
+    a, b = _minimize(task, (network, branch), (1.0, usual), targets, examples)
     mixed = task.score_loss(a * network.astype(np.float64) + b * branch.astype(np.float64), targets)[0]
     return Mixture(a, b, mixed, task.score_loss(np.asarray(network, np.float64), targets)[0])
 
 
-def fit_scale(task: Task, network: npt.NDArray, targets: npt.NDArray) -> Mixture:
+def fit_scale(task: Task, network: npt.NDArray, targets: npt.NDArray, *, examples: int | None = None) -> Mixture:
     """Return the scale of the network's logits with the smallest loss, as a mixture without a branch."""
-    (a,) = _minimize(task, (network,), (1.0,), targets)
+    (a,) = _minimize(task, (network,), (1.0,), targets, examples)
     first = np.asarray(network, np.float64)
     return Mixture(a, 0.0, task.score_loss(a * first, targets)[0], task.score_loss(first, targets)[0])
 
 
 def _minimize(
-    task: Task, parts: Sequence[npt.NDArray], usual: Sequence[float], targets: npt.NDArray
+    task: Task, parts: Sequence[npt.NDArray], usual: Sequence[float], targets: npt.NDArray, examples: int | None
 ) -> tuple[float, ...]:
     from scipy.optimize import minimize
+
+    number = len(targets) if examples is None else examples
 
     stacked = np.stack([np.asarray(part, np.float64) for part in parts])
     middle = np.array(usual)
@@ -245,7 +254,7 @@ def _minimize(
         loss, slope = task.score_loss(np.tensordot(weights, stacked, 1), targets)
         away = (weights - middle) / middle
         slopes = (stacked * slope).sum(axis=tuple(range(1, stacked.ndim)))
-        return loss * len(targets) + float(away @ away), slopes * len(targets) + 2 * away / middle
+        return loss * number + float(away @ away), slopes * number + 2 * away / middle
 
     found = minimize(objective, middle, jac=True, method="L-BFGS-B", bounds=[(0, 100 * value) for value in usual])
     return tuple(float(value) for value in found.x)
