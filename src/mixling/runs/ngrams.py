@@ -5,15 +5,16 @@ training and in validation, unless the texts are very many. A branch that knows 
 a network that knows typos as well.
 
 The network's logits for the validation examples are fixed. For each strength of regularization, a branch is fitted on
-the training examples alone, pruned, stored in 8 bits, and added to the network with the two weights that minimize the
-validation loss; the best of these sums is compared with the network alone, whose logits are scaled as well. The
-exported branch is fitted on training and validation examples together, with the strength and the weights kept.
+the training examples alone, pruned, stored in 8 bits, and added to the network with the weights and biases that
+minimize the validation loss; the best of these sums is compared with the network alone, whose logits are scaled and
+shifted as well. The exported branch is fitted on training and validation examples together, with the strength, the
+weights and the biases kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.config import NgramConfig
-from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, fit_scale, make_features
+from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, make_features
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
@@ -131,9 +132,9 @@ def fit_ngrams(
         return _Attempt(strength, logits[: len(data.validation)], mixture)
 
     best = attempt(config.strength) if config.strength is not None else climb(attempt)
-    scaled = fit_scale(task, network[fitted], gold, examples=len(known))
+    scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
-        f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with scaled logits only, "
+        f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
         f"{best.mixture.loss:.4f} with it"
     )
     gain = (scaled.loss - best.mixture.loss) * len(known)
@@ -144,13 +145,13 @@ def fit_ngrams(
     all_weights = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
     branch = fit_branch(
         task, everything, np.concatenate([targets, gold]), all_weights, strength=best.strength, max_bytes=max_bytes
-    ).scaled(best.mixture.branch)
+    ).scaled(best.mixture.branch, best.mixture.bias)
     report = _report(best.strength, branch, best.mixture, scaled.loss)
     log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
-        held_out=(best.mixture.branch * best.logits).astype(np.float32),
+        held_out=best.mixture.addition(task, best.logits),
         report=report,
     )
 
@@ -158,7 +159,7 @@ def fit_ngrams(
 def _report(strength: float, branch: NgramBranch, mixture: Mixture, loss_scaled: float) -> dict[str, Any]:
     num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
     out = {"strength": strength, "terms": len(branch.terms), "bytes": num_bytes, "loss_scaled": loss_scaled}
-    return {**out, **{f"mixture_{key}": value for key, value in asdict(mixture).items()}}
+    return out | {f"mixture_{key}": getattr(mixture, key) for key in ("network", "branch", "loss", "alone")}
 
 
 @dataclass(frozen=True, slots=True)
