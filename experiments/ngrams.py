@@ -135,7 +135,7 @@ def beside(folder: Path, rows: Rows, logits: np.ndarray | None = None) -> Linear
         weights=None,
         text=predictor.text_config,
         vocabulary=predictor.encoder.vocabulary,
-        typo_kinds=AugmentationConfig().typo_kinds,
+        augmentation=AugmentationConfig(),
     )
 
 

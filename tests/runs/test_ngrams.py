@@ -26,6 +26,7 @@ from mixling.tasks import task_type
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.ngrams import Words
+from mixling.training.augmentation import AugmentationConfig
 from mixling.training.config import NgramConfig
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
@@ -173,11 +174,12 @@ def test_where_the_network_saw_typos_the_branch_sees_them_in_training_and_in_val
         asked.append(list(texts))
         return np.zeros((len(texts), outputs))
 
-    def of(*kinds: str) -> Any:
+    def of(*kinds: Any) -> Any:
+        typos = {"typos": 0.3, "typo_kinds": kinds} if kinds else {"typos": 0.0}
         data = LinearData(
             task=task, train=train, validation=validation, network=np.zeros((60, outputs)),
             predict=predict, weights=np.ones(160, np.float32), text=TextConfig(), vocabulary=vocabulary,
-            typo_kinds=kinds,
+            augmentation=AugmentationConfig(**typos),
         )  # fmt: skip
         return fit_ngrams(NgramConfig(use="always", strength=1.0), data, max_bytes=100_000)
 
@@ -214,7 +216,10 @@ def test_training_without_typos_gives_the_branch_none(tmp_path: Path, monkeypatc
     for name, changes in (("typos", {"typo_kinds": ["ocr"]}), ("none", {"typos": 0})):
         values = {"ngrams": {"use": "always"}, "train": {"epochs": 1, "augmentation": changes}}
         fit(config(**values), train, validation, folder=tmp_path / name)
-    assert [data.typo_kinds for data in given] == [("ocr",), ()]
+    assert [(data.augmentation.typos > 0, data.augmentation.typo_kinds[0]) for data in given] == [
+        (True, "ocr"),
+        (False, "swap"),
+    ]
     texts = list(validation.texts)
     np.testing.assert_allclose(given[1].predict(texts), given[1].network, rtol=1e-5, atol=1e-5)
 

@@ -30,13 +30,14 @@ from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.config import NgramConfig
 from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, make_features
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
 BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_TYPOS = 0.2  # of the words of copies
+_MAX_TYPOS = 0.2  # of the words of copies; more were no better on SST-2 (experiments/README.md)
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = 100_000  # that a branch is fitted on
@@ -53,7 +54,7 @@ class LinearData:
         network: (V, C), the network's logits for the validation examples.
         predict: returns the network's logits for other texts.
         weights: (T,) of the training examples; None: all are 1.
-        typo_kinds: kinds of noise that the network was trained on.
+        augmentation: what the network was trained with.
     """
 
     task: Task
@@ -64,7 +65,7 @@ class LinearData:
     weights: npt.NDArray[np.float32] | None
     text: TextConfig
     vocabulary: Vocabulary
-    typo_kinds: Sequence[str] = ()
+    augmentation: AugmentationConfig = NO_AUGMENTATION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +107,8 @@ def fit_ngrams(
         DataError: as `Task.targets`.
     """
     task, encoder = data.task, TextEncoder(data.text, data.vocabulary, keep=True)
-    train = _with_copies(encoder, data.train, _sample(data.train), data.typo_kinds, seed=0)
-    validation = _with_copies(encoder, data.validation, np.arange(len(data.validation)), data.typo_kinds, seed=1)
+    train = _with_copies(encoder, data.train, _sample(data.train), data.augmentation, seed=0)
+    validation = _with_copies(encoder, data.validation, np.arange(len(data.validation)), data.augmentation, seed=1)
     known = np.arange(len(data.validation))
     if task.has_labels:
         known = np.setdiff1d(known, unseen(data.validation, task.labels.names))
@@ -208,15 +209,17 @@ class _Rows:
 
 
 def _with_copies(
-    encoder: TextEncoder, dataset: Dataset, chosen: npt.NDArray[np.int64], kinds: Sequence[str], *, seed: int
+    encoder: TextEncoder, dataset: Dataset, chosen: npt.NDArray[np.int64], changes: AugmentationConfig, *, seed: int
 ) -> _Rows:
     """Encode examples, and copies of them with misspelled words: of all, or evenly spaced ones if they are long."""
     rows = _encode(encoder, [dataset.texts[int(i)] for i in chosen])
-    if not kinds:
+    if not changes.typos:
         return _Rows(rows, chosen, [])
     number = min(len(rows), len(rows) * _MAX_COPIED_WORDS // max(sum(map(len, rows)), 1))
     copied = chosen[np.linspace(0, len(rows) - 1, number).astype(np.int64)]
-    copies = mixed_noise((dataset.texts[int(i)] for i in copied), kinds, _TYPOS, seed=seed)
+    copies = mixed_noise(
+        (dataset.texts[int(i)] for i in copied), changes.typo_kinds, min(changes.typos, _MAX_TYPOS), seed=seed
+    )
     return _Rows([*rows, *_encode(encoder, copies)], np.concatenate([chosen, copied]), copies)
 
 
