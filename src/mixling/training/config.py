@@ -119,7 +119,7 @@ class TrainConfig(Config):
             augmentation = augmentation if augmented else NO_AUGMENTATION
         dropout = self.token_dropout
         if dropout is None:
-            dropout = 0.1 if augmentation.typos >= 0.2 else 0.2
+            dropout = 0.05 if augmentation.typos >= 0.2 else 0.2
         changes = {"epochs": epochs, "optim": optim, "augmentation": augmentation, "token_dropout": dropout}
         return self.model_copy(update=changes)
 
