@@ -154,10 +154,11 @@ def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
     characters = f"{config['ngrams']['min_n']}-{config['ngrams']['max_n']}"
     return f"""
 Beside the network there is a linear model of {ngrams["terms"]:,} n-grams (words 1-2, characters {characters}). The
-logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Both weights were fitted
-on the validation examples, where the loss is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the
-network alone. The exported linear model was then fitted again on training and validation examples together; the metrics
-above are those of the first one. It is in `model.onnx` only: `model.safetensors` holds the network.
+logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Their weights and biases
+were fitted on the validation examples, with misspelled copies if the training has them. The loss there is
+{ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The exported linear model was then
+fitted again on training and validation examples together; the metrics above are those of the first one. It is in
+`model.onnx` only: `model.safetensors` holds the network.
 """
 
 

@@ -69,14 +69,14 @@ class Adjustments:
         self._calibration, self._calibration_report = calibration, report
 
     def add_branch(
-        self, path: Path, outputs: Outputs, config: NgramConfig, data: Callable[[Outputs], LinearData]
+        self, path: Path, outputs: Outputs, config: NgramConfig, data: Callable[[Path, Outputs], LinearData]
     ) -> Outputs:
         """Add an n-gram branch to a model file if the configuration has one and it pays.
 
         Args:
             path: the file, without a branch.
             outputs: its logits for the validation examples.
-            data: makes what the branch is fitted on, given these logits.
+            data: makes what the branch is fitted on, given both.
 
         Returns:
             The logits with a branch that was not fitted on the validation examples, as the file's is.
@@ -86,7 +86,8 @@ class Adjustments:
         content = path.read_bytes()
         if not self._chosen:
             self._chosen = True
-            self._branch = fit_ngrams(config, data(outputs), max_bytes=budget(config, len(content)), log=self._log)
+            max_bytes = budget(config, len(content))
+            self._branch = fit_ngrams(config, data(path, outputs), max_bytes=max_bytes, log=self._log)
         if self._branch is None:
             return outputs
         write_atomic(path, amend(content, branch=(self._branch.branch, self._branch.metadata)))
