@@ -253,8 +253,8 @@ def _read(
     words = [known[location] for location in sorted(known)]
     if len(words) > _MAX_WORDS:
         raise DataError(
-            f"it has {len(words):,} words; texts of up to {_MAX_WORDS:,} are explained, or the beginning of longer "
-            "ones with too_long='truncate'"
+            f"the text has {len(words):,} words; texts of up to {_MAX_WORDS:,} are explained: shorten it (in Python, "
+            "Predictor(..., too_long='truncate') explains its beginning)"
         )
     index = {location: number for number, location in enumerate(sorted(known))}
     parts = []
