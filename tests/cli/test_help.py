@@ -47,7 +47,7 @@ FLAGS = {
     },
     "serve": {
         "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
-        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
+        "--client-timeout", "--max-wait", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",

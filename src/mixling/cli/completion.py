@@ -22,9 +22,9 @@ MODELS = (
 )  # fmt: skip
 LABELING = tuple(own_tasks())
 RECIPE_NAMES = (
-    "pnlp-mixer", "gmlp-table8", "gmlp-table8-results", "gmlp-table9", "t5", "t5-pretraining", "remixer",
+    "pnlp-mixer", "gmlp-table7", "gmlp-table8", "gmlp-table8-results", "gmlp-table9", "t5", "t5-pretraining", "remixer",
 )  # fmt: skip
-TASK_NAMES = (*LABELING, "text2text")
+TASK_NAMES = (*LABELING, "text2text", "image_classification")
 
 
 def complete_models() -> list[str]:

@@ -74,7 +74,7 @@ class _Plan:
         }
 
     def _sublayers(self, block: Block) -> Iterable[dict[str, Any]]:
-        if block.cross is not None:
+        if block.cross is not None or block.scales is not None:
             raise _Unsupported
         parts = list(zip(block.mixers, block.mixer_norms, strict=True))
         if block.feed_forward is not None and block.feed_forward_norm is not None:

@@ -97,7 +97,7 @@ def _write_encoder(scope: Scope, module: Encoder, x: str) -> str:
 
 
 def _write_block(scope: Scope, module: Block, x: str) -> str:
-    if module.cross is not None:
+    if module.cross is not None or module.scales is not None:
         raise NoWriter
     sublayers = list(zip(module.mixers, module.mixer_norms, strict=True))
     if module.feed_forward is not None and module.feed_forward_norm is not None:

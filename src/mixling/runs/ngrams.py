@@ -32,7 +32,7 @@ from mixling.text.noise import mixed_noise
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.config import NgramConfig
-from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, make_features
+from mixling.training.ngrams import Features, Mixture, fit_branch, fit_mixture, make_features
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
@@ -126,7 +126,7 @@ def fit_ngrams(
     if validation.copies:
         network = np.concatenate([network, np.stack(data.predict(validation.copies))])
 
-    def attempt(strength: float) -> _Attempt:
+    def attempt(strength: float, features: Features = features) -> _Attempt:
         branch = fit_branch(task, features, targets, weights, strength=strength, max_bytes=max_bytes)
         logits = task.logits_of_scores(branch.logits(found, branch.row_sums(words)))
         mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
@@ -142,6 +142,7 @@ def fit_ngrams(
     if config.use == "auto" and len(known) >= _MIN_PROOF and gain < _MIN_GAIN:
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
+    del attempt, features  # which take most of the memory of a training
     everything = make_features([*train.rows, *(validation.rows[i] for i in fitted)], encoder, **shape)
     all_weights = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
     branch = fit_branch(

@@ -52,6 +52,7 @@ from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import MAX_EVALUATED, LabeledData
 from mixling.training.distributed import DistributedContext
 from mixling.training.initialization import init_bottleneck
+from mixling.training.memory import release
 from mixling.training.questions import QuestionData, question_data
 
 _VOCABULARY_BYTES = 32 << 20  # size of the text sample that a vocabulary is trained on
@@ -298,7 +299,9 @@ class _Labeled(Parts[Metrics]):
             reading=self.validation.reading,
         )
         write_atomic(folder / ONNX_FILE, content)
-        return self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+        outputs = self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+        release()  # what the predictor had
+        return outputs
 
     def _linear_data(self, path: Path, outputs: Outputs) -> LinearData:
         examples = self.examples

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from mixling.errors import ConfigError, DataError, UserError, near_miss
+from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
@@ -62,6 +63,8 @@ class RemotePredictor:
             models = {model["name"]: model for model in self._ask("GET", "/v1/models")["models"]}
             if name not in models:
                 raise ConfigError(f"{url}: has no model {name!r}; {near_miss(name, models)}")
+            if models[name]["task"] == GENERATION:
+                raise ConfigError(f"{url}: the model {name!r} generates text; send texts to /v1/models/{name}/predict")
         except UserError:
             self.close()
             raise

@@ -30,6 +30,9 @@ class Options:
     explain: bool = False
 
 
+NO_OPTIONS = Options()
+
+
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -46,12 +49,14 @@ class RequestType:
     Attributes:
         inputs: keys that hold texts, of which a request has one.
         model: the pydantic model of a request.
+        default: the options of a request that names none.
     """
 
     inputs: tuple[str, ...]
     model: type[BaseModel]
+    default: Any = NO_OPTIONS
 
-    def parse(self, body: bytes) -> tuple[list[Text], Options]:
+    def parse(self, body: bytes) -> tuple[list[Text], Any]:
         """Return the texts and options of a request.
 
         Raises:
@@ -69,11 +74,8 @@ class RequestType:
         elif key == "questions":
             values = [(item.question, item.context) for item in values]
         if len(given) == 1:
-            return values, NO_OPTIONS
-        return values, Options(**{name: getattr(request, name) for name in given if name != key})
-
-
-NO_OPTIONS = Options()
+            return values, self.default
+        return values, type(self.default)(**{name: getattr(request, name) for name in given if name != key})
 
 
 def input_keys(task: Task, pairs: bool | None) -> tuple[str, ...]:
@@ -87,8 +89,16 @@ def input_keys(task: Task, pairs: bool | None) -> tuple[str, ...]:
 
 def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> RequestType:
     """Return the type of requests for a model, with limits of texts and of the characters of each."""
-    task = predictor.task
-    keys = input_keys(task, predictor.metadata.pairs)
+    keys = input_keys(predictor.task, predictor.metadata.pairs)
+    fields = input_fields(keys, max_texts, max_chars)
+    for name in option_names(predictor):
+        kind, meaning = _OPTIONS[name]
+        fields[name] = (kind, Field(None, description=meaning, json_schema_extra=without_default))
+    return RequestType(keys, request_model(keys, fields))
+
+
+def input_fields(keys: Sequence[str], max_texts: int, max_chars: int) -> dict[str, Any]:
+    """Return the fields that may hold texts, for `request_model`."""
     text = Annotated[str, Field(max_length=max_chars)]
     kinds: dict[str, Any] = {
         "texts": text,
@@ -101,22 +111,18 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
             context=(text, ...),
         ),
     }
-    examples = {
-        "texts": [_EXAMPLE],
-        "pairs": [["A man sleeps.", "Nobody sleeps."]],
-        "tokens": [_EXAMPLE.split()],
-        "questions": [{"question": "Where was the film shot?", "context": _CONTEXT}],
-    }
-    absent = ... if len(keys) == 1 else Field(None, json_schema_extra=_without_default)
+    absent = ... if len(keys) == 1 else Field(None, json_schema_extra=without_default)
     fields: dict[str, Any] = {}
     for key in keys:
         item = kinds[key]
         limits = Field(min_length=1, max_length=max_texts, description=_MEANINGS[key])
         fields[key] = (Annotated[list[item], limits], absent)  # type: ignore[valid-type]
-    for name in option_names(predictor):
-        kind, meaning = _OPTIONS[name]
-        fields[name] = (kind, Field(None, description=meaning, json_schema_extra=_without_default))
-    extra: dict[str, Any] = {"examples": [{key: examples[key]} for key in keys]}
+    return fields
+
+
+def request_model(keys: Sequence[str], fields: dict[str, Any]) -> type[BaseModel]:
+    """Return the pydantic model of requests with these fields, of which exactly one of `keys` is given."""
+    extra: dict[str, Any] = {"examples": [{key: _EXAMPLES[key]} for key in keys]}
     if len(keys) > 1:
         extra["oneOf"] = [{"required": [key]} for key in keys]
     base: type[BaseModel] = type(
@@ -131,7 +137,7 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
             return self
 
         validators["one_input"] = model_validator(mode="after")(one_input)
-    return RequestType(keys, create_model("PredictRequest", __base__=base, __validators__=validators, **fields))
+    return create_model("PredictRequest", __base__=base, __validators__=validators, **fields)
 
 
 def option_names(predictor: Predictor) -> tuple[str, ...]:
@@ -166,10 +172,16 @@ def _pointer(location: Sequence[int | str]) -> str:
     return "".join("/" + str(part)[:100].replace("~", "~0").replace("/", "~1") for part in location)
 
 
-def _without_default(schema: dict[str, Any]) -> None:
+def without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
+_EXAMPLES: dict[str, list[Any]] = {
+    "texts": [_EXAMPLE],
+    "pairs": [["A man sleeps.", "Nobody sleeps."]],
+    "tokens": [_EXAMPLE.split()],
+    "questions": [{"question": "Where was the film shot?", "context": _CONTEXT}],
+}
 _MEANINGS = {
     "texts": "Texts to predict for.",
     "pairs": "Pairs of texts.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -61,11 +61,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A chosen preset, changes to its `ModelConfig`, and the reason in a few words."""
+    """A chosen preset, changes to its `ModelConfig`, the reason in a few words, and defaults of the training."""
 
     name: str
     changes: dict[str, Any]
     why: str
+    train: dict[str, Any] = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class TrainConfig(Config):
         word vectors need fewer epochs, and overfit sooner, the more text the vectors come from and the more examples a
         label has. Vectors of much text are best changed slowly, unless a teacher labels as much text. Many typos, and
         less dropout, raise the accuracy on misspelled and on correct texts (experiments/README.md). This was measured
-        with labels of whole texts and random initial weights; other trainings have fewer typos.
+        with labels of whole texts, and no knowledge from other texts; other trainings have fewer typos.
 
         Args:
             num_examples: number of training examples.
@@ -114,7 +114,7 @@ class TrainConfig(Config):
         optim = self.optim.model_copy(update={"embedding_lr": embedding_lr})
         augmentation = self.augmentation
         if augmentation is None:
-            measured = init == "random" and not (per_word or distilled)
+            measured = init in ("random", "rows") and not (per_word or distilled)
             augmentation = AugmentationConfig() if measured else MILD_AUGMENTATION
             augmentation = augmentation if augmented else NO_AUGMENTATION
         dropout = self.token_dropout

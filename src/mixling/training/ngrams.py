@@ -9,7 +9,7 @@ on the terms that pruning leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,10 @@ from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import MAX_CELLS, MAX_PER_TERM, NgramBranch, stored_bytes, term_bytes
 from mixling.text.ngrams import Distinct, Words
+from mixling.training.memory import release
 
 MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
+_PART_WORDS = 1 << 17  # distinct words of texts whose features are computed at a time
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
 
 
@@ -59,47 +61,96 @@ def make_features(
     if cells > MAX_NONZEROS:
         chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
         found = Distinct.of_texts([texts[int(i)] for i in chosen], words.hashes)
-    features = _join([_whole_words(found, words), _characters(found, words)], found.sizes, chosen)
-    return _weightiest(features, MAX_CELLS // max(outputs, 1))
+    blocks = [_whole_words(found, words), _characters(found, words)]
+    sizes = found.sizes
+    del found
+    features = _weightiest(_join(blocks, sizes, chosen), MAX_CELLS // max(outputs, 1))
+    release()
+    return features
 
 
-def _whole_words(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
-    """Return the hashes of words and of pairs of words, and how often each is in each text."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Terms, and how often each is in each text.
+
+    Attributes:
+        hashes: (F,) of the terms.
+        texts: (F,) number of texts that have each.
+        total: sum over all terms and texts of the numbers of times.
+        rows: returns the numbers for the texts from one up to another.
+    """
+
+    hashes: UInt32
+    texts: npt.NDArray[np.int64]
+    total: float
+    rows: Callable[[int, int], csr_array]
+
+
+def _whole_words(found: Distinct, words: Words) -> _Block:
+    """Return words and pairs of words."""
     hashes, columns = np.unique(np.concatenate([words.hashes[found.rows], found.pairs]), return_inverse=True)
-    owners = np.concatenate([found.word_texts, found.pair_texts])
-    return hashes, csr_array((np.ones(len(owners), np.float32), (owners, columns)), (len(found.sizes), len(hashes)))
+    owners = np.concatenate([found.word_texts, found.pair_texts]).astype(np.int32)
+    shape = len(found.sizes), len(hashes)
+    counts = csr_array((np.ones(len(owners), np.float32), (owners, columns.astype(np.int32))), shape)
+    return _Block(
+        hashes,
+        np.bincount(counts.indices, minlength=len(hashes)),
+        float(counts.sum(dtype=np.float64)),
+        lambda first, last: counts[first:last],
+    )
 
 
-def _characters(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
-    """Return the hashes of n-grams, and how often each is in the distinct words of each text."""
+def _characters(found: Distinct, words: Words) -> _Block:
+    """Return the n-grams of the distinct words of each text, without those of few texts.
+
+    The numbers for all texts are not kept: computing them twice takes less time than so much memory.
+    """
     hashes, columns = np.unique(words.grams, return_inverse=True)
     of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
     ones = np.ones(len(found.rows), np.float32)
     in_text = csr_array((ones, (found.word_texts, found.rows)), (len(found.sizes), len(words.hashes)))
-    counts = in_text @ of_word
-    kept = np.bincount(counts.indices, minlength=len(hashes)) >= _MIN_GRAM_TEXTS
-    return hashes[kept], counts[:, kept]
+    texts, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
+    for first, last in _parts(found.sizes):
+        counts = in_text[first:last] @ of_word
+        texts += np.bincount(counts.indices, minlength=len(hashes))
+        sums += np.bincount(counts.indices, weights=counts.data, minlength=len(hashes))
+    kept = texts >= _MIN_GRAM_TEXTS
+    of_word = of_word[:, kept]
+    return _Block(hashes[kept], texts[kept], float(sums[kept].sum()), lambda first, last: in_text[first:last] @ of_word)
 
 
-def _join(
-    blocks: Sequence[tuple[UInt32, csr_array]], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]
-) -> Features:
-    number = len(sizes)
-    hashes, factors = [], []
-    for terms, counts in blocks:
-        idf = np.log((1 + number) / (1 + np.bincount(counts.indices, minlength=len(terms)))) + 1
-        of_word = float(counts.sum(dtype=np.float64)) / max(int(sizes.sum()), 1)
-        hashes.append(terms)
+def _parts(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last text, exclusive, of parts with about as many distinct words."""
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(sizes):
+        spent = int(ends[first - 1]) if first else 0
+        last = max(int(np.searchsorted(ends, spent + _PART_WORDS, side="right")), first + 1)
+        yield first, last
+        first = last
+
+
+def _join(blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> Features:
+    number, factors = len(sizes), []
+    for block in blocks:
+        idf = np.log((1 + number) / (1 + block.texts)) + 1
+        of_word = block.total / max(int(sizes.sum()), 1)
         factors.append(idf / max(idf.mean() if len(idf) else 1, 1e-9) / np.sqrt(max(of_word, 1e-9)))
-    matrix = hstack([counts for _, counts in blocks], format="csr", dtype=np.float32)
-    matrix.data /= np.repeat(np.sqrt(np.maximum(sizes, 1)), np.diff(matrix.indptr)).astype(np.float32)
-    squares = np.bincount(matrix.indices, weights=matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[1])
     factor = np.concatenate(factors).astype(np.float32)
-    matrix.data *= factor[matrix.indices]
-    matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)  # for liblinear
-    return Features(
-        np.concatenate(hashes), factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen
-    )
+    nonzeros = int(sum(block.texts.sum() for block in blocks))
+    data, indices = np.empty(nonzeros, np.float32), np.empty(nonzeros, np.int32)
+    starts, squares = np.zeros(number + 1, np.int32), np.zeros(len(factor))
+    for first, last in _parts(sizes):
+        part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
+        part.data /= np.repeat(np.sqrt(np.maximum(sizes[first:last], 1)), np.diff(part.indptr)).astype(np.float32)
+        squares += np.bincount(part.indices, weights=part.data.astype(np.float64) ** 2, minlength=len(factor))
+        begin = int(starts[first])
+        starts[first + 1 : last + 1] = begin + part.indptr[1:]
+        indices[begin : begin + part.nnz] = part.indices
+        np.multiply(part.data, factor[part.indices], out=data[begin : begin + part.nnz])
+    hashes = np.concatenate([block.hashes for block in blocks])
+    matrix = csr_array((data, indices, starts), (number, len(hashes)))
+    return Features(hashes, factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen)
 
 
 def _weightiest(features: Features, number: int) -> Features:
