@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.export.card_data import SERVED, SHOWN_LABELS, code, data_section, label_table, pictures
+from mixling.export.card_decisions import abstention_section, calibration_section, conformal_section, thresholds_section
 from mixling.tasks.base import Task
 from mixling.text.labels import LabelSet
 
@@ -32,9 +33,10 @@ def model_card(
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
     quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
-    tables = (
-        label_table(validation, report.get("data")) + pictures(validation) + _calibration(report.get("calibration"))
-    )
+    tables = label_table(validation, report.get("data")) + pictures(validation)
+    decisions = calibration_section(report.get("calibration")) + abstention_section(report.get("abstention"))
+    sets = conformal_section(report.get("conformal"), validation)
+    sets += thresholds_section(report.get("label_thresholds"), config.get("label_thresholds"))
     refit, ngrams = _refit(report.get("refit")), _ngrams(config, report.get("ngrams"))
     return f"""---
 {_front_matter(task, validation)}
@@ -74,7 +76,7 @@ to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower valu
 | metric | value |
 |---|---|
 {_table(metrics, "{:.4f}")}
-{tables}{_abstention(report.get("abstention"))}{quantization}{ngrams}
+{tables}{decisions}{quantization}{ngrams}{sets}
 ## Training
 
 The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
@@ -144,28 +146,6 @@ def _refit(refit: Mapping[str, Any] | None) -> str:
 These are the metrics of a first training. The model in this folder was then trained anew on all {refit["examples"]:,}
 labeled examples, including the validation examples, for as many epochs as were best; it can no longer be evaluated on
 them."""
-
-
-def _calibration(calibration: Mapping[str, Any] | None) -> str:
-    if calibration is None:
-        return ""
-    return f"""
-The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the
-calibration error of the network was {calibration["error_before"]:.4f} before and is {calibration["error"]:.4f} now. On
-data with other proportions of labels they have to be calibrated again.
-"""
-
-
-def _abstention(abstention: Mapping[str, Any] | None) -> str:
-    if abstention is None or abstention["threshold"] is None:
-        return ""
-    wanted = abstention["wanted"]
-    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of what is answered"
-    return f"""
-It abstains (`prediction.abstained`) where the top probability is below {abstention["threshold"]:.4f}. This threshold
-was chosen {why} on the validation examples: {abstention["coverage"]:.1%} of them are answered, with an accuracy of
-{abstention["accuracy"]:.4f}.
-"""
 
 
 def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:

@@ -47,6 +47,7 @@ class Adjustments:
         self._abstention: Abstention | None = None
         self._outside: OutOfScope | None = None
         self._sets: ConformalSets | None = None
+        self._held_out = 0
         self._thresholds: dict[str, LabelThreshold] | None = None
 
     def calibrate(self, model: Model) -> None:
@@ -141,7 +142,7 @@ class Adjustments:
         self._sets = fit_conformal(
             predictor.predict_proba(held_out.texts), targets, method=config.conformal_method, coverage=config.conformal
         )
-        self._validation.task.conformal = self._sets
+        self._validation.task.conformal, self._held_out = self._sets, len(held_out)
         self._log(f"conformal sets are fitted on {len(held_out):,} validation examples that chose nothing")
         write_atomic(path, amend(path.read_bytes(), conformal=self._sets.to_dict()))
 
@@ -189,7 +190,7 @@ class Adjustments:
             if self._thresholds is None
             else {name: asdict(item) for name, item in self._thresholds.items()},
             "out_of_scope": None if self._outside is None else asdict(self._outside),
-            "conformal": None if self._sets is None else self._sets.to_dict(),
+            "conformal": None if self._sets is None else {**self._sets.to_dict(), "examples": self._held_out},
             "ngrams": None if self._branch is None else self._branch.report,
         }
 
